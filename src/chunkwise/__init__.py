@@ -59,7 +59,8 @@ if _TYPE_CHECKING:
     from chunkwise.copying.copy_plan import CopyPlan
     from chunkwise.copying.copy_report import CopyReport
     from chunkwise.copying.difference import Difference, diff
-    from chunkwise.copying.migrate import Migration, migrate
+    from chunkwise.copying.migrate import Migration
+    from chunkwise.copying.migrate_tree import migrate
     from chunkwise.copying.verify import NodeReport
     from chunkwise.copying.verify_place import verify
     from chunkwise.copying.verify_step import BadKey
@@ -283,7 +284,8 @@ _later = _Later(
         "chunkwise.copying.verify_step": ["BadKey"],
         "chunkwise.copying.verify_place": ["verify"],
         "chunkwise.copying.copy_plan": ["CopyPlan"],
-        "chunkwise.copying.migrate": ["Migration", "migrate"],
+        "chunkwise.copying.migrate": ["Migration"],
+        "chunkwise.copying.migrate_tree": ["migrate"],
         "chunkwise.copying.copy_report": ["CopyReport"],
         "chunkwise.z5py.stand_in": ["install_as_z5py"],
     },

@@ -7,11 +7,9 @@ import pytest
 from failing_store import FailingStore, contents, place_in
 
 import chunkwise as cw
-from chunkwise.copying.migrate_tree import migrate_tree
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.node import require_node
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, StorageError
 
 VALUES = np.arange(24, dtype="i4").reshape(4, 6)
@@ -35,9 +33,7 @@ def _migrate(place: Location, what: str) -> None:
     if what == "array":
         cw.migrate(place.child("x"), apply=True)
     else:
-        for node in migrate_tree(require_node(place), apply=True, keep_old=False):
-            if node.error:
-                raise StorageError(node.error)
+        cw.migrate(place, apply=True)
 
 
 def _check_readable(store: KvStoreDriver) -> None:
@@ -80,7 +76,8 @@ def test_an_error_at_any_call(what: str, plain: bool) -> None:
 
 
 def _migrate_if_left(store: KvStoreDriver, what: str) -> None:
-    if what != "array" or store.read("t/x/.zarray").value is not None:
+    left = "x/.zarray" if what == "array" else ""
+    if any(key.endswith((left,) if left else (".zarray", ".zgroup")) for key in contents(store)):
         _migrate(place_in(store, "t/"), what)
 
 
@@ -92,3 +89,31 @@ def test_a_document_that_is_another() -> None:
         with pytest.raises(AlreadyExistsError, match=r"t/x/zarr\.json.* exists already"):
             _migrate(place_in(store, "t/"), what)
         assert contents(store) == before
+
+
+def test_a_group_in_which_a_node_cant_be_migrated_is_refused_by_name() -> None:
+    store = _filled(consolidated=False)
+    kv = store.write("t/g/h/y/.zarray", b'{"zarr_format": 2}')
+    before = contents(store)
+    with pytest.raises(ChunkwiseError, match="g/h/y"):
+        cw.migrate(place_in(store, "t/"), apply=True)
+    assert kv is not None and contents(store) == before
+
+
+def test_a_group_is_planned_as_it_is_migrated() -> None:
+    store = _filled(consolidated=False)
+    place = place_in(store, "t/")
+    planned = cw.migrate(place)
+    done = cw.migrate(place, apply=True)
+    assert done == planned._replace(applied=True)
+    assert set(done.removed) == {
+        ".zgroup",
+        ".zattrs",
+        "x/.zarray",
+        "x/.zattrs",
+        *(f"{path}.z{what}" for path, what in (("g/", "group"), ("g/h/", "group"), ("g/h/y/", "array"))),
+    }
+    assert done.document["attributes"] == {"a": 1}
+    _check_readable(store)
+    with pytest.raises(ChunkwiseError, match="no node of Zarr v1 or v2"):
+        cw.migrate(place)

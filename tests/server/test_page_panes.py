@@ -115,7 +115,10 @@ def test_the_fourth_pane_projects_a_volume(tmp_path: Path, page: Any, engine: st
         )
     group = chunkwise.open_group(tmp_path / "t", "w")
     group.create_array("grey", VOLUME, chunks=(16, 16, 16))
-    group.create_array("labels", np.where(VOLUME > 120, VOLUME, 0).astype("u8"), chunks=(16, 16, 16))
+    labels = chunkwise.array(np.where(VOLUME > 120, VOLUME, 0).astype("u8"))
+    chunkwise.downsample_pyramid(
+        labels, tmp_path / "t/labels", labels=True, levels=0, chunks=(16, 16, 16)
+    ).result()
     depth, height, width = (8 * n for n in BLOCKS.shape)
     with chunkwise.serve(tmp_path / "t") as server:
 

@@ -44,8 +44,13 @@ def test_members(group):
     assert [member.name for member in group.values()] == ["/a", "/b"]
     assert [path for path, _ in group.walk()] == ["a", "a/d", "b"]
     assert [path for path, _ in group["a"].walk()] == ["d"]
-    assert group.visit(lambda path, member: path if isinstance(member, cw.TensorStore) else None) == "a/d"
-    assert group.visit(lambda path, member: None) is None
+    assert (
+        group.visititems(lambda path, member: path if isinstance(member, cw.TensorStore) else None) == "a/d"
+    )
+    assert group.visititems(lambda path, member: None) is None
+    visited: list[str] = []
+    assert group.visit(visited.append) is None and visited == [path for path, _ in group.walk()]
+    assert group["a"].parent.path == "" == group.parent.path
 
 
 def test_arrays_are_lazy_views(group):

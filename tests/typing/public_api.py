@@ -144,3 +144,10 @@ def lazily(array: ts.TensorStore, dataset: xr.Dataset) -> da.Array:
     later = ts.xarray.write_dataset(dataset, "a.zarr", compute=False)
     assert later
     return lazy
+
+
+group = ts.open_group("memory://tree/", "a")
+assert_type(group.array("x"), ts.TensorStore)
+assert_type(group.group("g"), ts.Group)
+group.array("x")[0] = 5
+assert_type(ts.migrate("tree.zarr"), ts.Migration)

@@ -20,8 +20,9 @@ from chunkwise.extension.inside import read_spec_file, unit_text
 from chunkwise.extension.trees import Node, find_node, read_attributes, require_node, walk
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.describe import describe_images
+from chunkwise.images.multiscale.find_images import find_images
 from chunkwise.images.multiscale.ome_groups import Options
-from chunkwise.images.multiscale.open import find_images, open_multiscale
+from chunkwise.images.multiscale.open import open_multiscale
 
 __all__ = ["add_arguments", "run"]
 

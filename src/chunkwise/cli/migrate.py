@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Iterator
 
 from chunkwise.cli.command import as_json, message, show
-from chunkwise.copying.migrate import Migration, migrate
-from chunkwise.copying.migrate_tree import migrate_tree
+from chunkwise.copying.migrate import Migration
+from chunkwise.copying.migrate_tree import MigratedNode, migrate, migrate_tree
 from chunkwise.copying.quantities import plural
 from chunkwise.extension.trees import Node, find_node, locate
 
@@ -50,6 +50,10 @@ def _lines(done: Migration) -> Iterator[str]:
         yield f"note: {note}"
 
 
+def _members(node: MigratedNode) -> dict[str, object]:
+    return {name: value for name, value in node._asdict().items() if name != "document"}
+
+
 def _tree(arguments: argparse.Namespace, root: Node) -> int:
     """Migrate a hierarchy; the exit status is 1 if a node can't be migrated."""
     report = migrate_tree(root, apply=arguments.apply, keep_old=arguments.keep_old)
@@ -61,7 +65,7 @@ def _tree(arguments: argparse.Namespace, root: Node) -> int:
         lines += [f"  note  {note}" for note in node.notes]
     verb = "migrated" if applied else "can be migrated"
     lines.append(f"{plural(len(report) - len(failed), 'node')} {verb}")
-    out = {"path": arguments.path, "applied": applied, "nodes": [node._asdict() for node in report]}
+    out = {"path": arguments.path, "applied": applied, "nodes": [_members(node) for node in report]}
     show(arguments, out, *lines)
     if not applied:
         why = "--apply does it" if report else "there is no node of Zarr v1 or v2"

@@ -6,7 +6,6 @@ and a codec chain says how they are stored.  The chain of the new document is co
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -15,7 +14,6 @@ from typing import Any, NamedTuple
 
 from chunkwise.copying.array_template import regular_grid
 from chunkwise.copying.losses import finite_attributes
-from chunkwise.copying.source import find_source
 from chunkwise.core.base.binding import JSON, dump, load_json
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.codec_json import codec_to_json
@@ -30,8 +28,8 @@ from chunkwise.core.kvstore.atomic import AtomicWritable
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, KvStoreDriver, offers
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.consolidated import update_consolidated
-from chunkwise.core.trees.location import Location, located
-from chunkwise.core.trees.node import Node, find_documented, require_node
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.node import Node, find_documented
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -40,22 +38,22 @@ from chunkwise.errors import (
     prefix,
 )
 
-__all__ = ["Migration", "change_documents", "migrate", "notes_above", "old_node", "plan_migration"]
+__all__ = ["Migration", "change_documents", "migrate_array", "notes_above", "old_node", "plan_migration"]
 
 _DIMENSIONS = "_ARRAY_DIMENSIONS"
 
 
 class Migration(NamedTuple):
-    """Changes that are, or would be, made to an array.
+    """Changes that are, or would be, made to an array, or to a group and everything below it.
 
     Attributes
     ----------
     document : dict
-        The new ``zarr.json``.
+        The new ``zarr.json`` of the array, or of the group itself.
     removed : tuple of str
-        Keys of the old documents, relative to the array, that are removed.
+        Keys of the old documents that are removed, relative to the array or group.
     notes : tuple of str
-        What changes for users of the array.
+        What changes for users; in a group, each begins with the path of the node.
     applied : bool
         Whether the changes have been made.
     """
@@ -66,63 +64,10 @@ class Migration(NamedTuple):
     applied: bool
 
 
-def migrate(
-    place: str | os.PathLike[str] | Location,
-    *,
-    apply: bool = False,
-    keep_old: bool = False,
-    storage_options: Mapping[str, Any] | None = None,
-) -> Migration:
-    """Give a Zarr v1 or v2 array the metadata of Zarr v3; no chunk is read or written.
-
-    Parameters
-    ----------
-    place : str, path or Location
-        The array.
-    apply : bool, default False
-        Whether to do it; otherwise nothing is written.
-    keep_old : bool, default False
-        Whether the old documents stay beside the new one, so that the array can be opened as either.  Later
-        changes of one don't change the other.
-    storage_options : mapping, optional
-        As for `open_group`.
-
-    Returns
-    -------
-    Migration
-        The changes made, or that would be made.
-
-    Raises
-    ------
-    NotFoundError
-        If there is nothing.
-    FailedPreconditionError
-        If it isn't such an array, or v3 can't describe it; the error names the member and the reason.
-    AlreadyExistsError
-        If there is another ``zarr.json`` already.
-
-    Notes
-    -----
-    The new document is written before the old ones are deleted, so the array exists at any time; after an
-    error the old documents are as they were.  Another call finishes what a killed process has begun. Writers
-    of chunks need not stop; programs that change attributes or shape should.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import chunkwise
-    >>> place = tempfile.mkdtemp()
-    >>> spec = {"driver": "zarr", "kvstore": f"file://{place}/"}
-    >>> chunkwise.open(spec, create=True, dtype="uint8", shape=[2]).result()[...] = [7, 8]
-    >>> chunkwise.migrate(place).removed
-    ('.zarray',)
-    >>> chunkwise.migrate(place, apply=True).applied
-    True
-    >>> chunkwise.open({"driver": "zarr3", "kvstore": f"file://{place}/"}).result().read().result()
-    array([7, 8], dtype=uint8)
-    """
-    location = find_source(*located(storage_options, place))
-    planned = plan_migration(old_node(require_node(location)), keep_old=keep_old)
+def migrate_array(node: Node, *, apply: bool, keep_old: bool) -> Migration:
+    """Migrate an array if `apply`; return the changes."""
+    location = node.location
+    planned = plan_migration(old_node(node), keep_old=keep_old)
     planned = planned._replace(notes=(*planned.notes, *notes_above(location)), applied=apply)
     if apply:
         kv, path = location.store, location.path
@@ -180,7 +125,7 @@ def _describe(node: Node) -> tuple[dict[str, JSON], tuple[str, ...]]:
     notes += changed
     if old.fill_value is None:
         notes.append(
-            f"fill_value null becomes {old.missing_value()[()]!r}, which missing chunks are read as already"
+            f"fill_value null becomes {old.missing_value().item()!r}, as missing chunks are read already"
         )
     if members == stored and (extra := sorted(set(stored) - set(MEMBERS))):
         notes.append(f"members that mean nothing are left out: {', '.join(extra)}")

@@ -8,21 +8,104 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from chunkwise.copying.losses import finite_attributes
-from chunkwise.copying.migrate import change_documents, notes_above, old_node, plan_migration
+from chunkwise.copying.migrate import (
+    Migration,
+    change_documents,
+    migrate_array,
+    notes_above,
+    old_node,
+    plan_migration,
+)
+from chunkwise.copying.source import find_source
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.consolidated_tree import consolidate
-from chunkwise.core.trees.node import Node
+from chunkwise.core.trees.location import Location, located
+from chunkwise.core.trees.node import Node, require_node
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, prefix
 
-__all__ = ["MigratedNode", "migrate_tree"]
+__all__ = ["MigratedNode", "migrate", "migrate_tree"]
 
 _OLD_KEYS = (".zgroup", ".zattrs")
+
+
+def migrate(
+    place: str | os.PathLike[str] | Location,
+    *,
+    apply: bool = False,
+    keep_old: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Migration:
+    """Give a Zarr v1 or v2 array, or group, the metadata of Zarr v3; no chunk is read or written.
+
+    Parameters
+    ----------
+    place : str, path or Location
+        The array, or a group: everything below it is migrated, or, if one node can't be, nothing.
+    apply : bool, default False
+        Whether to do it; otherwise nothing is written.
+    keep_old : bool, default False
+        Whether the old documents stay beside the new one, so that the array can be opened as either.  Later
+        changes of one don't change the other.
+    storage_options : mapping, optional
+        As for `open_group`.
+
+    Returns
+    -------
+    Migration
+        The changes made, or that would be made.
+
+    Raises
+    ------
+    NotFoundError
+        If there is nothing.
+    FailedPreconditionError
+        If it isn't such an array or group, or v3 can't describe it; the error names node, member and reason.
+    AlreadyExistsError
+        If there is another ``zarr.json`` already.
+
+    Notes
+    -----
+    The new document is written before the old ones are deleted, so the array exists at any time; after an
+    error the old documents are as they were.  Another call finishes what a killed process has begun. Writers
+    of chunks need not stop; programs that change attributes or shape should.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import chunkwise
+    >>> place = tempfile.mkdtemp()
+    >>> spec = {"driver": "zarr", "kvstore": f"file://{place}/"}
+    >>> chunkwise.open(spec, create=True, dtype="uint8", shape=[2]).result()[...] = [7, 8]
+    >>> chunkwise.migrate(place).removed
+    ('.zarray',)
+    >>> chunkwise.migrate(place, apply=True).applied
+    True
+    >>> chunkwise.open({"driver": "zarr3", "kvstore": f"file://{place}/"}).result().read().result()
+    array([7, 8], dtype=uint8)
+    """
+    node = require_node(find_source(*located(storage_options, place)))
+    if node.kind == "array":
+        return migrate_array(node, apply=apply, keep_old=keep_old)
+    report = migrate_tree(node, apply=apply, keep_old=keep_old)
+    for migrated in report:
+        if migrated.error:
+            raise FailedPreconditionError(f"{migrated.name or node.location.text}: {migrated.error}")
+    if not report:
+        raise FailedPreconditionError(f"{node.location.text} has no node of Zarr v1 or v2")
+    return Migration(
+        dict(report[0].document),
+        tuple(f"{at.name}/{key}".lstrip("/") for at in report for key in at.removed),
+        tuple(f"{at.name or '.'}: {note}" for at in report for note in at.notes),
+        apply,
+    )
 
 
 class MigratedNode(NamedTuple):
@@ -33,6 +116,7 @@ class MigratedNode(NamedTuple):
     removed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     error: str = ""
+    document: Mapping[str, JSON] = {}  # the new one
 
 
 def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNode]:
@@ -43,17 +127,16 @@ def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNod
         )
     nodes = [found._replace(node=old_node(found.node)) for found in walk(root) if not found.node.implicit]
     nodes = [found for found in nodes if found.node.format != found.node.rules.successor]
-    planned = [_plan(name, node, keep_old) for name, node in nodes]
-    report = [migrated for migrated, _ in planned]
+    report = [_plan(name, node, keep_old) for name, node in nodes]
     if not apply or any(node.error for node in report):
         return report
     written: dict[str, bytes] = {}
     removed: list[str] = []
     consolidated: list[Node] = []
     kv = root.location.store
-    for (_, node), (migrated, document) in reversed(list(zip(nodes, planned, strict=True))):
+    for (_, node), migrated in reversed(list(zip(nodes, report, strict=True))):
         path = node.location.path
-        written[path + "zarr.json"] = dump(document).encode()
+        written[path + "zarr.json"] = dump(migrated.document).encode()
         removed += [path + key for key in migrated.removed if key != ".zmetadata"]
         if node.kind == "group" and kv.read(path + ".zmetadata").value is not None:
             consolidated.append(node)
@@ -68,14 +151,14 @@ def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNod
     return report
 
 
-def _plan(name: str, node: Node, keep_old: bool) -> tuple[MigratedNode, dict[str, JSON]]:
-    """Return the result for a node, and its new document."""
+def _plan(name: str, node: Node, keep_old: bool) -> MigratedNode:
+    """Return the result for a node."""
     try:
         if node.error:
             raise FailedPreconditionError(node.error)
         if node.kind == "array":
             planned = plan_migration(node, keep_old=keep_old)
-            return MigratedNode(name, "array", planned.removed, planned.notes), planned.document
+            return MigratedNode(name, "array", planned.removed, planned.notes, document=planned.document)
         if node.rules.successor is None:
             raise FailedPreconditionError(f"it is a group of {node.format}")
         attributes, changed = finite_attributes(node_attributes(node), "zarr3")
@@ -83,6 +166,6 @@ def _plan(name: str, node: Node, keep_old: bool) -> tuple[MigratedNode, dict[str
         removed = [] if keep_old else [k for k in _OLD_KEYS if location.store.read(location.path + k).value]
         notes = (*changed, *(() if name else notes_above(location)))  # the groups below are migrated too
         document: dict[str, JSON] = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
-        return MigratedNode(name, "group", tuple(removed), tuple(notes)), document
+        return MigratedNode(name, "group", tuple(removed), tuple(notes), document=document)
     except ChunkwiseError as e:
-        return MigratedNode(name, node.kind, error=e.message), {}
+        return MigratedNode(name, node.kind, error=e.message)

@@ -167,7 +167,7 @@ def read_plainly(view: TensorStore) -> npt.NDArray[Any]:
     array = view._array
     if not isinstance(array, ChunkedArray):
         return view.read().result()
-    transform = array.bounded(view._transform)
+    transform = array.in_grid(array.bounded(view._transform))
     low, shape = transform.input_inclusive_min, transform.input_shape
     start, stop, shifted = [], [], []
     for m in transform.output:

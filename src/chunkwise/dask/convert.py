@@ -10,6 +10,7 @@ from uuid import uuid4
 import numpy as np
 
 from chunkwise import TensorStore
+from chunkwise.copying.source import Place, open_source
 from chunkwise.dask.edges import aligned_sizes
 from chunkwise.dask.indexable import Indexable
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
@@ -22,7 +23,7 @@ __all__ = ["block_sizes", "to_dask", "token_of"]
 
 
 def to_dask(
-    array: TensorStore, chunks: Any = None, *, name: str | None = None, inline_array: bool = False
+    array: Place, chunks: Any = None, *, name: str | None = None, inline_array: bool = False
 ) -> Array:
     """Return a dask array of `array`, an array or a view of one.
 
@@ -30,7 +31,8 @@ def to_dask(
 
     Parameters
     ----------
-    array : TensorStore
+    array : TensorStore, str, path-like, Spec or JSON
+        An array, or anything that `chunkwise.read` takes.
     chunks : int, tuple, dict, str or None
         Size of blocks, as for dask; by default one block for each chunk or shard that the view shows.
         ``"auto"`` makes blocks of several whole chunks, of the size that dask prefers.
@@ -67,8 +69,7 @@ def to_dask(
     ((2, 2), (4, 2))
     """
     da = load("dask.array", "to_dask")
-    if not isinstance(array, TensorStore):
-        raise TypeError(f"expected a TensorStore, which chunkwise.open opens, got {type(array).__name__}")
+    array = open_source(array)
     if not array.readable:
         raise InvalidArgumentError("Source does not support reading.")
     source = Indexable(array)

@@ -25,8 +25,8 @@ def aligned_sizes(view: TensorStore) -> tuple[tuple[int, ...] | None, ...]:
     domain = transform.domain
     if not all(dim.finite for dim in domain):
         raise InvalidArgumentError(f"Blocks require a finite domain, got {domain}")
-    links = one_to_one(transform)
     stored = getattr(array, "stored", None)
+    links = one_to_one(transform if stored is None else array.in_grid(transform))
     layout = view.chunk_layout
     sizes = layout.write_chunk.shape or (None,) * view.rank
     origin = layout.grid_origin or (None,) * view.rank

@@ -9,6 +9,7 @@ from chunkwise.core.api.array_view import ArrayInfo
 from chunkwise.core.api.copy import BLOCK_NBYTES, BlockCopy, divide, item_nbytes
 from chunkwise.core.api.open import SpecLike
 from chunkwise.core.api.spec_file import read_spec_file
+from chunkwise.core.arrays.sources import array_sources
 from chunkwise.core.base.arguments import as_nbytes, check_choice
 from chunkwise.core.base.binding import MISSING, dump, dump_bytes, load_json, plain_json
 from chunkwise.core.base.cached import cached_property, put_bounded
@@ -85,6 +86,7 @@ __all__ = [
     "StoredArray",
     "align",
     "answers_at_once",
+    "array_sources",
     "as_json",
     "as_key",
     "as_nbytes",

@@ -93,6 +93,11 @@ class ReadableGroup:
         return self["/"]  # type: ignore[return-value]
 
     @property
+    def parent(self) -> Self:
+        """The group around this one; of the root the root, as in h5py."""
+        return self["/" + "/".join(self._names[:-1])]  # type: ignore[return-value]
+
+    @property
     def attrs(self) -> Attributes:
         """The attributes."""
         if self._attributes is None:
@@ -133,6 +138,36 @@ class ReadableGroup:
 
     def __getitem__(self, path: str) -> Self | TensorStore:
         return self._open(self._find(path))
+
+    def array(self, path: str) -> TensorStore:
+        """Return the array at `path`: ``group[path]``, with a type that checkers know.
+
+        Raises
+        ------
+        NodeNotFoundError
+            If there is nothing.
+        InvalidArgumentError
+            If it is a group.
+        """
+        member = self[path]
+        if not isinstance(member, TensorStore):
+            raise InvalidArgumentError(f"{member.location.text} is a group, not an array")
+        return member
+
+    def group(self, path: str) -> Self:
+        """Return the group at `path`: ``group[path]``, with a type that checkers know.
+
+        Raises
+        ------
+        NodeNotFoundError
+            If there is nothing.
+        InvalidArgumentError
+            If it is an array.
+        """
+        member = self[path]
+        if isinstance(member, TensorStore):
+            raise InvalidArgumentError(f"{self._find(path).node.location.text} is an array, not a group")
+        return member
 
     def get(self, path: str, default: Any = None) -> Any:
         """Return the group or array at `path`, `default` if there is none."""
@@ -246,15 +281,17 @@ class ReadableGroup:
             for path, inner in below:
                 yield f"{name}/{path}", inner
 
-    def visit(self, function: Callable[[str, Self | TensorStore], Any]) -> Any:
+    def visit(self, function: Callable[[str], Any]) -> Any:
+        """Call ``function(path)`` for all below, until a result isn't None, and return that; as h5py does."""
+        return self.visititems(lambda path, _: function(path))
+
+    def visititems(self, function: Callable[[str, Self | TensorStore], Any]) -> Any:
         """Call ``function(path, member)`` for all below, until a result isn't None, and return that."""
         for path, member in self.walk():
             result = function(path, member)
             if result is not None:
                 return result
         return None
-
-    visititems = visit  # the name that h5py has for it
 
     # -- looks ----------------------------------------------------------------------------------
 

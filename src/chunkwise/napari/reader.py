@@ -24,8 +24,9 @@ from chunkwise.images.multiscale.image_axes import ngff_unit
 from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.metadata import Window
 from chunkwise.images.multiscale.ome_plates import Plate, Well
-from chunkwise.images.multiscale.open import Multiscale, open_multiscale, single_array
+from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 from chunkwise.images.multiscale.plate_image import plate_image
+from chunkwise.images.multiscale.single_array import single_array
 
 __all__ = ["LayerData", "get_reader", "layers_of"]
 

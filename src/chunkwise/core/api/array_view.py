@@ -288,7 +288,7 @@ def _met(view: ArrayView) -> tuple[int, int, int | None] | None:
     array = view._array
     if not isinstance(array, ChunkedArray):
         return None
-    transform, stored = array.bounded(view._transform), array.stored
+    transform, stored = array.in_grid(array.bounded(view._transform)), array.stored
     told = estimate_requests(stored, array.store, transform)
     if told.n_objects > _MOST_LISTED or not _is_near(view):
         return told.n_chunks, told.n_objects, None

@@ -7,6 +7,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from chunkwise.core.arrays.protocol import OpenArray
+from chunkwise.core.arrays.sources import array_sources, base_of
 from chunkwise.core.base.html import panel, table
 from chunkwise.core.engine.estimate import RequestEstimate, estimate_requests
 from chunkwise.core.engine.strategy import ReadStrategy
@@ -93,14 +94,13 @@ class Explanation(NamedTuple):
 def explain(array: OpenArray, transform: IndexTransform) -> Explanation:
     """Return the requests for reading a view; for a stack, those of all layers that it meets."""
     n_bytes = prod(array.bounded(transform).input_shape) * array.numpy_dtype().itemsize
-    # Layers of a stack that are not open are opened, which reads their metadata; nothing else is read.
     counts: list[RequestEstimate] = []
     storages: dict[str, None] = {}
     strategies: dict[ReadStrategy, None] = {}
-    for source, request in _sources(array, transform):
+    for source, request in _chunked_sources(array, transform):
         stored, store = source.stored, source.store
         bounded = source.bounded(request)
-        counts.append(estimate_requests(stored, store, bounded))
+        counts.append(estimate_requests(stored, store, source.in_grid(bounded)))
         strategy = source.explain_read(bounded)
         if strategy is not None:
             strategies[strategy] = None
@@ -116,26 +116,19 @@ def explain(array: OpenArray, transform: IndexTransform) -> Explanation:
     )
 
 
-def _sources(
-    array: Any, transform: IndexTransform, *, in_stack: bool = False
-) -> Iterator[tuple[Any, IndexTransform]]:
-    """Yield the chunked arrays in `array`, with the request to each for reading `transform`."""
-    while not hasattr(array, "stored") and hasattr(array, "base"):
-        array, transform = array.base(transform)
-    if hasattr(array, "stored") and hasattr(array, "store"):
-        yield array, transform
-        return
+def _chunked_sources(array: OpenArray, transform: IndexTransform) -> Iterator[tuple[Any, IndexTransform]]:
+    """Yield the chunked arrays below a view, with the request to each; layers in memory need none."""
     from chunkwise.core.arrays.memory_array import MemoryArray  # few programs have stacks
-    from chunkwise.core.arrays.stack import StackArray
 
-    if isinstance(array, StackArray):
-        for layer, request in array.requests(array.bounded(transform)):
-            yield from _sources(layer, request, in_stack=True)
-    elif not (in_stack and isinstance(array, MemoryArray)):
-        raise UnsupportedError(
-            "Requests can be estimated only for arrays in chunks in a kvstore, and for stacks of such, "
-            f'not for "{array.spec().driver}"'
-        )
+    alone, _ = base_of(array, transform)
+    for source, request in array_sources(array, transform):
+        if hasattr(source, "stored"):
+            yield source, request
+        elif source is alone or not isinstance(source, MemoryArray):
+            raise UnsupportedError(
+                "Requests can be estimated only for arrays in chunks in a kvstore, and for stacks of such, "
+                f'not for "{source.spec().driver}"'
+            )
 
 
 def _total(counts: Sequence[RequestEstimate]) -> RequestEstimate:

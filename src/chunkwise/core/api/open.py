@@ -21,6 +21,7 @@ from chunkwise.core.base.catalogue import arrays
 from chunkwise.core.dtypes.data_type import DTypeLike
 from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.batch import Batch, check_batch
+from chunkwise.core.engine.combine import map_future
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.unfinished import EVERYWHERE
 from chunkwise.core.index_space import IndexDomain, IndexTransform
@@ -125,6 +126,7 @@ def open(
     dimension_units: Iterable[Unit | str | float | tuple[float, str] | None] | None = None,
     schema: Schema | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    field: str | None = None,
 ) -> Future[TensorStore]:
     """Open or create an array.
 
@@ -152,6 +154,8 @@ def open(
         Constraints on the array, or properties of a new one; see `Schema`.  They are added to the spec's.
     storage_options : mapping, optional
         Options of fsspec for a URL, such as ``{"anon": True}``; see `chunkwise.core.specs.storage_options`.
+    field : str, optional
+        Name of a field of the elements, which are records; the result is that of ``array[field]``.
 
     Returns
     -------
@@ -193,7 +197,7 @@ def open(
         key = spec_key(spec, flags)
         parsed = None if key is None else cached_spec(key)
         if parsed is not None:
-            return _start(parsed, read, write, context, transaction, batch)
+            return _start(parsed, read, write, context, transaction, batch, field)
     schema_options: SchemaKeywords = {
         "rank": rank,
         "dtype": dtype,
@@ -229,7 +233,7 @@ def open(
 
     if key is not None:
         cache_spec(key, parsed)
-    return _start(parsed, read, write, context, transaction, batch)
+    return _start(parsed, read, write, context, transaction, batch, field)
 
 
 def _start(
@@ -239,15 +243,18 @@ def _start(
     context: Context | None,
     transaction: Transaction | None,
     batch: Batch | None,
+    field: str | None,
 ) -> Future[TensorStore]:
+    def open_it() -> Future[TensorStore]:
+        opened = open_spec(spec, read, write, context, transaction)
+        return opened if field is None else map_future(lambda array: array[field], opened)
+
     def start() -> Future[TensorStore]:
         if spec._driver.is_remote:
             mode = spec.open_mode
             changes = EVERYWHERE if mode.create or mode.delete_existing else None
-            return in_background(
-                lambda: open_spec(spec, read, write, context, transaction).result(), writes=changes
-            )
-        return open_spec(spec, read, write, context, transaction)
+            return in_background(lambda: open_it().result(), writes=changes)
+        return open_it()
 
     if batch is None:
         return start()

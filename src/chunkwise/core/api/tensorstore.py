@@ -18,6 +18,7 @@ from chunkwise.core.api.transaction import (
     check_rebind,
     check_transaction,
     in_transaction,
+    wrap_of,
 )
 from chunkwise.core.arrays.based import Base
 from chunkwise.core.arrays.protocol import OpenArray
@@ -45,7 +46,7 @@ from chunkwise.core.specs.open_mode import OpenMode
 from chunkwise.core.specs.pretty import pretty_repr
 from chunkwise.core.specs.spec import Spec
 from chunkwise.core.trees.node_attributes import ArrayNode
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfBoundsError, noted
 
 __all__ = ["TensorStore"]
 
@@ -128,6 +129,37 @@ class TensorStore(StoredView, NumpyProtocols):
         return TensorStore._make(array, self._transform, transaction, self._node)
 
     # -- views ----------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> TensorStore:
+        """Index by a NumPy-style expression, a domain, a transform, a dimension expression or a field's name.
+
+        Raises
+        ------
+        OutOfBoundsError
+            If the key does not fit the domain, or the elements have no such field.
+        NotImplementedError
+            If the driver opens whole records only.
+        """
+        if isinstance(key, str) and self._array.numpy_dtype().names:
+            from chunkwise.core.api.field import open_field  # few arrays have fields
+
+            wrap = None if self._transaction is None else wrap_of(self._transaction)
+            array, transform = open_field(self._array, self._transform, key, wrap)
+            return TensorStore._make(array, transform, self._transaction)
+        try:
+            return self._apply_transform_fn(lambda t: t[key])
+        except OutOfBoundsError as e:
+            raise noted(e, _unlike_numpy(key, self._transform)) from None
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(key, str):
+            self[key].write(value).result()
+            return
+        try:
+            transform = self._transform[key]
+        except OutOfBoundsError as e:
+            raise noted(e, _unlike_numpy(key, self._transform)) from None
+        self._write_at(transform, value)
 
     def _apply_transform_fn(self, fn: Callable[[IndexTransform], IndexTransform]) -> TensorStore:
         return TensorStore._make(self._array, fn(self._transform), self._transaction, self._node)
@@ -366,6 +398,24 @@ class TensorStore(StoredView, NumpyProtocols):
 
 
 Indexable.register(TensorStore)
+
+
+def _unlike_numpy(key: Any, transform: IndexTransform) -> str:
+    """Return what to write instead of a key that means something in NumPy; empty for other keys."""
+    if isinstance(key, str):
+        return "the elements have no fields; names of dimensions are chosen by chunkwise.d[name]"
+    terms = key if isinstance(key, tuple) else (key,)
+    numbers = [n for t in terms for n in ((t.start, t.stop) if isinstance(t, slice) else (t,))]
+    if any(transform.input_inclusive_min):
+        return (
+            f"the view keeps the indices of its array, {transform.domain}; view.translate_to[0] begins at 0"
+        )
+    if not any(isinstance(n, int | np.integer) and n < 0 for n in numbers):
+        return ""
+    return (
+        "indices are TensorStore's: negative ones don't count from the end; of the first dimension "
+        "array[array.shape[0] - 1] is the last, array[array.shape[0] - 2 :] are the last two"
+    )
 
 
 def _is_finite(transform: IndexTransform) -> bool:

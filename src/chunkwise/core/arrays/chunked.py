@@ -215,6 +215,10 @@ class ChunkedArray:
         self._current()
         return resolve_bounds(transform, self._domain)
 
+    def in_grid(self, transform: IndexTransform) -> IndexTransform:
+        """Return `transform` in the coordinates of the grid, which begins at 0."""
+        return transform
+
     def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
         """Fill `out` with the selection of a bounded `transform`; return a future of `out`."""
         reader = self._reader

@@ -61,22 +61,26 @@ class PrecomputedArray(ChunkedArray):
         """The kvstore, with the keys of `stored`."""
         return self._chunks
 
+    def in_grid(self, transform: IndexTransform) -> IndexTransform:
+        """Return `transform` in the coordinates of the grid, which begins at 0."""
+        return self._onto.compose(transform)
+
     def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
         """Fill `out` with the selection of a bounded `transform`; return a future of `out`."""
         reader = self._reader
         if reader is None:
             reader = self._reader = ArrayReader(self._stored, self._chunks, self.pool)
-        return reader.read_into(self._onto.compose(transform), out, fill_missing=self.fill_missing)
+        return reader.read_into(self.in_grid(transform), out, fill_missing=self.fill_missing)
 
     def explain_read(self, transform: IndexTransform) -> ReadStrategy | None:
         """Return the strategy for reading the selection of a bounded `transform`."""
-        onto = self._onto.compose(transform)
+        onto = self.in_grid(transform)
         return explain_read(self._stored, self._chunks, onto, self.pool.n_workers)
 
     def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Write `source` to the selection of a bounded `transform`."""
         self._depend()
-        onto = self._onto.compose(transform)
+        onto = self.in_grid(transform)
         if not isinstance(self._chunks, ShardedStore):
             done = self._write(self._chunks, onto, source)
             return WriteFutures.of(done, done)
@@ -100,7 +104,7 @@ class PrecomputedArray(ChunkedArray):
     def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
         """Count the chunks that meet the view, and the stored ones among them."""
         try:
-            onto = self._onto.compose(self.bounded(transform))
+            onto = self.in_grid(self.bounded(transform))
             return Future.ready(StorageStatistics(*count_stored(self._stored, self._chunks, onto, most)))
         except ChunkwiseError as e:
             return Future.failed(e)

@@ -152,10 +152,15 @@ class StackArray(FixedArray):
             tables.batches, open_worker, lambda: None, n_workers=max(1, n_workers), inline=not n_workers
         )
 
-    def requests(self, transform: IndexTransform) -> Iterator[tuple[OpenArray, IndexTransform]]:
-        """Open the layers that a read of a bounded `transform` meets; yield the request to each."""
+    def requests(
+        self, transform: IndexTransform, *, holes: bool = False
+    ) -> Iterator[tuple[OpenArray, IndexTransform]]:
+        """Open the layers that a read of a bounded `transform` meets; yield the request to each.
+
+        An element in no layer is an error, unless there is a fill value, or `holes` are allowed.
+        """
         bases: dict[int, Base | None] = {}
-        for part in self._parts(transform, holes=self._spec.fill_value is not None):
+        for part in self._parts(transform, holes=holes or self._spec.fill_value is not None):
             if part.layer not in bases:
                 bases[part.layer] = self._layers.opened(part.layer, write=False)
             base = bases[part.layer]

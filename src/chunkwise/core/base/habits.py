@@ -75,11 +75,16 @@ _TOLERANCE = Instead(
     "numpy.allclose(left, right, atol=1e-6)", "of the arrays as read; here values are equal or not"
 )
 _IN_PATH = Instead(why="it belongs to the path")
+_NUMPY = Instead(
+    "array.read().result()", "an array of NumPy; chunkwise.to_dask(array) computes block by block"
+)
 _STORE = Instead("chunkwise.store(dask_array, array[selection])")
 
 HABITS: Mapping[Owner, Mapping[str, Instead]] = {
     "chunkwise": {
         "File": Instead('chunkwise.open_group(path, "a")'),
+        "codecs": Instead('codec="zstd:5"', "or JSON, or an object of numcodecs or zarr.codecs"),
+        "config": Instead('chunkwise.Context({"data_copy_concurrency": {"limit": 4}})', "of a context"),
         "consolidate_metadata": Instead('chunkwise.open_group(path, "r+").consolidate()'),
         "copy_all": Instead("chunkwise.copy_tree(source, destination)"),
         "copy_store": Instead("chunkwise.copy_tree(source, destination)"),
@@ -94,6 +99,7 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "open_consolidated": Instead("chunkwise.open_group(path, consolidated=True)"),
         "save": Instead("chunkwise.create_array(path, values)"),
         "save_array": Instead("chunkwise.create_array(path, values)"),
+        "storage": Instead("chunkwise.KvStore.open(\"memory://\").result()", "a path or a URL names a store"),
         "tree": Instead("chunkwise.open_group(path).tree()"),
         "write": Instead("chunkwise.create_array(path, values)"),
         "zeros": Instead(_NEW_FILLED.format(0)),
@@ -104,6 +110,11 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
                      "read", "resize", "shape", "sum", "tolist", "write")
     },
     "TensorStore": {
+        **dict.fromkeys(
+            ("all", "any", "argmax", "argmin", "clip", "cumsum", "flatten", "item", "max", "mean", "min",
+             "prod", "ravel", "reshape", "round", "squeeze", "std", "sum", "tolist", "var"),
+            _NUMPY,
+        ),
         "append": _APPEND,
         "basename": Instead('array.path.rpartition("/")[2]'),
         "blocks": _BLOCKS,
@@ -152,7 +163,6 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
     "Group": {
         "__enter__": Instead("group = chunkwise.open_group(path, mode)", "there is nothing to close"),
         "__setitem__": Instead("group.create_array(path, values)"),
-        "array": Instead("group.create_array(path, values)"),
         "array_keys": Instead("[name for name, _ in group.arrays()]"),
         "array_values": Instead("[array for _, array in group.arrays()]"),
         "close": _NO_CLOSE,

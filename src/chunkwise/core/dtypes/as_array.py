@@ -74,7 +74,11 @@ def _safely(array: npt.NDArray[Any], memory: np.dtype[Any]) -> npt.NDArray[Any]:
         raise TypeError(
             f"Cannot cast array data from {array.dtype!r} to {memory!r} according to the rule 'safe'"
         )
-    return array.astype(memory, casting="safe", copy=False)
+    try:
+        return array.astype(memory, casting="safe", copy=False)
+    except TypeError as e:
+        e.add_note(f"values are not rounded or cut silently: write values.astype({memory.name!r})")
+        raise
 
 
 def _sized(value: Any, dtype: DataType) -> npt.NDArray[Any]:

@@ -1,47 +1,35 @@
-"""Axes of one array: those of the image of which it is a level, or else its own attributes and coordinates.
+"""What is known of one array as an image: from the image of which it is a level, or from itself.
 
-A view has the axes of its array: it may be cut, strided and transposed.
+A view has the axes of its array: it may be cut, strided and transposed.  What is put together of several
+arrays, such as a stack, has the axes on which these agree, and is labels if one of them is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any
-
-import numpy as np
+from typing import Any, TypeAlias
 
 from chunkwise import OutputIndexMethod, TensorStore
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError
-from chunkwise.extension import JSON
-from chunkwise.extension.trees import ChunkedArray, Location, is_declared, tree_format
+from chunkwise.errors import ChunkwiseError
+from chunkwise.extension.inside import array_sources
+from chunkwise.extension.trees import ChunkedArray, Location, is_declared, locate, tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
+from chunkwise.images.multiscale.find_images import find_images
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.image_axes import AXIS_KINDS, AxisKind, axis_kind, image_axes, symbol_of
-from chunkwise.images.multiscale.metadata import expect_numbers
-from chunkwise.images.multiscale.n5_axes import axes_and_sizes
+from chunkwise.images.multiscale.image_axes import AXIS_KINDS, symbol_of
 from chunkwise.images.multiscale.ome_groups import Options, image_of
-from chunkwise.images.multiscale.open import find_images
+from chunkwise.images.multiscale.own_axes import ArrayAxis, own_axes
 
 __all__ = ["ArrayAxis", "ArrayImage", "image_of_array", "level_at"]
 
+_NEARLY = 1e-6  # of a voxel
 _ABOVE = 3  # groups that an array is looked for in as a level
-_MOST_COORDINATES = 1_000_000
-_REGULAR = 1e-3  # of a step, how far coordinates may be from regular ones
-
-
-@dataclass(frozen=True)
-class ArrayAxis:
-    """A dimension; what is unknown is empty or None."""
-
-    name: str = ""
-    kind: AxisKind | None = None
-    size: float | None = None  # of a voxel, in `unit`
-    unit: str = ""
-    start: float | None = None  # position of index 0
+_Known: TypeAlias = dict[str, list[MultiscaleImage | ChunkwiseError]]
+"""The images of groups, and errors of those that can't be read, by the text of the group's location."""
 
 
 @dataclass(frozen=True)
@@ -52,24 +40,57 @@ class ArrayImage:
     image: MultiscaleImage | None = None  # that it is a level of
     level: int = 0
     channels: tuple[int, ...] | None = None  # which of those of the image the view has; None for all
+    is_labels: bool | None = None  # None if nothing says so
     notes: tuple[str, ...] = ()  # what could not be understood
     error: ChunkwiseError | None = None  # of the image that it may be a level of
 
 
 def image_of_array(store: TensorStore) -> ArrayImage:
     """Return the image properties of an array or view, beside its labels and dimension units."""
-    array = store._array
-    node = store._find_node().node if isinstance(array, ChunkedArray) else None
-    if node is None:
-        return ArrayImage((ArrayAxis(),) * store.rank)
     try:
-        found = level_at(node.location)
+        found = list(array_sources(store._array, store._transform, holes=True))
+    except ChunkwiseError as e:  # of a layer
+        nothing = ArrayImage((ArrayAxis(),) * store.rank)
+        return replace(nothing, error=e, notes=(f"a layer can't be opened: {e.message}",))
+    sources = {id(source[0]): source for source in found}
+    if list(sources) == [id(store._array)]:
+        return _of_stored(store)
+    known: _Known = {}
+    layers = [_of_level(TensorStore._make(*source), known) for source in sources.values()]
+    labels = {one.is_labels for one in layers}
+    return ArrayImage(
+        _common_axes(store, [one.axes for one in layers]),
+        is_labels=True if True in labels else False if labels == {False} else None,
+        notes=tuple(dict.fromkeys(note for one in layers for note in one.notes)),
+        error=next((one.error for one in layers if one.error is not None), None),
+    )
+
+
+def _of_stored(store: TensorStore) -> ArrayImage:
+    found = _of_level(store, {})
+    node = store._find_node().node if isinstance(store._array, ChunkedArray) else None
+    if found.image is not None or node is None:
+        return found
+    axes, notes = own_axes(_whole(store), node.location, str(node.format))
+    return replace(found, axes=_of_view(store, axes), notes=(*notes, *found.notes))
+
+
+def _whole(view: TensorStore) -> TensorStore:
+    """Return the array of a view."""
+    return TensorStore._make(view._array, type(view._transform).identity(view._array.domain))
+
+
+def _of_level(view: TensorStore, known: _Known) -> ArrayImage:
+    """Return what the image says of which a stored array is a level; nothing if there is no such image."""
+    nothing = ArrayImage((ArrayAxis(),) * view.rank)
+    try:
+        found = _level_of_array(view, known)
     except ChunkwiseError as e:
-        plain = _own_axes(store, node.location, str(node.format))
-        return replace(plain, error=e, notes=(*plain.notes, f"the image can't be read: {e.message}"))
+        return replace(nothing, error=e, notes=(f"the image can't be read: {e.message}",))
     if found is None:
-        return _own_axes(store, node.location, str(node.format))
+        return nothing
     image, number = found
+    at_zero = zip(image.translations[number], view._array.domain.origin, image.scales[number], strict=True)
     axes = [
         ArrayAxis(
             axis.name,
@@ -79,34 +100,87 @@ def image_of_array(store: TensorStore) -> ArrayImage:
             start,
         )
         for axis, size, start in zip(
-            image.axes, image.scales[number], image.translations[number], strict=True
+            image.axes, image.scales[number], [at - first * n for at, first, n in at_zero], strict=True
         )
     ]
-    return ArrayImage(_of_view(store, axes), image, number, _channels(store, axes))
+    return ArrayImage(_of_view(view, axes), image, number, _channels(view, axes), image.is_labels)
 
 
-def level_at(location: Location) -> tuple[MultiscaleImage, int] | None:
-    """Return the image of which the array at a location is a level, and the number of the level, or None."""
+def _level_of_array(view: TensorStore, known: _Known) -> tuple[MultiscaleImage, int] | None:
+    if not isinstance(view._array, ChunkedArray):
+        return None
+    node = view._find_node().node
+    if node is not None:
+        return level_at(node.location, known)
+    spec = _whole(view).spec().to_json()
+    if spec["driver"] != "neuroglancer_precomputed" or view.kvstore is None:
+        return None
+    from chunkwise.images.multiscale.precomputed import precomputed_image  # with the driver, which few need
+
+    volume = precomputed_image(locate(view.kvstore))
+    return None if volume is None else (volume, spec["scale_index"])
+
+
+def _common_axes(store: TensorStore, found: Sequence[Sequence[ArrayAxis]]) -> tuple[ArrayAxis, ...]:
+    """Return the axes on which all arrays of a view agree; names and units of its own come first."""
+    out = []
+    for dim, (label, unit) in enumerate(zip(store.domain.labels, store.dimension_units, strict=True)):
+        each = [axes[dim] for axes in found]
+        axis = each[0] if each else ArrayAxis()
+        if any(replace(one, start=None) != replace(axis, start=None) for one in each):
+            axis = ArrayAxis()
+        if any(
+            one.start is None or abs(one.start - (axis.start or 0.0)) > _NEARLY * (axis.size or 1.0)
+            for one in each
+        ):
+            axis = replace(axis, start=None)
+        if label and axis.name != label:
+            axis = ArrayAxis(label)
+        own = None if unit is None else (unit.multiplier, symbol_of(unit.base_unit))
+        if own is not None and own != (axis.size, axis.unit):
+            axis = replace(axis, size=None, unit="", start=None)
+        out.append(axis)
+    return tuple(out)
+
+
+def level_at(location: Location, known: _Known | None = None) -> tuple[MultiscaleImage, int] | None:
+    """Return the image of which the array at a location is a level, and the number of the level, or None.
+
+    `known` keeps the images of groups for further arrays.
+    """
+    known = {} if known is None else known
     for above in islice(location.parents, _ABOVE):
-        if not is_declared(above):
-            continue
-        try:
-            group = open_group(above)
-        except ChunkwiseError:
-            continue
         path = location.path[len(above.path) :].strip("/")
+        key = f"{above.store.describe(above.path)}"
+        if key not in known:
+            known[key] = list(_images_at(above))
         failed: ChunkwiseError | None = None
-        for open_image in _images_of(group):
-            try:
-                image = open_image()
-            except ChunkwiseError as e:
-                failed = failed or e
-                continue
-            if isinstance(image, MultiscaleImage) and path in image.paths:
+        for image in known[key]:
+            if isinstance(image, ChunkwiseError):
+                failed = failed or image
+            elif path in image.paths:
                 return image, image.paths.index(path)
         if failed is not None:
             raise failed
     return None
+
+
+def _images_at(location: Location) -> Iterator[MultiscaleImage | ChunkwiseError]:
+    """Yield the images that the group at a location is, and why others can't be read."""
+    if not is_declared(location):
+        return
+    try:
+        group = open_group(location)
+    except ChunkwiseError:
+        return
+    for open_image in _images_of(group):
+        try:
+            image = open_image()
+        except ChunkwiseError as e:
+            yield e
+            continue
+        if isinstance(image, MultiscaleImage):
+            yield image
 
 
 def _images_of(group: Group) -> list[Callable[[], object]]:
@@ -148,90 +222,3 @@ def _channels(store: TensorStore, axes: Sequence[ArrayAxis]) -> tuple[int, ...] 
             low, high = store.domain.inclusive_min[dim], store.domain.exclusive_max[dim]
             return tuple(output.offset + (stride or 1) * i for i in range(low, high))
     return None
-
-
-def _own_axes(store: TensorStore, location: Location, format: str) -> ArrayImage:
-    """Return the axes given by the attributes of an array and the coordinates beside it."""
-    whole = TensorStore._make(store._array, type(store._transform).identity(store._array.domain))
-    attributes: Mapping[str, JSON] = store.attrs
-    named = attributes.get("_ARRAY_DIMENSIONS")
-    names = list(named) if isinstance(named, list) and len(named) == whole.rank else whole.domain.labels
-    notes: list[str] = []
-    try:
-        axes = [ArrayAxis(name) for name in map(str, names)]
-        axes = _with_sizes(whole, axes, attributes, format, location)
-    except InvalidArgumentError as e:
-        notes.append(f"{e.message}; sizes of voxels in its attributes are not used")
-    axes = [_with_coordinates(axis, n, location, notes) for axis, n in zip(axes, whole.shape, strict=True)]
-    return ArrayImage(_of_view(store, axes), notes=tuple(notes))
-
-
-def _with_sizes(
-    whole: TensorStore,
-    axes: list[ArrayAxis],
-    attributes: Mapping[str, JSON],
-    format: str,
-    location: Location,
-) -> list[ArrayAxis]:
-    """Return axes with the sizes that ``pixelResolution`` and ``resolution`` give them."""
-    if not {"pixelResolution", "resolution"} & set(attributes):
-        return axes
-    rules = tree_format(format)
-    file = location.describe(rules.array_key if rules.attributes_are_members else "attributes")
-    labelled = whole.label[tuple(axis.name for axis in axes)] if axes else whole
-    names = [axis.name for axis in image_axes(labelled)]
-    record: dict[str, JSON] = dict(attributes)
-    found = record.get("pixelResolution")
-    if found is not None and not rules.reversed_axes:  # x comes first in it, wherever x is in the array
-        record["pixelResolution"] = _by_name(found, names)
-    known, sizes = axes_and_sizes(names, [record], file)
-    factors = [1.0] * len(names)
-    if attributes.get("downsamplingFactors") is not None and found is not None and rules.reversed_axes:
-        where = f"{file}: downsamplingFactors"
-        factors = list(expect_numbers(attributes["downsamplingFactors"], len(names), where, positive=True))
-    return [
-        ArrayAxis(axis.name, None, size * f, one.unit, 0.5 * (f - 1) * size)
-        for axis, one, size, f in zip(axes, known, sizes, factors, strict=True)
-    ]
-
-
-def _by_name(value: JSON, names: Sequence[str]) -> JSON:
-    """Return a ``pixelResolution``, x first, in the order of the dimensions."""
-    sizes = value.get("dimensions") if isinstance(value, dict) else value
-    space = [name for name in "xyz" if name in names]
-    if isinstance(sizes, list) and len(sizes) == len(space):
-        by_name = dict(zip(space, sizes, strict=True))
-        sizes = [by_name.get(name, 1.0) for name in names]
-    return {**value, "dimensions": sizes} if isinstance(value, dict) else sizes
-
-
-def _with_coordinates(axis: ArrayAxis, n: int, location: Location, notes: list[str]) -> ArrayAxis:
-    """Return an axis with size and start that the coordinates beside an array give it, if there are any."""
-    above = location.parent
-    if not axis.name or above is None or axis.name == location.name:
-        return axis
-    try:
-        group = open_group(above)
-        store = group.get(axis.name)
-        if not isinstance(store, TensorStore) or store.shape != (n,) or n > _MOST_COORDINATES:
-            return axis
-        if store.dtype.memory_dtype.kind not in "iuf":
-            return axis
-        values = store.read().result().astype(np.float64)
-        unit = store.attrs.get("units") or store.attrs.get("unit") or ""
-    except ChunkwiseError:
-        return axis
-    if n < 2 or not np.all(np.isfinite(values)):
-        return axis
-    step = (values[-1] - values[0]) / (n - 1)
-    if step <= 0 or np.abs(values - (values[0] + step * np.arange(n))).max() > _REGULAR * step:
-        notes.append(f"coordinates of {axis.name} are left out: they don't rise in regular steps")
-        return axis
-    text = unit if isinstance(unit, str) and " since " not in unit else ""
-    return replace(
-        axis,
-        size=float(f"{step:.12g}"),
-        unit=symbol_of(text),
-        start=float(values[0]),
-        kind=axis_kind(axis.name),
-    )

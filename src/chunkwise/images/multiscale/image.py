@@ -16,7 +16,7 @@ from chunkwise.extension.inside import brief, hooks, load, panel, table
 from chunkwise.images.multiscale.image_axes import unit_in, unit_text
 from chunkwise.images.multiscale.metadata import Axis, Channel, ImageMetadata, LevelMetadata, Transformation
 
-__all__ = ["Levels", "Members", "MultiscaleImage", "placed"]
+__all__ = ["Levels", "Members", "MultiscaleImage", "corner", "placed"]
 
 T = TypeVar("T")
 
@@ -108,12 +108,14 @@ class MultiscaleImage:
         location: str,
         labels: Mapping[str, MultiscaleImage] | None = None,
         chunks: Callable[[], tuple[int, ...] | None] | None = None,
+        members: Sequence[str] | None = None,
     ) -> None:
         self._metadata = metadata
         self._location = location
         self._levels = Levels(metadata.levels, open_level)
         self._labels: Mapping[str, MultiscaleImage] = {} if labels is None else labels
         self._chunks = chunks  # of the arrays that levels are put together of
+        self._own = members
 
     @property
     def name(self) -> str:
@@ -168,6 +170,51 @@ class MultiscaleImage:
         """
         return (*self._metadata.problems, *(why for _, why in self._unreadable()))
 
+    @property
+    def _members(self) -> frozenset[str]:
+        """Names in the group of the image that lead to its levels."""
+        if self._own is not None:
+            return frozenset(self._own)
+        return frozenset(path.partition("/")[0] for path in self.paths)
+
+    def _seen_from(self, path: str, location: str) -> MultiscaleImage:
+        """Return the image as that of a group above its own, which is at `path` there."""
+        levels = tuple(level._replace(path=f"{path}/{level.path}") for level in self._metadata.levels)
+        return MultiscaleImage(
+            replace(self._metadata, levels=levels),
+            lambda n: self._levels[n],
+            location=location,
+            labels=self._labels,
+            chunks=self._chunks,
+        )
+
+    def _described_as(self, other: MultiscaleImage) -> MultiscaleImage:
+        """Return the image with the metadata of another one; itself if that has other levels."""
+        if other.paths != self.paths or len(other.axes) != len(self.axes):
+            return self
+        return MultiscaleImage(
+            other._metadata,
+            lambda n: self._levels[n],
+            location=self._location,
+            labels=self._labels,
+            chunks=self._chunks,
+            members=self._own,
+        )
+
+    def _arranged(self, order: Sequence[int]) -> MultiscaleImage:
+        """Return the image with its dimensions in another order."""
+        levels = tuple(
+            level._replace(place=Transformation(*(tuple(part[dim] for dim in order) for part in level.place)))
+            for level in self._metadata.levels
+        )
+        axes = tuple(self.axes[dim] for dim in order)
+        return MultiscaleImage(
+            replace(self._metadata, axes=axes, levels=levels),
+            lambda n: self._levels[n].transpose(order),
+            location=self._location,
+            labels=self._labels,
+        )
+
     def _unreadable(self) -> list[tuple[int, str]]:
         """Return the numbers of levels that can't be opened, and why; an OSError of a server is raised."""
         out = []
@@ -203,6 +250,7 @@ class MultiscaleImage:
             location=self._location,
             labels=self._labels,
             chunks=self._chunks,
+            members=self._own,
         )
 
     @property
@@ -314,6 +362,14 @@ def place_name(location: str) -> str:
     return re.sub(r"(\|[a-z0-9-]+:/*)+$", "", location).rstrip("/|:").rpartition("/")[2].rpartition(":")[2]
 
 
+def corner(scale: Sequence[float], at: Sequence[float], first: Sequence[float]) -> tuple[int, ...]:
+    """Return where a level begins, in whole voxels; `first` has the sizes of voxels of the first level."""
+    return tuple(
+        int(np.floor((position - size / 2 + one / 2) / size + 0.5))
+        for position, size, one in zip(at, scale, first, strict=True)
+    )
+
+
 def placed(
     store: TensorStore, axes: Sequence[Axis], place: Transformation, first: Transformation
 ) -> TensorStore:
@@ -328,8 +384,5 @@ def placed(
     )
     if hasattr(store._array, "with_units"):
         store = store._with_units(units)
-    origin = [
-        int(np.floor((at - size / 2 + one / 2) / size + 0.5))
-        for at, size, one in zip(place.translation, place.scale, first.scale, strict=True)
-    ]
+    origin = corner(place.scale, place.translation, first.scale)
     return store.label[tuple(axis.name for axis in axes)].translate_to[origin] if axes else store

@@ -19,6 +19,7 @@ __all__ = [
     "AxisKind",
     "ImageAxis",
     "axis_kind",
+    "axis_names",
     "image_axes",
     "memory_order",
     "ngff_unit",
@@ -74,16 +75,11 @@ def image_axes(
         raise InvalidArgumentError(
             f"axes: expected {rank} values, for an array of shape {store.shape}, but received {len(names)}"
         )
-    known = list(store.domain.labels if names is None else names)
-    free = [name for name in _DEFAULT_NAMES if name not in known]
-    for dim in reversed(memory_order(store)):
-        if known[dim]:
-            continue
-        if not free:
-            raise InvalidArgumentError(
-                f"dimension {dim} has no name; name the axes of an array of rank {rank}"
-            )
-        known[dim] = free.pop(0)
+    known = axis_names(store, store.domain.labels if names is None else names)
+    if not all(known):
+        raise InvalidArgumentError(
+            f"dimension {known.index('')} has no name; name the axes of an array of rank {rank}"
+        )
     if len(set(known)) < rank:
         raise InvalidArgumentError(f"axes: names must be unique, but received {', '.join(known)}")
     if units is not None and len(units) != rank:
@@ -100,6 +96,16 @@ def image_axes(
             )
         axes.append(ImageAxis(name, axis_kind(name), scale, base))
     return axes
+
+
+def axis_names(store: TensorStore, names: Sequence[str]) -> list[str]:
+    """Return names, x, y, z, c and t for those that are empty; more than these stay empty."""
+    out = list(names)
+    free = [name for name in _DEFAULT_NAMES if name not in out]
+    for dim in reversed(memory_order(store)):
+        if not out[dim] and free:
+            out[dim] = free.pop(0)
+    return out
 
 
 def axis_kind(name: str) -> AxisKind:

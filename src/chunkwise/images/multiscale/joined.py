@@ -33,8 +33,9 @@ def joined(
     name: str = "",
     document: Mapping[str, JSON] | None = None,
     problems: Sequence[str] = (),
+    members: Sequence[str] = (),
 ) -> MultiscaleImage:
-    """Return images as one, with a last axis whose indices are the numbers of the parts.
+    """Return images as one, with a last axis whose indices are the numbers of the parts, called `members`.
 
     Numbers from ``bounds[0]`` to ``bounds[1]`` that no part has, and levels that a part lacks, are zeros.
     """
@@ -75,7 +76,7 @@ def joined(
         known = next(iter(parts.values())).stored_chunks
         return None if known is None else (*known, 1)
 
-    return MultiscaleImage(metadata, open_level, location=location, chunks=chunks)
+    return MultiscaleImage(metadata, open_level, location=location, chunks=chunks, members=members)
 
 
 def _layers(parts: Mapping[int, MultiscaleImage], level: LevelMetadata) -> dict[int, TensorStore]:

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chunkwise.errors import InvalidArgumentError, NotFoundError
-from chunkwise.extension import JSON
 from chunkwise.extension.inside import read_bounded
-from chunkwise.extension.trees import Location, read_attributes
+from chunkwise.extension.trees import Location
 from chunkwise.groups.group import Group
 from chunkwise.images.multiscale.bdv_file import NO_FILE, BdvFile, parse_bdv_file
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.joined import joined
 from chunkwise.images.multiscale.metadata import Axis
-from chunkwise.images.multiscale.n5_image import n5_image, numbered, subgroup
+from chunkwise.images.multiscale.n5_image import attributes_if_there, n5_image, numbered, subgroup
 from chunkwise.images.multiscale.ome_groups import ImageCollection
 
 __all__ = ["bdv_images", "bdv_setup", "bdv_timepoint", "read_bdv_file"]
@@ -56,7 +55,7 @@ def bdv_timepoint(group: Group) -> MultiscaleImage:
     if setup is None or container is None:
         return n5_image(group, "bdv")
     found = read_bdv_file(container).setup_at(_number(group.location, "timepoint"), _number(setup, "setup"))
-    return n5_image(group, "bdv", beside=_read_if_there(setup), bdv=found)
+    return n5_image(group, "bdv", beside=attributes_if_there(setup), bdv=found)
 
 
 def _number(location: Location, prefix: str) -> int:
@@ -87,10 +86,12 @@ def _image_of_setup(group: Group, file: BdvFile, times: Sequence[int]) -> Multis
         raise InvalidArgumentError(f"{group.location.text}: there is no view with levels s0, s1, …")
     first = next(iter(parts.values()))
     if len(times) == 1 or len({*parts, *times}) == 1:
-        return first
+        return first._seen_from(f"timepoint{next(iter(parts))}", group.location.text)
+    members = [f"timepoint{time}" for time in parts]
     bounds = min(*parts, *times), max(*parts, *times)
     axis = Axis("t", "time")
-    return joined(parts, axis, bounds, location=group.location.text, name=name, problems=problems)
+    where = group.location.text
+    return joined(parts, axis, bounds, location=where, name=name, problems=problems, members=members)
 
 
 def read_bdv_file(container: Location) -> BdvFile:
@@ -101,10 +102,3 @@ def read_bdv_file(container: Location) -> BdvFile:
     key = f"{above.path}{container.name.removesuffix('.n5')}.xml"
     value = read_bounded(above.store, key).value
     return NO_FILE if value is None else parse_bdv_file(bytes(value), above.store.describe(key))
-
-
-def _read_if_there(location: Location) -> dict[str, JSON]:
-    try:
-        return read_attributes(location)
-    except NotFoundError:
-        return {}

@@ -23,10 +23,13 @@ from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.joined import joined
 from chunkwise.images.multiscale.metadata import Axis
 from chunkwise.images.multiscale.n5_bdv import bdv_images, bdv_setup, bdv_timepoint, read_bdv_file
-from chunkwise.images.multiscale.n5_image import n5_image, n5_stores, numbered, subgroup
+from chunkwise.images.multiscale.n5_image import attributes_if_there, n5_image, n5_stores, numbered, subgroup
 from chunkwise.images.multiscale.ome_groups import ImageCollection
 
 __all__ = ["find_n5_images"]
+
+_PAINTERA = "data"
+"""Name of the group with the levels in that of a dataset of Paintera, which says what they are."""
 
 _LOOKED_AT = 20  # groups called c0, t1, ... for one with an image
 
@@ -39,15 +42,20 @@ def find_n5_images(group: Group) -> MultiscaleImage | ImageCollection | None:
     if _below(group, "timepoint"):
         above = group.location.parent
         return bdv_setup(group, NO_FILE if above is None else read_bdv_file(above))
-    if "painteraData" in attributes and isinstance(group.get("data"), Group):
+    if "painteraData" in attributes and isinstance(group.get(_PAINTERA), Group):
         name = group.location.name
-        return n5_image(subgroup(group, "data"), "paintera", name=name, beside=attributes)
+        image = n5_image(subgroup(group, _PAINTERA), "paintera", name=name, beside=attributes)
+        return image._seen_from(_PAINTERA, group.location.text)
     stores, _ = n5_stores(group) if "multiscales" not in attributes else ({}, [])
     if stores or "multiscales" in attributes:
         above = group.location.parent
         in_setup = above is not None and re.fullmatch(r"setup\d+", above.name) is not None
         if in_setup and re.fullmatch(r"timepoint\d+", group.location.name):
             return bdv_timepoint(group)
+        if above is not None and group.location.name == _PAINTERA:
+            whole = attributes_if_there(above)
+            if "painteraData" in whole:
+                return n5_image(group, "paintera", name=above.name, beside=whole)
         is_cosem = "multiscales" in attributes or any("transform" in s.attrs for s in stores.values())
         paintera = attributes.get("multiScale") is True
         return n5_image(group, "cosem" if is_cosem else "paintera" if paintera else "n5-viewer")
@@ -74,7 +82,8 @@ def _only_image(group: Group) -> MultiscaleImage:
         times = {int(name[1:]): image for name, image in found.items()}
         bounds = min(times), max(times)
         name = group.location.name
-        return joined(times, Axis("t", "time"), bounds, location=group.location.text, name=name)
+        where = group.location.text
+        return joined(times, Axis("t", "time"), bounds, location=where, name=name, members=list(found))
     if not isinstance(found, MultiscaleImage):
         raise InvalidArgumentError(f"{group.location.text}: there is no image with levels s0, s1, …")
     return found

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from chunkwise import TensorStore
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError, UnsupportedError
 from chunkwise.extension import JSON
+from chunkwise.extension.trees import Location, read_attributes
 from chunkwise.groups.group import Group
 from chunkwise.images.multiscale.bdv_file import BdvSetup
 from chunkwise.images.multiscale.image import MultiscaleImage
@@ -15,7 +16,7 @@ from chunkwise.images.multiscale.n5_levels import cosem_group_levels, cosem_leve
 from chunkwise.images.multiscale.ome_groups import metadata_file, open_level_of
 from chunkwise.n5.label_multisets import open_label_multisets
 
-__all__ = ["n5_image", "n5_stores", "numbered", "subgroup"]
+__all__ = ["attributes_if_there", "n5_image", "n5_stores", "numbered", "subgroup"]
 
 
 def numbered(group: Group, prefix: str) -> list[str]:
@@ -40,6 +41,14 @@ def subgroup(group: Group, name: str) -> Group:
     if not isinstance(found, Group):
         raise NotFoundError(f"there is no group at {group.location.child(name).text}")
     return found
+
+
+def attributes_if_there(location: Location) -> dict[str, JSON]:
+    """Return the attributes of a group; none if there is no group."""
+    try:
+        return read_attributes(location)
+    except NotFoundError:
+        return {}
 
 
 def n5_stores(group: Group) -> tuple[dict[int, TensorStore], list[str]]:

@@ -10,33 +10,23 @@ import posixpath
 import warnings
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any
 
 from chunkwise import Context, TensorStore
 from chunkwise.copying.new_array import open_array
 from chunkwise.copying.pictures import natural
 from chunkwise.copying.source import open_source, open_view
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
-from chunkwise.extension import JSON
 from chunkwise.extension.inside import read_bounded, with_storage_options
-from chunkwise.extension.trees import Location, LocationLike, find_node, inside_file, locate, tree_format
+from chunkwise.extension.trees import Location, LocationLike, find_node, inside_file, locate
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
+from chunkwise.images.multiscale.find_images import Multiscale, find_images
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.image_axes import axis_kind, ngff_unit, unit_symbol
-from chunkwise.images.multiscale.metadata import Axis, ImageMetadata, LevelMetadata, Transformation
-from chunkwise.images.multiscale.ome_groups import (
-    ImageCollection,
-    Options,
-    image_of,
-    labels_of_group,
-    series_of,
-)
-from chunkwise.images.multiscale.ome_plates import Plate, Well
+from chunkwise.images.multiscale.ome_groups import Options
+from chunkwise.images.multiscale.single_array import image_of_arrays, single_array
 
-__all__ = ["Multiscale", "find_images", "open_multiscale", "single_array"]
-
-Multiscale: TypeAlias = MultiscaleImage | Plate | Well | ImageCollection
+__all__ = ["Multiscale", "open_multiscale", "single_array"]
 
 _SHOWN = 10
 
@@ -179,27 +169,6 @@ def _container_of(location: Location) -> Location:
     return location.at(path.lstrip("/") + "/")
 
 
-def find_images(group: Group, options: Options, name: str | None = None) -> Multiscale | None:
-    """Return the images in a group; None if it is of no known kind."""
-    ome = group.attrs.get("ome")
-    own: Mapping[str, JSON] = ome if isinstance(ome, dict) else group.attrs
-    if tree_format(group.format).has_containers:
-        from chunkwise.images.multiscale.n5_groups import find_n5_images  # many modules, for N5 alone
-
-        return find_n5_images(group)
-    if "plate" in own:
-        return Plate(group, options)
-    if "well" in own:
-        return Well(group, options)
-    if "multiscales" in own:
-        return image_of(group, options, name)
-    if "bioformats2raw.layout" in own:
-        return series_of(group, options)
-    if "labels" in own:
-        return labels_of_group(group, options)
-    return None
-
-
 def _no_image(group: Group) -> str:
     """Return the text of an error: what was looked for, and which images are near."""
     members = list(group.items())
@@ -222,19 +191,6 @@ def _is_known(group: Group) -> bool:
         return True  # of an image that can't be read
 
 
-def single_array(store: TensorStore, place: str = "") -> MultiscaleImage:
-    """Return an array, of several files at `place` if it isn't stored by itself, as an image of one level."""
-    kvstore = store.kvstore
-    if kvstore is None:
-        name = place.rstrip("/").rpartition("/")[2]
-        return _image_of_arrays({"": store}, name, place or "memory")
-    try:
-        location = store.url
-    except NotImplementedError:  # a store of another library
-        location = kvstore.path
-    return _image_of_arrays({"": store}, kvstore.path.rstrip("/").rpartition("/")[2], location)
-
-
 def _raw_image(group: Group) -> MultiscaleImage:
     """Return the arrays in a group as the levels of an image, in the order of their numbers."""
     arrays = dict(sorted(group.arrays(), key=lambda item: natural(item[0])))
@@ -242,22 +198,4 @@ def _raw_image(group: Group) -> MultiscaleImage:
         raise InvalidArgumentError(f"{group.location.text}: there is no array that could be a level")
     rank = next(iter(arrays.values())).rank
     levels = {name: store for name, store in arrays.items() if store.rank == rank}
-    return _image_of_arrays(levels, group.basename, group.location.text)
-
-
-def _image_of_arrays(arrays: dict[str, TensorStore], name: str, location: str) -> MultiscaleImage:
-    stores = list(arrays.values())
-    first = stores[0]
-    labels = first.domain.labels
-    named = [label or f"dim_{dim}" for dim, label in enumerate(labels)]
-    axes = tuple(
-        Axis(label, axis_kind(label), "" if unit is None else unit_symbol(ngff_unit(unit.base_unit)))
-        for label, unit in zip(named, first.dimension_units, strict=True)
-    )
-    levels = []
-    for path, store in arrays.items():
-        scale = tuple(1.0 if unit is None else unit.multiplier for unit in store.dimension_units)
-        start = tuple(at * size for at, size in zip(store.origin, scale, strict=True))
-        levels.append(LevelMetadata(path, Transformation(scale, start), location))
-    metadata = ImageMetadata("raw", axes, tuple(levels), name)
-    return MultiscaleImage(metadata, lambda number: stores[number], location=location)
+    return image_of_arrays(levels, group.basename, group.location.text)

@@ -37,7 +37,12 @@ def precomputed_image(location: Location, context: Context | None = None) -> Mul
     axes = (*(Axis(name, "space", "nm") for name in "xyz"), Axis("channel", "channel"))
     levels = []
     for number, scale in enumerate(info.scales):
-        start = [at * size for at, size in zip(scale.voxel_offset, scale.resolution, strict=True)]
+        # Offsets are of corners, translations of centres, beginning with that of a voxel of the first scale.
+        first = info.scales[0].resolution
+        start = [
+            at * size + (size - one) / 2
+            for at, size, one in zip(scale.voxel_offset, scale.resolution, first, strict=True)
+        ]
         place = Transformation((*scale.resolution, 1.0), (*start, 0.0))
         levels.append(LevelMetadata(scale.key, place, f"{where}: scales[{number}]"))
     metadata = ImageMetadata(

@@ -233,7 +233,7 @@ def prepare_pyramid(
     if first is not None and known.error is not None:
         raise known.error  # what the metadata say would be lost
     if labels is None:
-        labels = known.image is not None and known.image.is_labels
+        labels = known.is_labels is True
     options = PyramidOptions(
         method=method or ("mode" if labels else "mean"),
         labels=labels,

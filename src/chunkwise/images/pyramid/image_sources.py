@@ -132,8 +132,8 @@ def names_beside(source: Location) -> list[str] | None:
         found = open_multiscale(group, drafts=True)
     except (InvalidArgumentError, NotImplementedError, LookupError, OSError):
         return None
-    if isinstance(found, MultiscaleImage):
-        own = {path.partition("/")[0] for path in found.paths} | {"data"}
+    if isinstance(found, MultiscaleImage) and found.convention != "raw":
+        own = set(found._members)
     elif isinstance(found, ImageCollection) and found.convention in ("bdv", "n5-viewer"):
         own = set(found)
     else:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from chunkwise import TensorStore
+from chunkwise.copying.new_array import open_array
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.image_axes import axis_kind, memory_order, unit_symbol
+from chunkwise.images.multiscale.image_axes import memory_order
 from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.metadata import Axis, Channel
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
+from chunkwise.images.multiscale.single_array import single_array
 from chunkwise.images.server.sources import Sources
 from chunkwise.images.server.trees import FIELDS, KNOWN_FOR, Served, ServedArray, ServedGroup, at_zero
 
@@ -28,7 +31,8 @@ __all__ = [
 ]
 
 _LOOKED_AT = 64  # arrays and groups, for the first image
-_LABEL_TYPES = ("uint64", "int64", "bool")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -52,16 +56,18 @@ class ServedImage:
         return tuple(level.view for level in self.levels)
 
 
-def image_at(sources: Sources, path: tuple[str, ...], found: Served) -> ServedImage | None:
+def image_at(path: tuple[str, ...], found: Served) -> ServedImage | None:
     """Return the image at a path, None if a group there is none."""
-    return _of_array(sources, path, found) if isinstance(found, ServedArray) else image_of_group(found)
+    if isinstance(found, ServedArray):
+        return replace(_of_array(found), name=path[-1])
+    return image_of_group(found)
 
 
 def image_of(source: MultiscaleImage | TensorStore) -> ServedImage:
     """Return an image, or an array as one, that a program has."""
     if isinstance(source, MultiscaleImage):
         return _image(source.name, source)
-    return _single(ServedArray(at_zero(source), source.name or "array"))
+    return _of_array(ServedArray(at_zero(source), source.name or "array"))
 
 
 def image_of_group(found: ServedGroup) -> ServedImage | None:
@@ -77,19 +83,28 @@ def multiscale_at(found: Served | None) -> Multiscale | None:
     """Return what a group holds, None if that is no image, plate or well; what was found lately is kept."""
     if not isinstance(found, ServedGroup) or found.node is None or found.node.undeclared:
         return None
-    kept: tuple[float, Multiscale | None] = found.made.get("multiscale", (float("-inf"), None))
-    when, known = kept
-    now = time.monotonic()
-    if now - when < KNOWN_FOR:
+    node, context = found.node, found.context
+
+    def look() -> Multiscale | None:
+        try:
+            known = open_multiscale(node.location, drafts=True, format=node.format, context=context)
+            if found.outside is not None and isinstance(known, MultiscaleImage) and node.rules.has_containers:
+                whole = open_multiscale(found.outside, drafts=True, format=node.format)
+                known = known._described_as(whole) if isinstance(whole, MultiscaleImage) else known
+        except (InvalidArgumentError, KeyError):
+            return None  # a group of something else, or with metadata that are wrong
         return known
-    try:
-        known = open_multiscale(
-            found.node.location, drafts=True, format=found.node.format, context=found.context
-        )
-    except (InvalidArgumentError, KeyError):
-        known = None  # a group of something else, or with metadata that are wrong
-    found.made["multiscale"] = now, known
-    return known
+
+    return _kept(found, "multiscale", look)
+
+
+def _kept(found: Served, what: str, look: Callable[[], T]) -> T:
+    """Return what `look` returns; what it returned lately is kept."""
+    kept: tuple[float, T] | None = found.made.get(what)
+    now = time.monotonic()
+    if kept is None or now - kept[0] >= KNOWN_FOR:
+        kept = found.made[what] = now, look()
+    return kept[1]
 
 
 def _of_group(name: str, found: ServedGroup) -> ServedImage | None:
@@ -99,20 +114,32 @@ def _of_group(name: str, found: ServedGroup) -> ServedImage | None:
     return _image(name, image)
 
 
-def _of_array(sources: Sources, path: tuple[str, ...], found: ServedArray) -> ServedImage:
-    out = replace(_single(found), name=path[-1])
-    above = sources.find(path[:-1]) if len(path) > 1 else None
-    if isinstance(above, ServedGroup) and above.node is not None:
-        own = above.attributes.get("ome", above.attributes)
-        if isinstance(own, dict) and "image-label" in own:
-            return replace(out, is_labels=True)
-    return out
+def _of_array(found: ServedArray) -> ServedImage:
+    """Return an array as an image: the level that it is, or as `open_multiscale` opens it."""
+
+    def look() -> MultiscaleImage:
+        if found.outside is None:
+            return single_array(found.view)
+        return single_array(open_array(found.outside, read=True))
+
+    image = _kept(found, "array", look)
+    return ServedImage(
+        name=found.name,
+        axes=image.axes,
+        levels=(found,),
+        paths=("",),
+        scales=image.scales,
+        translations=image.translations,
+        channels=image.channels,
+        is_labels=image.is_labels,
+        label_colors=image.label_colors,
+    )
 
 
 def _of_levels(found: ServedGroup) -> ServedImage:
     """Return the image of arrays, the first of which has the highest resolution."""
     levels = tuple(found.members.values())
-    first = _single(levels[0])
+    first = _of_array(levels[0])
     scales, translations = [], []
     for level in levels:
         factors = [
@@ -121,7 +148,8 @@ def _of_levels(found: ServedGroup) -> ServedImage:
         ]
         scale = tuple(size * f for size, f in zip(first.scales[0], factors, strict=True))
         scales.append(scale)
-        translations.append(tuple((s - one) / 2 for s, one in zip(scale, scales[0], strict=True)))
+        start = zip(first.translations[0], scale, scales[0], strict=True)
+        translations.append(tuple(at + (size - one) / 2 for at, size, one in start))
     return replace(
         first,
         name=found.name,
@@ -129,28 +157,6 @@ def _of_levels(found: ServedGroup) -> ServedImage:
         paths=tuple(found.members),
         scales=tuple(scales),
         translations=tuple(translations),
-    )
-
-
-def _single(found: ServedArray) -> ServedImage:
-    view = found.view
-    units = [(1.0, "") if u is None else (u.multiplier, u.base_unit) for u in view.dimension_units]
-    names = list(view.domain.labels)
-    free = [name for name in "xyzct" if name not in names]
-    for dim in reversed(memory_order(view)):  # x is the fastest
-        if not names[dim]:
-            names[dim] = free.pop(0) if free else f"d{dim}"
-    return ServedImage(
-        name=found.name,
-        axes=tuple(
-            Axis(name, axis_kind(name), unit_symbol(unit))
-            for name, (_, unit) in zip(names, units, strict=True)
-        ),
-        levels=(found,),
-        paths=("",),
-        scales=(tuple(abs(size) or 1.0 for size, _ in units),),
-        translations=((0.0,) * view.rank,),
-        is_labels=view.dtype.name in _LABEL_TYPES,
     )
 
 
@@ -173,7 +179,7 @@ def _image(name: str, image: MultiscaleImage, paths: tuple[str, ...] = ()) -> Se
         scales=image.scales,
         translations=image.translations,
         channels=image.channels,
-        is_labels=image.is_labels or levels[0].view.dtype.name in _LABEL_TYPES,
+        is_labels=image.is_labels,
         labels=labels,
         label_colors=image.label_colors,
     )
@@ -219,7 +225,7 @@ def first_image(sources: Sources) -> tuple[str, ServedImage]:
             continue
         image = None
         try:
-            image = image_at(sources, path, found)
+            image = image_at(path, found)
         except ChunkwiseError as e:
             failed = failed or e
         if image is not None and image.levels[0].view.rank and 0 not in image.levels[0].view.shape:

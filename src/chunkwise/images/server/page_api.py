@@ -111,7 +111,7 @@ def _image(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) ->
     found = sources.find(path)
     if found is None:
         raise NotFoundError(f"there is nothing at {'/'.join(path)!r}")
-    image = image_at(sources, path, found)
+    image = image_at(path, found)
     if image is None:
         more: dict[str, JSON] = {"image": None, "attributes": _plain(found.attributes)}
         group = multiscale_at(found)
@@ -186,7 +186,7 @@ def _view(image: ServedImage, query: Mapping[str, str]) -> Any:
 
 def _found_image(sources: Sources, path: tuple[str, ...]) -> ServedImage:
     found = sources.find(path)
-    image = None if found is None else image_at(sources, path, found)
+    image = None if found is None else image_at(path, found)
     if image is None:
         raise NotFoundError(f"there is no image at {'/'.join(path)!r}")
     return image

@@ -153,7 +153,7 @@ def _thumbnail(
 ) -> Thumbnail:
     """Return how the image at a path is drawn: through its middle, or that of the one `below` it."""
     found = sources.find(path)
-    image = None if found is None else image_at(sources, path, found)
+    image = None if found is None else image_at(path, found)
     if image is None:
         error = NotFoundError if below is None else UnsupportedError
         raise error(f"there is no image at {'/'.join(path)!r}, which the metadata name")

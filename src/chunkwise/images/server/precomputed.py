@@ -16,6 +16,7 @@ from chunkwise.core.driver.neuroglancer_precomputed.chunk_keys import parse_chun
 from chunkwise.core.driver.neuroglancer_precomputed.members import INFO_KEY, Encoding, Info, Scale, new_info
 from chunkwise.errors import UnsupportedError
 from chunkwise.extension.inside import dump_bytes
+from chunkwise.images.multiscale.image import corner
 from chunkwise.images.server.content import Computed, Content, Document
 from chunkwise.images.server.encoded import for_browsers, served_chunk_shape
 from chunkwise.images.server.image import ServedImage, shown_dims
@@ -43,6 +44,10 @@ class PrecomputedVolume:
             )
         self._views = [self._arranged(for_browsers(level.view)) for level in image.levels]
         self._chunks = [self._chunk_shape(level.view) for level in image.levels]
+        self._corners = [
+            corner(scale, at, image.scales[0])
+            for scale, at in zip(image.scales, image.translations, strict=True)
+        ]
         self.document = dump_bytes(self._info(image).document)
 
     def _arranged(self, view: TensorStore) -> TensorStore:
@@ -68,10 +73,11 @@ class PrecomputedVolume:
                 1.0 if dim is None else image.scales[number][dim] * _NANOMETRES.get(image.axes[dim].unit, 1.0)
                 for dim in self._dims
             )
+            offset = tuple(0 if dim is None else self._corners[number][dim] for dim in self._dims)
             scale = Scale(
                 key=f".{number}",  # no member of a group has such a name
                 size=view.shape[:3],
-                voxel_offset=(0, 0, 0),
+                voxel_offset=offset,
                 resolution=(x, y, z),
                 chunk_sizes=(chunk,),
                 encoding=Encoding("raw"),
@@ -90,7 +96,8 @@ class PrecomputedVolume:
         if found is None or corners is None or int(found[1]) >= len(self._views):
             return None
         view, chunk = self._views[int(found[1])], self._chunks[int(found[1])]
-        starts, stops = corners
+        at = [0 if dim is None else self._corners[int(found[1])][dim] for dim in self._dims]
+        starts, stops = (tuple(n - first for n, first in zip(one, at, strict=True)) for one in corners)
         for start, stop, size, c in zip(starts, stops, view.shape, chunk, strict=False):
             if start % c or not 0 <= start < size or stop != min(start + c, size):
                 return None  # no chunk of the grid

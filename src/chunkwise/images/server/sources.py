@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from chunkwise.extension.inside import is_kvstore_object, is_url
 from chunkwise.extension.trees import ChunkedArray, children, find_node, locate, nothing_at
 from chunkwise.groups.group import Group
 from chunkwise.images.multiscale.image import MultiscaleImage
+from chunkwise.images.multiscale.image_axes import AXIS_KINDS, AxisKind, ImageAxis, slowest_first
 from chunkwise.images.multiscale.open import open_multiscale
 from chunkwise.images.server.confined import ConfinedStore
 from chunkwise.images.server.trees import (
@@ -167,10 +168,10 @@ def _source(one: object) -> Source:
 
 
 def _stored(place: Any) -> Source:
-    location = find_source(place)
+    location, outside = find_source(place), None
     is_path = isinstance(place, str | os.PathLike)
     if is_path and not is_url(os.fspath(place)) and os.path.isdir(place):
-        location = locate(ConfinedStore(os.fspath(place)))
+        location, outside = locate(ConfinedStore(os.fspath(place))), location
     node = find_node(location)
     if node is not None and node.error:
         raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
@@ -180,7 +181,7 @@ def _stored(place: Any) -> Source:
             return other
     if node is None or (node.undeclared and next(children("", node), None) is None):
         raise nothing_at(location)
-    tree = StoredTree(location)
+    tree = StoredTree(location, outside)
     tree.find(())  # metadata that can't be understood are an error now
     return tree
 
@@ -194,8 +195,17 @@ def _without_nodes(place: Any) -> Source | None:
     return _of_image(image, image.name) if isinstance(image, MultiscaleImage) else None
 
 
+def _arranged(image: MultiscaleImage) -> MultiscaleImage:
+    """Return an image with its axes in an order that OME-NGFF has, if they are in none."""
+    kinds = [axis.type for axis in image.axes]
+    if not set(kinds) <= set(AXIS_KINDS) or kinds == sorted(kinds, key=AXIS_KINDS.index):
+        return image
+    axes = [ImageAxis(axis.name, cast(AxisKind, axis.type)) for axis in image.axes]
+    return image._arranged(slowest_first(image.levels[0], axes))
+
+
 def _of_image(image: MultiscaleImage, name: str) -> Source:
-    image = image.available()
+    image = _arranged(image.available())
     members = {str(i): _of_view(level, str(i)) for i, level in enumerate(image.levels)}
     return FixedTree(ServedGroup(name, members=members, image=image))
 

@@ -75,7 +75,7 @@ def _precomputed(sources: Sources, path: tuple[str, ...], node: Served, key: str
         return None
     volume = node.made.get("precomputed")
     if volume is None:
-        image = image_at(sources, path, node)
+        image = image_at(path, node)
         if image is None:
             raise UnsupportedError(f'"{"/".join(path)}" is a group that is no image')
         volume = node.made["precomputed"] = PrecomputedVolume(image)

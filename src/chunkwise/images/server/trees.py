@@ -66,6 +66,7 @@ class ServedArray:
     node: Node | None = None  # if it is all of a stored array
     attributes: Mapping[str, JSON] = field(default_factory=dict)
     made: dict[str, Any] = field(default_factory=dict)  # what has been made of it, by format
+    outside: Location | None = None  # from which the groups above the tree are seen
 
     @property
     def stored(self) -> ChunkedArray | None:
@@ -99,6 +100,7 @@ class ServedGroup:
     image: MultiscaleImage | None = None  # whose levels the members are
     context: Context | None = None  # with the cache that arrays of the group share
     made: dict[Any, Any] = field(default_factory=dict)  # what has been made of it, by format
+    outside: Location | None = None  # from which the groups above the tree are seen
 
 
 Served = ServedArray | ServedGroup
@@ -127,10 +129,10 @@ class Source(Protocol):
 
 
 class StoredTree:
-    """The tree at a location."""
+    """The tree at a location; what images are may be said above it, which `outside` leads to."""
 
-    def __init__(self, location: Location) -> None:
-        self.location = location
+    def __init__(self, location: Location, outside: Location | None = None) -> None:
+        self.location, self._outside = location, outside
         self.is_local = isinstance(location.store, ConfinedStore | FileStore)
         self._context = Context({"cache_pool": {"total_bytes_limit": _CACHED_NBYTES}})
         self._known: dict[tuple[str, ...], tuple[float, Served | None]] = {}
@@ -171,12 +173,15 @@ class StoredTree:
         if before is not None and before.node is not None and _same(node, before.node):
             return before
         attributes = node_attributes(node)
+        outside = self._outside
+        if outside is not None:
+            outside = outside.at(outside.path + location.path[len(self.location.path) :])
         if node.kind == "group":
-            return ServedGroup(location.name, node, attributes, context=self._context)
+            return ServedGroup(location.name, node, attributes, context=self._context, outside=outside)
         assert node.format is not None
         spec = {"driver": DRIVERS[node.format], "kvstore": location.kvstore(), "open": True}
         view = open_spec(spec, read=True, context=self._context).result()
-        return ServedArray(at_zero(view), location.name, node, attributes)
+        return ServedArray(at_zero(view), location.name, node, attributes, outside=outside)
 
     def _fields(self, above: ServedArray) -> ServedGroup | None:
         """Return the fields of an array of records as a group."""

@@ -60,7 +60,7 @@ def neuroglancer_sources(url: str, sources: Sources) -> list[tuple[str, str, str
         if inside is not None and path[: len(inside)] == inside:
             continue  # a level of an image that is a layer
         try:
-            image = image_at(sources, path, node)
+            image = image_at(path, node)
             if image is None:
                 continue
             PrecomputedVolume(image)
@@ -79,7 +79,7 @@ def _first_image(sources: Sources) -> tuple[tuple[str, ...], tuple[str, ...]]:
     first: tuple[str, ...] | None = None
     for path, node in _nodes(sources):
         try:
-            image = image_at(sources, path, node)
+            image = image_at(path, node)
         except ChunkwiseError:
             continue
         if image is not None:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from chunkwise.core.kvstore.adapter.uint64_shards import chunk_key
 from chunkwise.core.kvstore.key_range import encode_key
+from chunkwise.errors import OutOfRangeError
 
 __all__ = ["ClippedGrid", "MortonKeys", "VoxelBoundKeys", "chunk_name", "parse_chunk_name"]
 
@@ -57,6 +58,8 @@ class ClippedGrid(NamedTuple):
 
     def cell(self, dim: int, index: int) -> tuple[int, int, int]:
         """Return ``(cell, start, stop)`` along `dim` for the cell that holds element `index`."""
+        if not 0 <= index < self.shape[dim]:  # a cell that begins beyond the array would end before it begins
+            raise OutOfRangeError(f"Index {index} is outside [0, {self.shape[dim]}) in dimension {dim}")
         number = index // self.cell_shape[dim]
         return (number, *self.bounds(dim, number))
 

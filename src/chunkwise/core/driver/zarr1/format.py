@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from chunkwise.core.base.binding import JSON, Members, dump_bytes
+from chunkwise.core.driver.chunked.record import FieldOptions
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.zarr1.document import from_zarr2, to_zarr2
 from chunkwise.core.driver.zarr2.constraints import Zarr2Constraints
@@ -23,18 +24,18 @@ DEFAULT_COMPRESSOR: dict[str, JSON] = {"id": "blosc", "cname": "lz4", "clevel": 
 
 
 class Zarr1Format(Zarr2Format):
-    """Arrays of the Zarr v1 specification; no groups, no options of its own."""
+    """Arrays of the Zarr v1 specification; no groups."""
 
     driver: ClassVar[str] = "zarr1"
     consolidated_key: ClassVar[str] = ""
 
     def parse_options(self, members: Members) -> Zarr2Options:
-        """Take nothing; the metadata is always under ``meta``."""
-        return Zarr2Options(metadata_key="meta")
+        """Take ``field`` and ``open_as_void``; the metadata is always under ``meta``."""
+        return Zarr2Options.parse(members, metadata_key="meta")
 
     def options_to_json(self, options: Zarr2Options) -> dict[str, JSON]:
-        """Return nothing."""
-        return {}
+        """Return the members that `parse_options` takes."""
+        return FieldOptions.to_json(options)
 
     def parse_constraints(self, value: JSON) -> Zarr2Constraints:
         """Read the ``metadata`` member of a spec."""

@@ -1,0 +1,119 @@
+"""Axes of an array that is no level of an image: its labels, attributes, and coordinates beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from chunkwise import TensorStore
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.extension import JSON
+from chunkwise.extension.trees import Location, tree_format
+from chunkwise.groups.open_group import open_group
+from chunkwise.images.multiscale.image_axes import AxisKind, axis_kind, image_axes, symbol_of
+from chunkwise.images.multiscale.metadata import expect_numbers
+from chunkwise.images.multiscale.n5_axes import axes_and_sizes
+
+__all__ = ["ArrayAxis", "own_axes"]
+
+_MOST_COORDINATES = 1_000_000
+_REGULAR = 1e-3  # of a step, how far coordinates may be from regular ones
+
+
+@dataclass(frozen=True)
+class ArrayAxis:
+    """A dimension; what is unknown is empty or None."""
+
+    name: str = ""
+    kind: AxisKind | None = None
+    size: float | None = None  # of a voxel, in `unit`
+    unit: str = ""
+    start: float | None = None  # position of index 0
+
+
+def own_axes(whole: TensorStore, location: Location, format: str) -> tuple[list[ArrayAxis], tuple[str, ...]]:
+    """Return the axes that an array's attributes and the coordinates beside it give it, and what is wrong."""
+    attributes: Mapping[str, JSON] = whole.attrs
+    named = attributes.get("_ARRAY_DIMENSIONS")
+    names = list(named) if isinstance(named, list) and len(named) == whole.rank else whole.domain.labels
+    notes: list[str] = []
+    try:
+        axes = [ArrayAxis(name) for name in map(str, names)]
+        axes = _with_sizes(whole, axes, attributes, format, location)
+    except InvalidArgumentError as e:
+        notes.append(f"{e.message}; sizes of voxels in its attributes are not used")
+    axes = [_with_coordinates(axis, n, location, notes) for axis, n in zip(axes, whole.shape, strict=True)]
+    return axes, tuple(notes)
+
+
+def _with_sizes(
+    whole: TensorStore,
+    axes: list[ArrayAxis],
+    attributes: Mapping[str, JSON],
+    format: str,
+    location: Location,
+) -> list[ArrayAxis]:
+    """Return axes with the sizes that ``pixelResolution`` and ``resolution`` give them."""
+    if not {"pixelResolution", "resolution"} & set(attributes):
+        return axes
+    rules = tree_format(format)
+    file = location.describe(rules.array_key if rules.attributes_are_members else "attributes")
+    labelled = whole.label[tuple(axis.name for axis in axes)] if axes else whole
+    names = [axis.name for axis in image_axes(labelled)]
+    record: dict[str, JSON] = dict(attributes)
+    found = record.get("pixelResolution")
+    if found is not None and not rules.reversed_axes:  # x comes first in it, wherever x is in the array
+        record["pixelResolution"] = _by_name(found, names)
+    known, sizes = axes_and_sizes(names, [record], file)
+    factors = [1.0] * len(names)
+    if attributes.get("downsamplingFactors") is not None and found is not None and rules.reversed_axes:
+        where = f"{file}: downsamplingFactors"
+        factors = list(expect_numbers(attributes["downsamplingFactors"], len(names), where, positive=True))
+    return [
+        ArrayAxis(axis.name, None, size * f, one.unit, 0.5 * (f - 1) * size)
+        for axis, one, size, f in zip(axes, known, sizes, factors, strict=True)
+    ]
+
+
+def _by_name(value: JSON, names: Sequence[str]) -> JSON:
+    """Return a ``pixelResolution``, x first, in the order of the dimensions."""
+    sizes = value.get("dimensions") if isinstance(value, dict) else value
+    space = [name for name in "xyz" if name in names]
+    if isinstance(sizes, list) and len(sizes) == len(space):
+        by_name = dict(zip(space, sizes, strict=True))
+        sizes = [by_name.get(name, 1.0) for name in names]
+    return {**value, "dimensions": sizes} if isinstance(value, dict) else sizes
+
+
+def _with_coordinates(axis: ArrayAxis, n: int, location: Location, notes: list[str]) -> ArrayAxis:
+    """Return an axis with size and start that the coordinates beside an array give it, if there are any."""
+    above = location.parent
+    if not axis.name or above is None or axis.name == location.name:
+        return axis
+    try:
+        group = open_group(above)
+        store = group.get(axis.name)
+        if not isinstance(store, TensorStore) or store.shape != (n,) or n > _MOST_COORDINATES:
+            return axis
+        if store.dtype.memory_dtype.kind not in "iuf":
+            return axis
+        values = store.read().result().astype(np.float64)
+        unit = store.attrs.get("units") or store.attrs.get("unit") or ""
+    except ChunkwiseError:
+        return axis
+    if n < 2 or not np.all(np.isfinite(values)):
+        return axis
+    step = (values[-1] - values[0]) / (n - 1)
+    if step <= 0 or np.abs(values - (values[0] + step * np.arange(n))).max() > _REGULAR * step:
+        notes.append(f"coordinates of {axis.name} are left out: they don't rise in regular steps")
+        return axis
+    text = unit if isinstance(unit, str) and " since " not in unit else ""
+    return replace(
+        axis,
+        size=float(f"{step:.12g}"),
+        unit=symbol_of(text),
+        start=float(values[0]),
+        kind=axis_kind(axis.name),
+    )
