@@ -80,13 +80,13 @@ class NumpyProtocols:
         return complex(self._number("complex"))
 
     def __eq__(self, other: object) -> bool:
+        if isinstance(other, NumpyProtocols):
+            return self is other  # as in TensorStore, so that lists and dataclasses can hold arrays
         # Comparing by identity would silently return False where elements are meant.
-        if self is other:
-            return True
-        if isinstance(other, NumpyProtocols | Number | list | tuple):
+        if isinstance(other, Number | list | tuple):
             raise TypeError(
-                "arrays can't be compared by == before they are read: compare the results, such as "
-                "a.read().result() == b.read().result(), or the arrays themselves by `is`"
+                "an array can't be compared by == before it is read: compare the result, such as "
+                "a.read().result() == 5"
             )
         return NotImplemented
 

@@ -7,9 +7,12 @@ caller allows it.
 
 from __future__ import annotations
 
+import atexit
+import sys
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +63,7 @@ class Hdf5File:
             raise DataCorruptionError(
                 f"{store.describe(key)} is no HDF5 file that can be read: {e}"
             ) from None
+        _open.add(self)
 
     def part(self, start: int, stop: int) -> bytes:
         """Return bytes of the file."""
@@ -228,6 +232,21 @@ class Hdf5Files:
             )
             out[where] = part.reshape(shape)
         return out
+
+
+_open: WeakSet[Hdf5File] = WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    # HDF5 itself closes files when the process ends, and crashes, since the functions of Python that these
+    # are read with are gone then.
+    if "h5py" in sys.modules:
+        from h5py._objects import phil
+
+        phil.acquire()  # for ever: threads that still run must not use the files any more
+        for opened in list(_open):
+            opened.file.close()
 
 
 _left: deque[tuple[Hdf5Files, Clearable]] = deque()
