@@ -90,6 +90,7 @@ if _TYPE_CHECKING:
     from chunkwise.groups.open_group import create_group, open_group
     from chunkwise.groups.single_array import create_array, open_array, read
     from chunkwise.hdmf.stand_in import install_as_hdmf_zarr
+    from chunkwise.images.editing.edit_image import edit_image
     from chunkwise.images.multiscale.image import MultiscaleImage
     from chunkwise.images.multiscale.ome_groups import ImageCollection
     from chunkwise.images.multiscale.ome_plates import Plate, Well
@@ -209,6 +210,7 @@ __all__ = [
     "downsample",
     "downsample_pyramid",
     "dtype",
+    "edit_image",
     "experimental_collect_matching_metrics",
     "experimental_collect_prometheus_format_metrics",
     "experimental_push_metrics_to_prometheus",
@@ -272,6 +274,7 @@ _later = _Later(
         "chunkwise.n5.blocks": ["N5Blocks"],
         "chunkwise.n5.open_blocks": ["create_n5_blocks", "open_n5_blocks"],
         "chunkwise.n5.label_multisets": ["open_label_multisets"],
+        "chunkwise.images.editing.edit_image": ["edit_image"],
         "chunkwise.images.pyramid.downsample_pyramid": ["downsample_pyramid"],
         "chunkwise.images.pyramid.pyramid_copy": ["Pyramid", "PyramidProgress"],
         "chunkwise.images.server.app": ["asgi_app"],
