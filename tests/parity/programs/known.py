@@ -317,6 +317,29 @@ KNOWN: dict[str, list[tuple[str, Callable[[Difference], bool]]]] = {
             ),
         ),
     ],
+    "handles": [
+        (
+            "a handle that a transaction has opened: TensorStore refuses what others change meanwhile",
+            lambda d: "Metadata is inconsistent" in d.text,
+        ),
+        (
+            "a commit over an array that others have replaced: TensorStore writes over it",
+            lambda d: (
+                d.before("delete_existing=True") and d.step == "t.commit_sync()" and not _failed(d.theirs)
+            ),
+        ),
+        (
+            "a commit after others have resized the array: TensorStore's resize wins, and its chunks come back",
+            lambda d: (
+                d.before(".resize(")
+                and (
+                    (d.step == "t.commit_sync()" and "ABORTED" in d.our_text)
+                    or (d.before("t.commit_sync()") and "read()" in d.step)
+                )
+            ),
+        ),
+    ],
+    "reopened": [],
     "batches": [
         (
             "where the index of a shard lies is written out",
