@@ -34,6 +34,7 @@ from chunkwise.core.base.arguments import check_flag
 from chunkwise.core.base.binding import dump
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.dtypes.data_type import DTypeLike
+from chunkwise.core.dtypes.tensor import elements_of
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.trees.attribute_value import (
@@ -202,7 +203,7 @@ def _template(
     if dtype is None and schema is not None:
         dtype = schema.dtype
     if data is not None and not (isinstance(data, TensorStore) or is_of_dask(data)):
-        data = np.asarray(data)
+        data = np.asarray(elements_of(data))
     if data is not None:
         shape = data.shape if shape is None else shape
         dtype = _type_of(data) if dtype is None else dtype

@@ -175,7 +175,7 @@ class WritableGroup(ReadableGroup):
             dimension_units=dimension_units,
             attributes={} if attributes is None else attributes,
             metadata={} if metadata is None else metadata,
-            schema_options=schema_options,
+            schema_options={"context": self._tree.context, **schema_options},
             non_finite=self._tree.non_finite,
             overwrite=overwrite,
             look=lambda: check_names(self._tree, names, known),
