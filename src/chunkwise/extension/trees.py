@@ -21,7 +21,14 @@ from chunkwise.core.trees.consolidated_tree import is_consolidated
 from chunkwise.core.trees.container import check_container, container_root
 from chunkwise.core.trees.document import change_document, dump_like, read_document
 from chunkwise.core.trees.link import links_of
-from chunkwise.core.trees.location import Location, LocationLike, inside_file, locate, located, location_of
+from chunkwise.core.trees.location import (
+    Location,
+    LocationLike,
+    is_root_of_file,
+    locate,
+    located,
+    location_of,
+)
 from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_from_json, marker_to_json
 from chunkwise.core.trees.new_location import (
     check_free,
@@ -80,9 +87,9 @@ __all__ = [
     "dump_like",
     "find_documented",
     "find_node",
-    "inside_file",
     "is_consolidated",
     "is_declared",
+    "is_root_of_file",
     "links_of",
     "locate",
     "located",

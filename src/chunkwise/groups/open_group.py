@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
-from chunkwise.copying.source import find_array, find_source, what_is
+from chunkwise.copying.resolve import resolve
 from chunkwise.core.base.arguments import check_choice
 from chunkwise.core.base.binding import load_json, not_too_deep
 from chunkwise.core.driver.auto.found_instead import database_instead, interrupted_instead
@@ -141,17 +141,6 @@ def open_group(
             raise NotFoundError(f"there are no consolidated metadata at {location.text}")
     others: list[str] = []
     node = find_node(location, wanted, others)
-    if node is None and mode == "r":
-        inside = find_source(place, context)
-        if (inside.path, inside.text) != (location.path, location.text):
-            return open_group(
-                inside,
-                format=format,
-                consolidated=consolidated,
-                context=context,
-                non_finite=non_finite,
-                external_links=external_links,
-            )
     if node is not None and wanted is not None and node.format not in (wanted, None):
         if mode in ("r", "r+"):
             raise NotFoundError(
@@ -161,13 +150,17 @@ def open_group(
             node = None
     if mode == "w" and (node is not None or others):
         return _replace(node, wanted or format_of_new(location), attributes or {}, options)
-    if mode == "r" and (node is None or node.undeclared):
-        found = database_instead(location.store, location.path, location.text)
-        array = None if found else find_array(place, context)
-        if array is not None:
+    if mode == "r" and wanted is None and (node is None or node.undeclared):
+        found = resolve(place, context)
+        if found.array is not None:
             raise InvalidArgumentError(
-                f"{location.text} is {what_is(array)}, not a group; chunkwise.open_multiscale opens it"
+                f"{location.text} is {found.what}, not a group; chunkwise.open_multiscale opens it"
             )
+        inside = found.location
+        is_elsewhere = inside is not None and (inside.path, inside.text) != (location.path, location.text)
+        if is_elsewhere and found.node is not None and (found.kind == "group" or node is None):
+            location, node = found.node.location, found.node
+            options["root"] = location
     is_missing = node is None or (node.implicit and mode in ("a", "w-"))
     if node is None or is_missing:
         if mode in ("r", "r+"):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.copying.new_array import open_array as open_at
-from chunkwise.copying.source import Place, open_source
+from chunkwise.copying.resolve import Place, resolve
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.unknown_names import options_of
@@ -232,4 +232,6 @@ def read(
     >>> chunkwise.read(path)
     array([1.5, 2.5])
     """
-    return np.asarray(open_source(with_storage_options(place, storage_options), context).read().result())
+    return np.asarray(
+        resolve(with_storage_options(place, storage_options), context).as_array().read().result()
+    )

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 
 from chunkwise import TensorStore, Unit
+from chunkwise.copying.resolve import Resolvable, ResolvedPlace
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import brief, hooks, load, panel, table
@@ -94,7 +95,7 @@ class Levels(Sequence[TensorStore]):
             yield level.path, voxels if store is None else f"{brief(store)}, {voxels}"
 
 
-class MultiscaleImage:
+class MultiscaleImage(Resolvable):
     """An image at several resolutions; `open_multiscale` opens one.
 
     Only the metadata of the image is read until a level is used.
@@ -116,6 +117,11 @@ class MultiscaleImage:
         self._labels: Mapping[str, MultiscaleImage] = {} if labels is None else labels
         self._chunks = chunks  # of the arrays that levels are put together of
         self._own = members
+
+    def _resolve(self) -> ResolvedPlace:
+        from chunkwise.images.multiscale.full_resolution import full_resolution  # which is made of images
+
+        return ResolvedPlace(self._location, view=full_resolution(self))
 
     @property
     def name(self) -> str:
