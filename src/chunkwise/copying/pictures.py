@@ -71,16 +71,16 @@ def pictures_at(place: object) -> list[str] | None:
 
 def _local_path(place: object) -> str | None:
     """Return the path of local files that a text, a path, or the spec of a kvstore names; None for others."""
-    if isinstance(place, Mapping):
-        path = place.get("path")
-        return path if place.get("driver") == "file" and isinstance(path, str) else None
-    if not isinstance(place, str | os.PathLike):
+    if isinstance(place, str | os.PathLike):
+        text = os.fspath(place)
+        if not text.startswith("file://"):
+            return None if is_url(text) or "|" in text else text
+        place = spec_json_from_url(text)
+    kvstore = place.get("kvstore", place) if isinstance(place, Mapping) else None
+    if not isinstance(kvstore, Mapping) or kvstore.get("driver") != "file":
         return None
-    text = os.fspath(place)
-    if text.startswith("file://") and "|" not in text:
-        path = spec_json_from_url(text).get("path")  # a ZIP archive's has none
-        return path if isinstance(path, str) else None
-    return None if is_url(text) or "|" in text else text
+    path = kvstore.get("path")
+    return path if isinstance(path, str) else None
 
 
 def is_picture(path: str) -> bool:

@@ -184,8 +184,13 @@ def open_array(
     spec: Any = place if storage_options is None else with_storage_options(place, storage_options)
     try:
         return open_spec(spec, read=True, write=mode == "r+", context=context).result()
-    except NoFormatError:
-        location = locate(spec, context)
+    except FailedPreconditionError as e:
+        found = resolve(spec, context)
+        location = found.asked
+        if mode == "r" and location is not None and found.is_file and found.kind != "array":
+            return found.as_array()
+        if location is None or not isinstance(e, NoFormatError):
+            raise
         text = "" if location.base.get("driver") == "object" else location.text
         group = group_instead(location.store, location.path, text)
         if group:
