@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from chunkwise import Context, TensorStore
-from chunkwise.copying.new_array import open_array
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
-from chunkwise.extension.trees import ChunkedArray, Location, Node
+from chunkwise.extension.trees import Location, Node
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.find_images import Multiscale, find_images
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.ome_groups import ImageCollection, Options
 from chunkwise.images.multiscale.ome_plates import Plate, Well
 
-__all__ = ["array_of_image", "full_resolution"]
+__all__ = ["array_of_image"]
 
 _SHOWN = 10
 
@@ -37,11 +35,11 @@ def array_of_image(location: Location, node: Node, context: Context | None) -> T
 
 def _only_image(found: Multiscale, text: str) -> TensorStore:
     if isinstance(found, MultiscaleImage):
-        return full_resolution(found)
+        return found._full_resolution()
     if isinstance(found, ImageCollection):
         names = list(found)
         if len(names) == 1:
-            return full_resolution(found[names[0]])
+            return found[names[0]]._full_resolution()
     elif isinstance(found, Plate):
         names = [f"{well}/{field}" for well in list(found.wells)[:1] for field in found.wells[well].fields]
     else:
@@ -52,10 +50,3 @@ def _only_image(found: Multiscale, text: str) -> TensorStore:
     raise InvalidArgumentError(
         f"{text} holds several images, not one; name one of them: {shown or 'there are none'}{more}"
     )
-
-
-def full_resolution(image: MultiscaleImage) -> TensorStore:
-    """Return the first level of an image: the stored array, or what is put together of several."""
-    level = most_voted(image.levels[0])
-    node = level._find_node().node if isinstance(level._array, ChunkedArray) else None
-    return level if node is None else open_array(node.location, found=node, read=True)

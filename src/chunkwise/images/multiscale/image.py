@@ -10,11 +10,14 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 
 from chunkwise import TensorStore, Unit
+from chunkwise.copying.new_array import open_array
 from chunkwise.copying.resolve import Resolvable, ResolvedPlace
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import brief, hooks, load, panel, table
+from chunkwise.extension.trees import ChunkedArray
 from chunkwise.images.multiscale.image_axes import unit_in, unit_text
+from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.metadata import Axis, Channel, ImageMetadata, LevelMetadata, Transformation
 
 __all__ = ["Levels", "Members", "MultiscaleImage", "corner", "placed"]
@@ -119,9 +122,13 @@ class MultiscaleImage(Resolvable):
         self._own = members
 
     def _resolve(self) -> ResolvedPlace:
-        from chunkwise.images.multiscale.full_resolution import full_resolution  # which is made of images
+        return ResolvedPlace(self._location, view=self._full_resolution())
 
-        return ResolvedPlace(self._location, view=full_resolution(self))
+    def _full_resolution(self) -> TensorStore:
+        """Return the first level: the stored array, or what is put together of several."""
+        level = most_voted(self.levels[0])
+        node = level._find_node().node if isinstance(level._array, ChunkedArray) else None
+        return level if node is None else open_array(node.location, found=node, read=True)
 
     @property
     def name(self) -> str:
