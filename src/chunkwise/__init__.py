@@ -90,12 +90,13 @@ if _TYPE_CHECKING:
     from chunkwise.groups.open_group import create_group, open_group
     from chunkwise.groups.single_array import create_array, open_array, read
     from chunkwise.hdmf.stand_in import install_as_hdmf_zarr
+    from chunkwise.images.editing.edit_image import edit_image
     from chunkwise.images.multiscale.image import MultiscaleImage
     from chunkwise.images.multiscale.ome_groups import ImageCollection
     from chunkwise.images.multiscale.ome_plates import Plate, Well
     from chunkwise.images.multiscale.open import open_multiscale
     from chunkwise.images.pyramid.downsample_pyramid import downsample_pyramid
-    from chunkwise.images.pyramid.pyramid import Pyramid, PyramidProgress
+    from chunkwise.images.pyramid.pyramid_copy import Pyramid, PyramidProgress
     from chunkwise.images.server.app import asgi_app
     from chunkwise.images.server.running import serve
     from chunkwise.n5.blocks import N5Blocks
@@ -209,6 +210,7 @@ __all__ = [
     "downsample",
     "downsample_pyramid",
     "dtype",
+    "edit_image",
     "experimental_collect_matching_metrics",
     "experimental_collect_prometheus_format_metrics",
     "experimental_push_metrics_to_prometheus",
@@ -272,8 +274,9 @@ _later = _Later(
         "chunkwise.n5.blocks": ["N5Blocks"],
         "chunkwise.n5.open_blocks": ["create_n5_blocks", "open_n5_blocks"],
         "chunkwise.n5.label_multisets": ["open_label_multisets"],
+        "chunkwise.images.editing.edit_image": ["edit_image"],
         "chunkwise.images.pyramid.downsample_pyramid": ["downsample_pyramid"],
-        "chunkwise.images.pyramid.pyramid": ["Pyramid", "PyramidProgress"],
+        "chunkwise.images.pyramid.pyramid_copy": ["Pyramid", "PyramidProgress"],
         "chunkwise.images.server.app": ["asgi_app"],
         "chunkwise.images.server.running": ["serve"],
         "chunkwise.core.base.stand_in": ["install_as_tensorstore"],

@@ -84,6 +84,13 @@ class InvalidArgumentError(ChunkwiseError, ValueError):
     """
 
 
+class OptionError(InvalidArgumentError):
+    """An option of a new array that has the wrong form, or that an array or its format can't have.
+
+    The text begins with the name of the option.
+    """
+
+
 class SpecError(InvalidArgumentError):
     """JSON that is not a valid spec; the text names the member.
 
@@ -157,9 +164,9 @@ class FailedPreconditionError(ChunkwiseError, ValueError):
 
 
 class ResizedError(FailedPreconditionError):
-    """Another writer has resized an array since its size was looked at.
+    """Another writer resized an array during an append, without an append.
 
-    The text has both sizes.  Nothing was written: repeat it with the current size of the array.
+    The text has both sizes.  Nothing was appended, to this array: append again.
     """
 
 

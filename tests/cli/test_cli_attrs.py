@@ -116,12 +116,24 @@ def test_writers_at_the_same_time_lose_nothing(tmp_path: Path, format: str) -> N
     assert {k: v for k, v in attributes.items() if k[0] == "k"} == {f"k{i}": i for i in range(40)}
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"a"}', "NaN", "'x'", "[1,]", "Infinity"])
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"a"}', "NaN", "'x'", "[1,]", "Infinity", "1e400", '{"a": [-1e999]}']
+)
 def test_what_is_no_json_is_a_wrong_command_line(run: Run, tmp_path: Path, text: str) -> None:
     make(tmp_path / "a", "zarr2", VALUES, (2, 2))
     result = run("attrs", tmp_path / "a", "set", "k", text)
     assert result.status == 2 and "JSON" in result.err
     assert not (tmp_path / "a/.zattrs").exists()
+
+
+@pytest.mark.parametrize("format", list(DRIVERS))
+@pytest.mark.parametrize("text", ['"\\ud800"', '{"a\\udc00": 1}'])
+def test_half_a_surrogate_pair_is_refused(run: Run, tmp_path: Path, format: str, text: str) -> None:
+    make(tmp_path / "a", format, VALUES, (2, 2))
+    before = {file.name: file.read_bytes() for file in (tmp_path / "a").iterdir() if file.is_file()}
+    result = run("attrs", tmp_path / "a", "set", "k", text)
+    assert result.status and "surrogate" in result.err
+    assert before == {file.name: file.read_bytes() for file in (tmp_path / "a").iterdir() if file.is_file()}
 
 
 @pytest.mark.parametrize("format", list(DRIVERS))

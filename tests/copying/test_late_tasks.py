@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import chunkwise as cw
-from chunkwise.copying.guarded_store import GuardedStore, Written
+from chunkwise.core.kvstore.adapter.guarded import GuardedStore, Written
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION
 from chunkwise.errors import AbortedError, FailedPreconditionError

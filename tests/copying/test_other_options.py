@@ -7,7 +7,7 @@ import pytest
 
 import chunkwise as cw
 from chunkwise.copying.array_copy import ArrayCopy
-from chunkwise.copying.array_template import template_options
+from chunkwise.copying.array_options import array_options
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_source import stored_source
 from chunkwise.core.trees.location import locate
@@ -28,7 +28,7 @@ def test_the_option_is_named(tmp_path: Path, format: str, option: str) -> None:
     cw.create_array(tmp_path / "a", np.arange(24, dtype="f4").reshape(6, 4), chunks=(2, 4))
     given = {"codec": "gzip:1", "chunks": (2, 4)}
     here, there = (locate(tmp_path / name) for name in "ab")
-    ArrayCopy(stored_source(here), there, format, template_options(given), CopyOptions()).begin()
+    ArrayCopy(stored_source(here), there, format, array_options(given), CopyOptions()).begin()
     with pytest.raises(ValueError, match="its target is another one") as e:
         cw.copy(here, there, format=format, resume=True, **{**given, **OTHER[option]})
     assert option in str(e.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -18,12 +19,14 @@ from failing_store import FailingStore, place_in
 import chunkwise as cw
 from chunkwise.copying.copy_status import copy_status
 from chunkwise.copying.destination import Destination
+from chunkwise.copying.new_array import open_array
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.trees.location import Location, locate
 from chunkwise.core.trees.node import JOURNAL
 from chunkwise.errors import (
+    AlreadyExistsError,
     ChunkwiseError,
     DataCorruptionError,
     FailedPreconditionError,
@@ -179,6 +182,51 @@ def test_a_copy_is_gone_on_with_beside_what_it_replaces(call: Call, format: str,
     assert _elements(target) == _elements(again)
     assert (tmp_path / target.path / "notes.txt").exists()
     assert not [path for path in (tmp_path / "to").rglob(".*") if "chunkwise" in path.name]
+
+
+@pytest.mark.parametrize("format", ["zarr3", *(pytest.param(f, marks=pytest.mark.slow) for f in FORMATS[1:])])
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("call", CALLS)
+def test_what_has_taken_its_place_is_not_replaced_by_the_old(
+    call: Call, plain: bool, format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process is killed while it deletes what was replaced, which has the metadata of the new."""
+    monkeypatch.setattr("chunkwise.copying.journal._SILENCE", 0.05)
+
+    def is_new(target: Location) -> bool:
+        try:
+            return bool(_elements(target) == after)
+        except ChunkwiseError:  # a store that changes keys one by one has neither for a moment
+            return False
+
+    def places(store: KvStoreDriver) -> tuple[Location, Location]:
+        source, target = _sources(store), place_in(store, f"to/a.{'n5' if format == 'n5' else 'zarr'}/")
+        open_array(source.child("image/x")).write(NEW // 2).result()
+        call(source, target, format)
+        open_array(source.child("image/x")).write(NEW).result()
+        return source, target
+
+    source, target = places(MemoryStore())
+    counting = FailingStore(target.store, _fail, 0, plain=plain)
+    call(source, place_in(counting, target.path), format, overwrite=True)
+    after, n_done = _elements(target), 0
+    for at in range(counting.n_calls - 24, counting.n_calls):
+        source, target = places(MemoryStore())
+        dying = FailingStore(target.store, _fail, at, always=True, plain=plain)
+        with suppress(ChunkwiseError):
+            call(source, place_in(dying, target.path), format, overwrite=True)
+        gc.collect()  # or whoever began it might be at work still
+        done = is_new(target)
+        n_done += done
+        with suppress(AlreadyExistsError):  # there is nothing to go on with
+            call(
+                source,
+                place_in(FailingStore(target.store, _fail, 0, plain=plain), target.path),
+                format,
+                resume=True,
+            )
+        assert is_new(target) or not done, at
+    assert n_done
 
 
 @pytest.mark.parametrize("format", FORMATS)

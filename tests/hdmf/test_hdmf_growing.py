@@ -14,9 +14,11 @@ import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf.common import DynamicTable, VectorData, VectorIndex, get_manager
 from nwb_content import file_of, new_file
+from pynwb import TimeSeries
 
+from chunkwise import open_array
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.hdmf import NWBZarrIO, ZarrIO, validate
+from chunkwise.hdmf import NWBZarrIO, ZarrDataIO, ZarrIO, open_store, validate
 from chunkwise.hdmf.model.element import number
 from chunkwise.hdmf.replacement import rewrite
 
@@ -151,3 +153,56 @@ def test_a_number_that_no_type_holds_with_those_before_is_refused(tmp_path: Path
             with pytest.raises(InvalidArgumentError, match="does not fit int64"):
                 data.append(added)
         assert data[:].tolist() == [2**53 + 1]
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "n5"])
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("columns", [(), (3,)])
+def test_an_empty_dataset_grows_in_its_chunks(
+    format: str, given: bool, columns: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Many appends make few chunks, with the codec that was asked for, also when the store is opened anew."""
+    path = tmp_path / ("a.n5" if format == "n5" else "a.zarr")
+    values = np.empty((0, *columns), "f8")
+    how: dict[str, Any] = {"chunks": (64, *columns), "compressor": "gzip"} if given else {}
+    with ZarrIO(path, mode="w", format=format) as io:
+        io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("d", ZarrDataIO(values, **how))]))
+    for first in range(0, 100, 20):
+        with ZarrIO(path, mode="r+") as io:
+            data = io.read_builder().datasets["d"].data
+            for number in range(first, first + 20):
+                data.append(np.full(columns, number))
+    dataset = open_store(str(path)).dataset("/d")
+    expected = np.broadcast_to(np.arange(100.0), (*columns, 100)).T
+    np.testing.assert_array_equal(dataset.read(), expected)
+    assert dataset.physical.chunk_shape == ((64, *columns) if given else (1024, *columns))
+    if given:
+        assert "gzip" in repr(open_array(path / "d").codec)
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "n5"])
+def test_what_is_taken_out_and_stays_is_named(format: str, tmp_path: Path) -> None:
+    """Writing deletes nothing; other writes warn of nothing."""
+    path = tmp_path / ("a.nwb.n5" if format == "n5" else "a.nwb.zarr")
+    file = new_file()
+    for name in "ab":
+        file.add_acquisition(TimeSeries(name, data=np.arange(4), unit="V", rate=1.0))
+    module = file.create_processing_module("behavior", "d")
+    module.add(TimeSeries("c", data=np.arange(4), unit="V", rate=1.0))
+    with NWBZarrIO(path, mode="w", format=format) as io:
+        io.write(file)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with NWBZarrIO(path, mode="r+") as io:
+            file = io.read()
+            file.add_acquisition(TimeSeries("d", data=np.arange(4), unit="V", rate=1.0))
+            io.write(file)
+        with NWBZarrIO(path, mode="r+") as io:
+            file = io.read()
+            file.acquisition.pop("a")
+            file.processing["behavior"].data_interfaces.pop("c")
+            io.write(file)
+    (said,) = [str(w.message) for w in caught if "deletes nothing" in str(w.message)]
+    assert said.startswith("/acquisition/a, /processing/behavior/c: ")
+    with NWBZarrIO(path, mode="r") as io:
+        assert set(io.read().acquisition) == {"a", "b", "d"}

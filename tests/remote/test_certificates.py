@@ -80,6 +80,16 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (x509.BasicConstraints(ca=False, path_length=None), True),
     )
     (path / "ca.pem").write_bytes(own)
+    # As ``openssl req -x509 -newkey`` makes it: the server's certificate is an authority's, its own.
+    names = (x509.SubjectAlternativeName([x509.DNSName("localhost")]), False)
+    alone = signed("an authority", authority.public_key(), (is_authority, True), names)
+    (path / "alone.pem").write_bytes(alone)
+    (path / "alone-server.pem").write_bytes(
+        authority.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        + alone
+    )
     (path / "server.pem").write_bytes(
         key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -87,6 +97,16 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
         + theirs
     )
     return path
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "AWS_CA_BUNDLE"])
+def test_a_self_signed_certificate_is_its_own_authority(certificates: Path, variable: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in _VARIABLES}
+    environment[variable] = str(certificates / "alone.pem")
+    command = [sys.executable, "-c", SERVER, str(certificates / "alone-server.pem")]
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=True)
+    value, _, s3 = told.stdout.splitlines()
+    assert (value, s3) == ("http b'v'", "s3 b'v'")
 
 
 _VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")

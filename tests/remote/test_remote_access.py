@@ -20,6 +20,7 @@ from chunkwise import errors
 from chunkwise.core.kvstore import object_library
 from chunkwise.core.kvstore.azure import AzureContainer
 from chunkwise.core.kvstore.bucket import Access
+from chunkwise.core.kvstore.gcs import GcsBucket
 from chunkwise.core.kvstore.object_connection import learned
 from chunkwise.core.kvstore.object_failure import Failure
 from chunkwise.core.kvstore.object_store import ObjectStore
@@ -35,12 +36,16 @@ class Service(BaseHTTPRequestHandler):
 
     keys: ClassVar[dict[str, Any]] = {}
     status: ClassVar[int] = 200
+    expired: ClassVar[str] = "none"
     seen: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
         if self.path.startswith("/bucket/"):
             told = self.headers.get("Authorization", "")
             self.seen.append(told.partition("Credential=")[2].partition("/")[0])
+            if self.seen[-1] == self.expired:
+                self.answer(400, "<Error><Code>ExpiredToken</Code></Error>")
+                return
             self.answer(200, "v", {"ETag": '"e"', "Last-Modified": "Mon, 05 Jan 2026 10:00:00 GMT"})
             return
         token = self.headers.get("X-aws-ec2-metadata-token") or self.headers.get("Authorization")
@@ -328,15 +333,63 @@ def test_azure_without_account(nothing: pytest.MonkeyPatch) -> None:
         ts.KvStore.open("az://abc/").result()["k"]
 
 
-def test_without_obstore(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the package the error says how to install it; opening an array elsewhere needs nothing."""
-    object_library._library.cache_clear()
-    monkeypatch.setitem(__import__("sys").modules, "obstore", None)
-    try:
-        with pytest.raises(errors.UnsupportedError, match=r'pip install "chunkwise\[cloud\]"'):
-            ObjectStore(S3Bucket("bucket"), QUICK).read("k")
-    finally:
-        object_library._library.cache_clear()
+@pytest.fixture
+def service_account(nothing: pytest.MonkeyPatch) -> Any:
+    """The key of a service account, in the environment."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(65537, 2048)
+    form = serialization.PrivateFormat.PKCS8
+    text = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode()
+    told = {
+        "type": "service_account",
+        "client_email": "me@science",
+        "private_key": text,
+        "private_key_id": "1",
+    }
+    nothing.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", json.dumps(told))
+    return key
+
+
+def test_service_account(service_account: Any) -> None:
+    """Its token says who asks, for an hour, and the key signs it."""
+    import base64
+
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+
+    from chunkwise.core.kvstore.google_keys import google_token
+
+    token = google_token(False).keys
+    header, claims, signature = (base64.urlsafe_b64decode(part + "==") for part in token.split("."))
+    text = token.rpartition(".")[0].encode()
+    service_account.public_key().verify(signature, text, PKCS1v15(), hashes.SHA256())
+    assert json.loads(header) == {"alg": "RS256", "typ": "JWT", "kid": "1"}
+    told = json.loads(claims)
+    assert told["iss"] == told["sub"] == "me@science" and told["exp"] - told["iat"] == 3600
+
+
+def test_service_account_without_its_package(service_account: Any, nothing: pytest.MonkeyPatch) -> None:
+    """The error says how to install it."""
+    nothing.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
+    with pytest.raises(errors.UnsupportedError, match=r'pip install "chunkwise\[cloud\]"'):
+        ObjectStore(GcsBucket("bucket"), QUICK).read("k")
+
+
+def test_keys_that_rotate(service: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that is refused since its keys have expired is repeated with those that are there now."""
+    monkeypatch.setattr(Service, "expired", "CWTESTKEY", raising=False)
+    calls = []
+
+    def keys() -> dict[str, Any]:
+        calls.append(1)
+        name = "CWTESTKEY" if len(calls) == 1 else "NEWKEY"
+        return {"access_key_id": name, "secret_access_key": "b", "token": "t", "expires_at": None}
+
+    store = ObjectStore(S3Bucket("bucket", "us-east-1", service, provider=keys), QUICK)
+    assert store.read("k").value == b"v" and Service.seen == ["CWTESTKEY", "NEWKEY"]
+    assert store.read("k").value == b"v" and len(calls) == 2
 
 
 @pytest.mark.parametrize("name", ["s3", "azure"])

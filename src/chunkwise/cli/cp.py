@@ -26,6 +26,7 @@ from chunkwise.cli.template_options import (
     template_options,
 )
 from chunkwise.copying.array_copy import ArrayCopy
+from chunkwise.copying.array_options import for_format
 from chunkwise.copying.copy_options import flags_of_copies
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.copy_source import CopySource, source_of
@@ -73,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("destination", metavar="DST", help="location of the copy")
     parser.add_argument("-r", "--recursive", action="store_true", help="copy a group and everything in it")
-    add_template_arguments(parser, named=True)
+    add_template_arguments(parser)
     parser.add_argument(
         "--layout",
         choices=("n5-viewer", "paintera", "bdv", "ome-zarr"),
@@ -162,6 +163,7 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
     format = choose_format(arguments, destination, source.template.format or "zarr3")
     options = template_options(arguments, source.store.dtype)
     check_ranks(options, source.store.rank)
+    options = for_format(options, format)
     extent = None
     if arguments.cast == "scale":
         size = source.store.size * source.store.dtype.memory_dtype.itemsize

@@ -18,18 +18,16 @@ from chunkwise.copying.quantities import format_nbytes, format_pace, plural
 from chunkwise.copying.tree_copy import TreeCopy
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import Location, require_node
+from chunkwise.extension.trees import Location, require_node, tree_format
 from chunkwise.groups.copy_tree import prepare_tree_copy
 
 __all__ = ["copy_options", "run_copy_tree", "run_copy_volume", "run_shown", "show_copy", "show_left"]
 
 _ONE_ARRAY = {
     "region": "--region",
-    "fill_value": "--fill-value",
-    "names": "--dimension-names",
-    "units": "--units",
     "prices": "--prices",
 }
+_OF_ARRAYS = {"fill_value": "--fill-value", "dimension_names": "--dimension-names", "units": "--units"}
 
 
 def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
@@ -39,6 +37,8 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
     format = "n5" if for_viewer else choose_format(arguments, destination, root.own_format or "zarr3")
     to_ngff = _is_to_ngff(arguments, root.location, root.format, format)
     _check_options(arguments)
+    if arguments.layout == "ome-zarr" and tree_format(format).has_containers:
+        raise UsageError(f"--layout ome-zarr is Zarr, not {format}: --format zarr3 or zarr2")
     if to_ngff or arguments.layout is not None:
         return _copy_image(arguments, root.location, destination, format if to_ngff else "n5")
     workers = workers_of(arguments)
@@ -134,6 +134,9 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
         raise UsageError(f"--layout {arguments.layout} is N5, not {arguments.format}")
     if arguments.cast == "scale":
         raise UsageError("--cast scale would scale each array by itself; it is for single arrays")
+    for option, name in _OF_ARRAYS.items():
+        if getattr(arguments, option) is not None:
+            raise UsageError(f"{name} is for arrays; the levels of an image have those of its axes")
     if arguments.strict:
         raise UsageError(
             "--strict is for trees; of an image, the levels are copied, and other arrays are named"

@@ -12,6 +12,7 @@ from chunkwise.cli.template_options import (
     choose_format,
     template_options,
 )
+from chunkwise.copying.array_options import for_array, for_format
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.new_array import create_array
 from chunkwise.copying.target import target_spec
@@ -41,8 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
     attributes = {} if arguments.attributes is None else parse_json(arguments.attributes, "--attributes")
     if not isinstance(attributes, dict):
         raise UsageError("--attributes: expected a JSON object")
-    template = ArrayTemplate(shape=arguments.shape, attributes=attributes, **options)
-    target = target_spec(template, format, list(options))
+    template = ArrayTemplate(shape=arguments.shape, dtype=options.pop("dtype"), attributes=attributes)
+    given = for_array(for_format(options, format), template)
+    target = target_spec(template.replaced(given), format, list(given))
     for note in target.notes:
         message(note)
     store = create_array(location, target)

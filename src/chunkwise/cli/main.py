@@ -50,6 +50,7 @@ _GROUPS = {
     "images and sessions": {
         "stack": "combine arrays into one: check their positions, and save the spec",
         "pyramid": "write an image at several resolutions, for viewers",
+        "image": "show or change scale, units, position and channels of an image",
         "nwb": "inspect, check, convert and repack NWB files in Zarr and N5",
     },
     "servers": {

@@ -22,7 +22,7 @@ _OPTIONS = {
     "chunk": "--chunk",
     "shard": "--shard",
     "fill_value": "--fill-value",
-    "names": "--dimension-names",
+    "dimension_names": "--dimension-names",
     "units": "--units",
     "codec": "--codec",
     "region": "--region",

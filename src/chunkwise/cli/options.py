@@ -7,19 +7,22 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from math import isfinite
+from typing import NoReturn
 
 from chunkwise import Unit
 from chunkwise.cli.command import UsageError
 from chunkwise.copying.executors import Workers, named_workers, threads_here
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import as_nbytes, parse_unit
 
 __all__ = [
     "add_memory",
     "add_on",
+    "parse_chunk_sizes",
     "parse_codec",
     "parse_json",
-    "parse_named_sizes",
     "parse_names",
     "parse_nbytes",
     "parse_sizes",
@@ -77,14 +80,26 @@ def parse_sizes(text: str, name: str, *, lowest: int = 1) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def parse_named_sizes(text: str, name: str) -> tuple[int, ...] | dict[str, int]:
-    """Parse sizes as `parse_sizes` does, or by dimension name, such as ``time=90,lat=8``."""
+def parse_chunk_sizes(text: str, name: str) -> int | str | tuple[int, ...] | dict[str, int]:
+    """Parse sizes of chunks: ``64,64,-1``, ``64`` for all dimensions, ``auto``, or ``time=90,lat=8``.
+
+    -1 stands for a whole dimension.
+    """
+    words = _SEPARATORS.split(text.strip().strip("()[]").strip().removesuffix(","))
+    if text.strip() == "auto":
+        return "auto"
+    if "=" not in text and "-1" in words:
+        given = [word for word in words if word != "-1"]
+        sizes = iter(parse_sizes(",".join(given), name) if given else ())
+        found = tuple(-1 if word == "-1" else next(sizes) for word in words)
+        return found if len(found) > 1 else found[0]
     if "=" not in text:
-        return parse_sizes(text, name)
+        found = parse_sizes(text, name)
+        return found[0] if len(found) == 1 else found
     out: dict[str, int] = {}
     for part in text.split(","):
         dimension, _, size = (word.strip() for word in part.rpartition("="))
-        if not dimension or not (size.isascii() and size.isdigit()) or int(size) < 1:
+        if not dimension or not (size == "-1" or (size.isascii() and size.isdigit() and int(size))):
             raise UsageError(
                 f"--{name}: expected sizes of at least 1 by dimension name, such as time=90,lat=8, "
                 f'but received "{text}"'
@@ -98,9 +113,9 @@ def parse_named_sizes(text: str, name: str) -> tuple[int, ...] | dict[str, int]:
 def parse_nbytes(text: str, name: str) -> int:
     """Parse a number of bytes: ``500MB``, ``1.5 GiB``, ``1000000``."""
     try:
-        return as_nbytes(text)
-    except ValueError as e:
-        raise UsageError(f"--{name}: {e}") from None
+        return as_nbytes(text, f"--{name}")
+    except InvalidArgumentError as e:
+        raise UsageError(e.message) from None
 
 
 def parse_names(text: str) -> tuple[str, ...]:
@@ -118,10 +133,14 @@ def parse_codec(text: str) -> JSON:
 def parse_json(text: str, what: str) -> JSON:
     """Parse JSON; raise UsageError if it is invalid."""
 
-    def refuse(name: str) -> None:
+    def refuse(name: str) -> NoReturn:
         raise ValueError(f"JSON has no {name}")
 
+    def number(text: str) -> float:
+        found = float(text)
+        return found if isfinite(found) else refuse(f"{text}: a number has 64 bits")
+
     try:
-        return json.loads(text, parse_constant=refuse)
+        return json.loads(text, parse_constant=refuse, parse_float=number)
     except (ValueError, RecursionError) as e:
         raise UsageError(f"{what}: expected JSON, but received {text!r} ({e})") from None

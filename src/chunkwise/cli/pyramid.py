@@ -12,8 +12,8 @@ from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
 from chunkwise.cli.options import (
     add_memory,
     add_on,
+    parse_chunk_sizes,
     parse_codec,
-    parse_named_sizes,
     parse_names,
     parse_sizes,
     units_of,
@@ -28,7 +28,7 @@ from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.extension.inside import new_lock
 from chunkwise.images.pyramid.convention import CONVENTIONS
 from chunkwise.images.pyramid.downsample_pyramid import DEFAULT_MEMORY, downsample_pyramid, prepare_pyramid
-from chunkwise.images.pyramid.pyramid import Pyramid, PyramidProgress
+from chunkwise.images.pyramid.pyramid_copy import Pyramid, PyramidProgress
 
 __all__ = ["add_arguments", "run"]
 
@@ -94,13 +94,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--chunk",
         metavar="SIZES",
-        type=lambda text: parse_named_sizes(text, "chunk"),
+        type=lambda text: parse_chunk_sizes(text, "chunk"),
         help="chunk shape, or by axis: z=16; by default that of SRC, or 64,64,64",
     )
     parser.add_argument(
         "--shard",
         metavar="SIZES",
-        type=lambda text: parse_named_sizes(text, "shard"),
+        type=lambda text: parse_chunk_sizes(text, "shard"),
         help="shard shape, or by axis (ome-ngff-0.5)",
     )
     parser.add_argument("--codec", metavar="CODEC", type=parse_codec, help="as for `chunkwise create`")

@@ -8,7 +8,8 @@ from typing import Any
 
 from chunkwise import DataType
 from chunkwise.cli.command import UsageError
-from chunkwise.cli.options import parse_codec, parse_named_sizes, parse_names, parse_sizes, units_of
+from chunkwise.cli.options import parse_chunk_sizes, parse_codec, parse_names, units_of
+from chunkwise.copying.array_options import array_options
 from chunkwise.copying.compressor import Compressor, parse_compressor
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
@@ -29,10 +30,8 @@ _NO_SHARDS = "none"
 _WORDS = {"nan": "NaN", "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinity"}
 
 
-def add_template_arguments(parser: argparse.ArgumentParser, *, named: bool = False) -> None:
-    """Declare the options of both commands; `named` if sizes may be given by dimension name."""
-    parse = parse_named_sizes if named else parse_sizes
-    by_name = ", or by dimension name: time=90,lat=8" if named else ""
+def add_template_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of both commands."""
     parser.add_argument(
         "--format",
         choices=FORMATS,
@@ -41,14 +40,15 @@ def add_template_arguments(parser: argparse.ArgumentParser, *, named: bool = Fal
     parser.add_argument(
         "--chunk",
         metavar="SIZES",
-        type=lambda text: parse(text, "chunk"),
-        help=f"chunk shape, such as 64,64,32{by_name}",
+        type=lambda text: parse_chunk_sizes(text, "chunk"),
+        help="chunk shape, such as 64,64,32 (-1: a whole dimension), 64 for all dimensions, or auto; or by "
+        "dimension name: time=90,lat=8",
     )
     parser.add_argument(
         "--shard",
         metavar="SIZES",
-        type=lambda text: _NO_SHARDS if text.strip() == _NO_SHARDS else parse(text, "shard"),
-        help=f"shard shape (zarr3){by_name}, or none",
+        type=lambda text: _NO_SHARDS if text.strip() == _NO_SHARDS else parse_chunk_sizes(text, "shard"),
+        help="shard shape (zarr3), as for --chunk, or none",
     )
     parser.add_argument(
         "--codec",
@@ -66,7 +66,6 @@ def add_template_arguments(parser: argparse.ArgumentParser, *, named: bool = Fal
         "--dimension-names",
         "--labels",
         metavar="NAMES",
-        dest="names",
         type=lambda text: tuple(name or None for name in parse_names(text)),
         help="dimension names, such as x,y,z",
     )
@@ -82,33 +81,37 @@ def choose_format(arguments: argparse.Namespace, location: Location, source: str
 
 
 def template_options(arguments: argparse.Namespace, dtype: DataType | None = None) -> dict[str, Any]:
-    """Return the fields of an ArrayTemplate that options set; `dtype` is that of the source."""
+    """Return the options of a new array; `dtype` is that of the source."""
     dtype = arguments.dtype or dtype
     fill_value = arguments.fill_value
     if fill_value is not None:
-        if dtype is None:
-            raise UsageError("--fill-value needs a --dtype")
-        fill_value = fill_value_of(fill_value, dtype)
+        fill_value = _fill_value(fill_value) if dtype is None else fill_value_of(fill_value, dtype)
     given = {
         "chunks": arguments.chunk,
-        "shards": arguments.shard,
         "codec": arguments.codec,
         "checksum": arguments.checksum or None,
         "dtype": arguments.dtype,
         "fill_value": fill_value,
-        "names": arguments.names,
-        "units": units_of(arguments),
+        "dimension_names": arguments.dimension_names,
+        "dimension_units": units_of(arguments),
     }
-    options = {field: value for field, value in given.items() if value is not None}
-    return options | {"shards": None} if arguments.shard == _NO_SHARDS else options
+    options = array_options(given | {"shards": False if arguments.shard == _NO_SHARDS else arguments.shard})
+    if arguments.shard is None:
+        del options["shards"]
+    return options
 
 
 def check_ranks(options: dict[str, Any], rank: int) -> None:
     """Raise UsageError if an option has not one value for each of `rank` dimensions."""
-    names = {"chunks": "chunk", "shards": "shard", "names": "dimension-names", "units": "units"}
+    names = {
+        "chunks": "chunk",
+        "shards": "shard",
+        "dimension_names": "dimension-names",
+        "dimension_units": "units",
+    }
     for field, name in names.items():
         values = options.get(field)
-        if values is not None and not isinstance(values, dict) and len(values) != rank:
+        if isinstance(values, tuple) and len(values) != rank:
             raise UsageError(f"--{name} has {len(values)} values, but the array has {rank} dimensions")
 
 
@@ -129,12 +132,15 @@ def _dtype(text: str) -> DataType:
 
 def fill_value_of(text: str, dtype: DataType) -> Any:
     """Return the fill value of `dtype` that `text` means: JSON as in Zarr v3 metadata, or a bare word."""
-    value: Any
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = _WORDS.get(text.lower(), text)
+    value = _fill_value(text)
     try:
         return parse_fill_value_zarr3(value, dtype)
     except InvalidArgumentError as e:
         raise UsageError(f'--fill-value: "{text}" is no {dtype.name}: {e.message}') from None
+
+
+def _fill_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return _WORDS.get(text.lower(), text)

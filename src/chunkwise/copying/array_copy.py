@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from chunkwise.copying.array_options import check_named
 from chunkwise.copying.copy_arrays import check_memory, intermediate_name, room_of
 from chunkwise.copying.copy_job import planned_job
 from chunkwise.copying.copy_options import CopyOptions
@@ -64,6 +65,7 @@ class ArrayCopy(PlannedCopy):
         # The copy may read what it replaces, which stays until the copy is complete.
         if source.uses(found.place, below=found.replacement is not None):
             raise InvalidArgumentError(_SAME if source.is_stored else _INSIDE)
+        check_named(fields, fields.get("dimension_names", source.template.names), "the array")
         self._job = planned_job(source, found.place, format, fields, how, extent=extent)
         self.target, self.narrowing = self._job.target, self._job.narrowing
         self._given = plan

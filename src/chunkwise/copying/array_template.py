@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import index
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from chunkwise.copying.compressor import compressor_from_json, parse_compressor
+from chunkwise.copying.compressor import compressor_from_json
 from chunkwise.copying.missing_values import take_marker
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
@@ -26,16 +24,13 @@ from chunkwise.errors import InvalidArgumentError
 __all__ = [
     "FINGERPRINT",
     "NAMES",
-    "TEMPLATE_OPTIONS",
     "UNITS",
     "ArrayTemplate",
     "compressor_of",
-    "data_type",
     "inner_chain",
     "regular_grid",
     "sharded",
     "template_of",
-    "template_options",
 ]
 
 NAMES = "_ARRAY_DIMENSIONS"
@@ -46,9 +41,6 @@ FINGERPRINT = "chunkwise_fingerprint"
 
 UNITS = "dimension_units"
 """Attribute in which TensorStore keeps the units of a Zarr v3 array."""
-
-TEMPLATE_OPTIONS = ("chunks", "shards", "codec", "checksum", "fill_value", "dtype", "names", "units")
-"""Options of a copy, which replace what the template has."""
 
 
 @dataclass(frozen=True)
@@ -110,46 +102,6 @@ class ArrayTemplate:
     def replaced(self, options: Mapping[str, Any]) -> ArrayTemplate:
         """Return the template with some fields replaced."""
         return replace(self, **options)
-
-
-def data_type(dtype: Any) -> DataType:
-    """Return a data type, also for names that only NumPy has, such as ``"<u2"`` or ``"f4"``."""
-    try:
-        return DataType(dtype)
-    except ValueError:
-        try:
-            return DataType(np.dtype(dtype))
-        except TypeError:
-            raise InvalidArgumentError(f"dtype: there is no data type {dtype!r}") from None
-
-
-def template_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a copy as fields of a template; raise InvalidArgumentError for unknown ones."""
-    for name in options:
-        if name not in TEMPLATE_OPTIONS:
-            known = ", ".join(TEMPLATE_OPTIONS)
-            raise InvalidArgumentError(f"options: expected some of {known}, not {name!r}")
-    out = dict(options)
-    if isinstance(out.get("codec"), str):
-        out["codec"] = parse_compressor(out["codec"])
-    if "dtype" in out:
-        out["dtype"] = data_type(out["dtype"])
-    for name in ("chunks", "shards"):
-        if isinstance(out.get(name), Mapping):
-            out[name] = {key: _named_size(name, key, size) for key, size in out[name].items()}
-    return out
-
-
-def _named_size(option: str, name: object, size: object) -> int:
-    if not isinstance(name, str) or not name:
-        raise InvalidArgumentError(f"{option}: expected names of dimensions, not {name!r}")
-    try:
-        out = 0 if isinstance(size, bool) else index(size)  # type: ignore[arg-type]
-    except TypeError:
-        out = 0
-    if out < 1:
-        raise InvalidArgumentError(f"{option}: expected a size of at least 1 for {name!r}, not {size!r}")
-    return out
 
 
 def template_of(store: TensorStore, node: Node, attributes: Mapping[str, JSON]) -> ArrayTemplate:

@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
 from chunkwise.copying.array_copy import ArrayCopy
-from chunkwise.copying.array_template import TEMPLATE_OPTIONS, template_options
+from chunkwise.copying.array_options import OPTIONS, OTHER_NAMES, array_options, for_format
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_source import source_at
@@ -20,6 +20,8 @@ from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.arguments import as_nbytes
 from chunkwise.core.trees.location import LocationLike, locate, located
 from chunkwise.core.trees.new_location import suggested_format
+from chunkwise.core.trees.tree import check_format
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import options_of
 
 __all__ = ["ArrayCopyReport", "copy", "plan_copy"]
@@ -53,7 +55,7 @@ class ArrayCopyReport(NamedTuple):
     notes: tuple[str, ...]
 
 
-@options_of(TEMPLATE_OPTIONS)
+@options_of((*OPTIONS, *OTHER_NAMES))
 def plan_copy(
     source: LocationLike,
     destination: LocationLike,
@@ -96,11 +98,11 @@ def plan_copy(
     True
     """
     source, destination = located(storage_options, source, destination)
-    how = CopyOptions(memory=as_nbytes(memory), cast=cast)
+    how = CopyOptions(memory=as_nbytes(memory, "memory"), cast=cast)
     return _prepare(source, destination, executor, format, options, how).passes
 
 
-@options_of(TEMPLATE_OPTIONS)
+@options_of((*OPTIONS, *OTHER_NAMES))
 def copy(
     source: LocationLike,
     destination: LocationLike,
@@ -161,8 +163,9 @@ def copy(
         server.
     **options
         Properties of the copy that differ from the source: ``chunks``, ``shards``, ``codec``, ``checksum``,
-        ``fill_value``, ``dtype``.  ``chunks`` and ``shards`` may be by dimension name: ``{"time": 90}``
-        leaves the other dimensions as they are.
+        ``fill_value``, ``dtype``, ``dimension_names``, ``dimension_units``, in the forms of `create_array`.
+        Sizes by dimension name, as in ``{"time": 90}``, leave the other dimensions as they are.  No option
+        moves elements.
 
     Returns
     -------
@@ -200,7 +203,7 @@ def copy(
     check_progress(progress)
     source, destination = located(storage_options, source, destination)
     how = CopyOptions(
-        memory=as_nbytes(memory),
+        memory=as_nbytes(memory, "memory"),
         cast=cast,
         verify=verify,
         resume=resume,
@@ -227,13 +230,19 @@ def _prepare(
     how: CopyOptions,
     plan: CopyPlan | None = None,
 ) -> ArrayCopy:
+    options, workers = array_options(fields), workers_of(executor)
+    if plan is not None and not isinstance(plan, CopyPlan):
+        raise InvalidArgumentError(f"plan: expected the CopyPlan that plan_copy returned, not {plan!r}")
+    if format is not None:
+        format = check_format(format)
+        options = for_format(options, format)
     found, there = source_at(source), locate(destination)
     return ArrayCopy(
         found,
         there,
         format or suggested_format(there, found.template.format) or "zarr3",
-        template_options(fields),
+        options,
         how,
-        workers=workers_of(executor),
+        workers=workers,
         plan=plan,
     )

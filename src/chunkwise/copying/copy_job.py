@@ -1,24 +1,24 @@
-"""``CopyJob``: an array to copy, with source, target and stages, and the step that completes the copy."""
+"""``ArrayJob``: an array to copy, with its stages; ``CopyJob``: one that becomes an array afterwards."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
+from chunkwise.copying.array_options import for_array, for_format, option_of
 from chunkwise.copying.array_template import FINGERPRINT, ArrayTemplate
 from chunkwise.copying.compressor import parse_compressor
-from chunkwise.copying.copy_arrays import copy_arrays, delete_intermediates
+from chunkwise.copying.copy_arrays import CopyArrays, copy_arrays, delete_intermediates
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_source import CopySource
-from chunkwise.copying.copy_work import CopyStep, StepResult
+from chunkwise.copying.copy_work import Pass, StepResult
 from chunkwise.copying.fence import Fence
 from chunkwise.copying.fingerprint import with_fingerprint
-from chunkwise.copying.named_sizes import check_named, resolved_sizes
 from chunkwise.copying.narrowing import MisfitError, Narrowing, narrowing
 from chunkwise.copying.sessions import is_session
 from chunkwise.copying.target import Target, target_spec
@@ -40,13 +40,16 @@ from chunkwise.core.trees.attributes import change_attributes, write_first_attri
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import Node, node_of, require_node
 from chunkwise.errors import (
+    ChunkwiseError,
     DataCorruptionError,
     FailedPreconditionError,
     InvalidArgumentError,
+    OptionError,
+    UnsupportedError,
     prefix,
 )
 
-__all__ = ["CopyJob", "Done", "planned_job"]
+__all__ = ["ArrayJob", "CopyJob", "Done", "planned_job"]
 
 Done: TypeAlias = Callable[[int, int, int, StepResult], None]
 """Is called with the number of a step, the range of finished tasks, and their results."""
@@ -56,55 +59,33 @@ _ASSUMED = OpenMode(open=True, assume_metadata=True)
 _MOST_KEPT = 1 << 14  # bytes of the JSON of a spec
 
 
-class CopyJob:
-    """An array, and the target that becomes its copy."""
+class ArrayJob:
+    """An array whose elements are copied into another one."""
 
-    def __init__(
-        self,
-        source: TensorStore,
-        destination: Location,
-        format: str,
-        target: Target,
-        narrowing: Narrowing | None,
-        *,
-        node: Node | None,  # of the source; None if that is made of other arrays
-        how: CopyOptions,
-    ) -> None:
-        self.source, self.location, self.format, self.node = source, destination, format, node
-        self.narrowing, self.target_spec = narrowing, target
-        kvstore = destination.kvstore()
-        if not how.sync:  # one that is bound already would not look at the context
-            kept = {kind: value for kind, value in kvstore.resources.items() if kind != "file_io_sync"}
-            kvstore = replace(kvstore, resources=kept)
-        self._kvstore = kvstore
-        self._context = Context({} if how.sync else {"file_io_sync": False})
-        spec = self._spec(target)
-        assumed = Spec._of(spec._driver.with_open_mode(_ASSUMED), spec._transform)
-        # Nothing here waits, so no thread is needed.
-        self.target = open_spec(assumed, None, None, self._context, None).result()
-        self.arrays = copy_arrays(source, self.target, destination, narrowing, is_stored=node is not None)
-        self.nbytes = self.arrays.nbytes
+    what: ClassVar[str] = "copy"  # what a dashboard shows
 
-    def _spec(self, target: Target) -> Spec:
-        spec = _parsed(target.spec)
-        return Spec._of(spec._driver.with_kvstore(self._kvstore), spec._transform)
+    plan: CopyPlan
+    steps: Sequence[Pass]
+
+    def __init__(self, arrays: CopyArrays) -> None:
+        self.arrays, self.narrowing, self.nbytes = arrays, arrays.narrowing, arrays.nbytes
 
     def follow(self, plan: CopyPlan, *, summed: bool, intermediate: str) -> None:
         """Take a plan; with `summed`, a single pass computes fingerprints too.
 
         `intermediate` is the name of the array between two.
         """
-        if plan.passes[0].domain.shape != self.target.shape:
+        if plan.passes[0].domain.shape != self.arrays.target.shape:
             raise InvalidArgumentError(
                 f"the plan is for an array of shape {list(plan.passes[0].domain.shape)}, "
-                f"not {list(self.target.shape)}"
+                f"not {list(self.arrays.target.shape)}"
             )
         self.plan = plan
         self.steps = self.arrays.steps(plan, summed=summed, name=intermediate)
 
     def share(self, nbytes: int) -> int:
         """Return the share of the whole that a block of one of several passes counts for."""
-        return nbytes // len(self.steps)
+        return nbytes // max(1, len(self.steps))
 
     def copy_stages(
         self,
@@ -117,7 +98,7 @@ class CopyJob:
         """Yield the passes, each of the tasks that are `pending` when it begins."""
         if self.narrowing is not None:
             self.narrowing.n_changed = 0
-        yield from self._stages("copy", self.steps, runner, fence, pending, done, how)
+        yield from self._stages(self.what, self.steps, runner, fence, pending, done, how)
 
     def verify_stages(
         self, runner: TaskRunner, fence: Fence | None, advance: Callable[[int], None], **how: Any
@@ -146,7 +127,7 @@ class CopyJob:
     def _stages(
         self,
         what: str,
-        steps: Sequence[CopyStep],
+        steps: Sequence[Pass],
         runner: TaskRunner,
         fence: Fence | None,
         pending: Callable[[int], Sequence[tuple[int, int]]],
@@ -175,6 +156,51 @@ class CopyJob:
             )
 
     def check_source(self) -> None:
+        """Raise FailedPreconditionError if the source is known to have changed since the beginning."""
+
+    def publish(self, fingerprint: int | None = None) -> None:
+        """Complete the copy when all elements are there."""
+        if self.plan.intermediate is not None:
+            delete_intermediates(self.arrays.location)
+
+    def is_there(self) -> bool:
+        """Return True if the copy was made before."""
+        return False
+
+
+class CopyJob(ArrayJob):
+    """An array, and the target that becomes its copy."""
+
+    def __init__(
+        self,
+        source: TensorStore,
+        destination: Location,
+        format: str,
+        target: Target,
+        narrowing: Narrowing | None,
+        *,
+        node: Node | None,  # of the source; None if that is made of other arrays
+        how: CopyOptions,
+    ) -> None:
+        self.source, self.location, self.format, self.node = source, destination, format, node
+        self.target_spec = target
+        kvstore = destination.kvstore()
+        if not how.sync:  # one that is bound already would not look at the context
+            kept = {kind: value for kind, value in kvstore.resources.items() if kind != "file_io_sync"}
+            kvstore = replace(kvstore, resources=kept)
+        self._kvstore = kvstore
+        self._context = Context({} if how.sync else {"file_io_sync": False})
+        spec = self._spec(target)
+        assumed = Spec._of(spec._driver.with_open_mode(_ASSUMED), spec._transform)
+        # Nothing here waits, so no thread is needed.
+        self.target = open_spec(assumed, None, None, self._context, None).result()
+        super().__init__(copy_arrays(source, self.target, destination, narrowing, is_stored=node is not None))
+
+    def _spec(self, target: Target) -> Spec:
+        spec = _parsed(target.spec)
+        return Spec._of(spec._driver.with_kvstore(self._kvstore), spec._transform)
+
+    def check_source(self) -> None:
         """Raise FailedPreconditionError if the metadata of the source has changed since the beginning."""
         if self.node is None or self.node.found is None:  # or it comes from consolidated metadata
             return
@@ -191,9 +217,7 @@ class CopyJob:
         Consolidated metadata is not updated.
         """
         location, wanted = self.location, self.target_spec
-        if self.plan.intermediate is not None:
-            # First: an N5 array can't be made where a directory is.
-            delete_intermediates(location)
+        super().publish()  # first: an N5 array can't be made where a directory is
         if fingerprint is not None and is_session(location.store):  # it is an array there already
             kept = {FINGERPRINT: f"{fingerprint:016x}"}
             change_attributes(require_node(location), lambda own: {**own, **kept})
@@ -233,14 +257,53 @@ def planned_job(
     source: CopySource,
     destination: Location,
     format: str,
-    options: dict[str, Any],
+    options: Mapping[str, Any],
     how: CopyOptions,
     *,
     extent: tuple[float, float] | None = None,  # of the source, which else "scale" measures
 ) -> CopyJob:
-    """Return how an array is copied to a format; raise if that can't hold it."""
-    check_named(options, options.get("names", source.template.names), "the array")
-    options = resolved_sizes(source.template, options)
+    """Return how an array is copied to a format; raise if that can't hold it.
+
+    It is an OptionError if the array could be copied without an option.
+    """
+    options = for_array(for_format(options, format), source.template)
+    try:
+        return _planned(source, destination, format, options, how, extent)
+    except (InvalidArgumentError, UnsupportedError) as e:
+        if isinstance(e, MisfitError):  # the values of this array
+            raise
+        wrong = [option_of(name) for name in _wrong_options(source, destination, format, options, how)]
+        if not wrong:
+            raise
+        named = e.message.startswith(tuple(f"{name}: " for name in wrong))
+        raise OptionError(e.message if named else f"{', '.join(wrong)}: {e.message}") from None
+
+
+def _wrong_options(
+    source: CopySource, destination: Location, format: str, options: Mapping[str, Any], how: CopyOptions
+) -> list[str]:
+    """Return options without any of which, or else without all of which, an array could be copied."""
+
+    def is_planned(names: Collection[str]) -> bool:
+        try:
+            given = {name: options[name] for name in names}
+            _planned(source, destination, format, given, how, (0.0, 1.0))
+        except ChunkwiseError:
+            return False
+        return True
+
+    one = [name for name in options if is_planned(options.keys() - {name})]
+    return one or (list(options) if is_planned(()) else [])
+
+
+def _planned(
+    source: CopySource,
+    destination: Location,
+    format: str,
+    options: Mapping[str, Any],
+    how: CopyOptions,
+    extent: tuple[float, float] | None,
+) -> CopyJob:
     dtype = options.get("dtype")
     convert = None if dtype is None else narrowing(source.store, dtype, how.cast, extent)
     template = _with_options(source.template, format, options, convert)
@@ -249,7 +312,7 @@ def planned_job(
 
 
 def _with_options(
-    template: ArrayTemplate, format: str, options: dict[str, Any], convert: Convert | None
+    template: ArrayTemplate, format: str, options: Mapping[str, Any], convert: Convert | None
 ) -> ArrayTemplate:
     if "dtype" in options and template.fill_value is not None and "fill_value" not in options:
         convert = convert or converter(template.dtype, options["dtype"])

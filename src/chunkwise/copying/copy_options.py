@@ -12,7 +12,7 @@ from typing import Any
 
 from chunkwise.copying.narrowing import CASTS, Cast
 from chunkwise.copying.part import Part
-from chunkwise.core.base.arguments import check_choice
+from chunkwise.core.base.arguments import check_choice, check_flag
 
 __all__ = ["CopyOptions", "flags_of_copies"]
 
@@ -79,6 +79,8 @@ class CopyOptions:
 
     def __post_init__(self) -> None:
         check_choice(self.cast, "cast", CASTS)
+        for name in ("strict", "verify", "resume", "overwrite", "sync", "keep_fingerprint"):
+            check_flag(getattr(self, name), name)
 
     @property
     def go_on(self) -> bool:

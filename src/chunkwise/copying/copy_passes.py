@@ -14,7 +14,15 @@ from chunkwise.copying.journal_document import JournalDocument
 from chunkwise.copying.part import Part
 from chunkwise.copying.tree_plan import TreePlan
 
-__all__ = ["LARGE", "SMALL", "CopyPasses", "is_array_journal", "is_tree_journal", "journalled_room"]
+__all__ = [
+    "LARGE",
+    "SMALL",
+    "CopyPasses",
+    "is_array_journal",
+    "is_pyramid_journal",
+    "is_tree_journal",
+    "journalled_room",
+]
 
 SMALL, LARGE = 0, 1
 
@@ -56,15 +64,18 @@ class CopyPasses:
                 total += job.nbytes
                 continue
             for at, step in enumerate(job.steps, self._first[number]):
-                ranges = journal.done(at)
-                sizes = (step.blocks.block(n).size for start, stop in ranges for n in range(start, stop))
-                total += job.share(sum(map(int, sizes)) * step.itemsize)
+                total += job.share(step.nbytes_of(journal.done(at)))
         return total
 
 
 def is_array_journal(journal: JournalDocument) -> bool:
     """Return True for a journal of a single array."""
     return "plan" in journal["task"] and len(journal["tasks"]) > LARGE
+
+
+def is_pyramid_journal(journal: JournalDocument) -> bool:
+    """Return True for a journal of a pyramid."""
+    return "steps" in journal["task"] and len(journal["tasks"]) > LARGE
 
 
 def is_tree_journal(journal: JournalDocument) -> bool:

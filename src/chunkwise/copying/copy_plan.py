@@ -15,7 +15,7 @@ from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.plan.blocks import Blocks
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["CopyPlan", "Intermediate"]
+__all__ = ["CopyPlan", "Intermediate", "sizes_of_json"]
 
 
 class Intermediate(NamedTuple):
@@ -114,20 +114,23 @@ class CopyPlan:
             If it isn't a plan, or its numbers of tasks don't match its blocks.
         """
         try:
-            shape, low = _sizes(json["shape"], 0), _sizes(json["inclusive_min"], None)
+            shape, low = sizes_of_json(json["shape"], 0), sizes_of_json(json["inclusive_min"], None)
             domain = IndexDomain(inclusive_min=low, shape=shape, labels=json["labels"])
             each, between = json["passes"], json["intermediate"]
             passes = tuple(
-                Blocks(domain, _sizes(p["block_origin"], None), _sizes(p["block_shape"])) for p in each
+                Blocks(domain, sizes_of_json(p["block_origin"], None), sizes_of_json(p["block_shape"]))
+                for p in each
             )
             if between is not None:
-                between = Intermediate(_sizes(between["shards"]), _sizes(between["chunks"]))
-            itemsize, memory, n_at_once = _sizes([json[name] for name in ("itemsize", "memory", "n_at_once")])
+                between = Intermediate(sizes_of_json(between["shards"]), sizes_of_json(between["chunks"]))
+            itemsize, memory, n_at_once = sizes_of_json(
+                [json[name] for name in ("itemsize", "memory", "n_at_once")]
+            )
             plan = cls(
                 passes,
                 tuple(float(p["reads"]) for p in each),
-                _sizes([p["gets"] for p in each], 0),
-                _sizes([p["puts"] for p in each], 0),
+                sizes_of_json([p["gets"] for p in each], 0),
+                sizes_of_json([p["puts"] for p in each], 0),
                 between,
                 itemsize,
                 memory,
@@ -166,8 +169,8 @@ class CopyPlan:
         return "\n".join(lines)
 
 
-def _sizes(values: Any, lowest: int | None = 1) -> tuple[int, ...]:
-    """Return integers, none of them below `lowest`."""
+def sizes_of_json(values: Any, lowest: int | None = 1) -> tuple[int, ...]:
+    """Return integers, none of them below `lowest`; raise TypeError or ValueError for anything else."""
     sizes = tuple(values)
     if any(type(n) is not int or (lowest is not None and n < lowest) for n in sizes):
         raise ValueError(f"expected integers{'' if lowest is None else f' of at least {lowest}'}: {sizes!r}")

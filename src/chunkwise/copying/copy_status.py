@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from chunkwise.copying.copy_passes import LARGE, SMALL, is_array_journal, is_tree_journal
+from chunkwise.copying.copy_passes import LARGE, SMALL, is_array_journal, is_pyramid_journal, is_tree_journal
 from chunkwise.copying.destination import begun_at
 from chunkwise.copying.journal import may_live
-from chunkwise.copying.journal_document import JournalDocument, Ranges, read_journal
+from chunkwise.copying.journal_document import JournalDocument, Ranges
 from chunkwise.copying.part import Part
 from chunkwise.copying.parts import PartJournals, n_parts
 from chunkwise.core.base.binding import JSON
@@ -58,8 +58,8 @@ def copy_status(location: Location) -> CopyStatus | None:
     if is_tree_journal(journal):
         arrays = _sum(passes[SMALL], passes[LARGE])
         passes = [_sum(passes[SMALL], *passes[LARGE + 1 :])]
-    elif isinstance(journal["task"].get("levels"), dict):
-        arrays, passes = passes[0], _level_passes(location, journal)
+    elif is_pyramid_journal(journal):
+        arrays, first = passes[LARGE], LARGE + 1
     elif is_array_journal(journal):
         first = LARGE + 1
     return CopyStatus(
@@ -76,18 +76,8 @@ def copy_status(location: Location) -> CopyStatus | None:
     )
 
 
-def _level_passes(location: Location, journal: JournalDocument) -> list[TaskCount]:
-    """Return the passes of the level of a pyramid that is being written; none between two levels."""
-    for path in journal["task"]["levels"]:
-        level = read_journal(location.child(path))
-        if level is not None:
-            return list(_passes(level))
-    return []
-
-
 def _command(journal: JournalDocument) -> str:
-    task = journal["task"]
-    if "steps" in task:
+    if "steps" in journal["task"]:
         return "chunkwise pyramid"
     if is_tree_journal(journal):
         return "chunkwise cp -r"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from chunkwise.copying.fingerprint import fingerprint
 from chunkwise.copying.narrowing import MisfitError, Narrowing
 from chunkwise.copying.plain_read import read_plainly
 from chunkwise.copying.stored_node import check_array_visible
+from chunkwise.copying.work import Step
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.dtypes.conversion import implicit_converter
 from chunkwise.core.dtypes.fill_value import same_object
@@ -21,7 +22,7 @@ from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.plan.blocks import Blocks
 from chunkwise.errors import DataCorruptionError, NotFoundError, prefix
 
-__all__ = ["CopyStep", "LostBlockError", "StepResult"]
+__all__ = ["CopyStep", "LostBlockError", "Pass", "StepResult"]
 
 _MASK = (1 << 64) - 1
 
@@ -36,6 +37,26 @@ class StepResult(NamedTuple):
     nbytes: int
     fingerprint: int
     n_changed: int
+
+
+class Pass(Step, Protocol):
+    """A pass over an array in blocks, each of which is a task."""
+
+    blocks: Blocks
+    narrowing: Narrowing | None
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        ...
+
+    def run(self, tasks: Iterable[int]) -> StepResult:
+        """Do tasks; return their bytes, fingerprint and number of changed values."""
+        ...
+
+    def nbytes_of(self, tasks: Iterable[tuple[int, int]]) -> int:
+        """Return the number of bytes in some ranges of tasks."""
+        ...
 
 
 @dataclass
@@ -111,6 +132,11 @@ class CopyStep:
         elif self.kind == "compare":
             _compare(values, read_plainly(views[1]), block)
         return nbytes, total
+
+    def nbytes_of(self, tasks: Iterable[tuple[int, int]]) -> int:
+        """Return the number of bytes in some ranges of tasks."""
+        numbers = (number for start, stop in tasks for number in range(start, stop))
+        return sum(int(self.blocks.block(number).size) for number in numbers) * self.itemsize
 
     def _sum(self, values: npt.NDArray[Any], block: IndexDomain) -> int:
         return fingerprint(values, block.inclusive_min) if self.summed else 0

@@ -14,6 +14,7 @@ from chunkwise.copying.journal_document import JournalDocument, read_journal
 from chunkwise.copying.sessions import is_session
 from chunkwise.core.driver.n5.document import is_marker
 from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.kvstore.staging import REPLACED
 from chunkwise.core.kvstore.take_place import delete_all_below, staging_path
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import container_root, create_container
@@ -50,7 +51,7 @@ class Destination:
             return cls(location, location) if node is None else cls.replacing(location)
         if go_on and not is_session(location.store) and read_journal(location) is None:
             beside = cls.replacing(location)
-            if find_node(beside.place) is not None:
+            if read_journal(beside.place) is not None or beside.is_staged:
                 return beside
         return cls(location, location)
 
@@ -64,10 +65,16 @@ class Destination:
     def is_made(self) -> bool:
         """True if the copy is complete but has not replaced the old data yet: a process was killed in
         between."""
+        return read_journal(self.place) is None and self.is_staged
+
+    @property
+    def is_staged(self) -> bool:
+        """True if a node is beside the old data that is to replace it, and is not old data itself."""
+        place = self.place
         return (
             self.replacement is not None
-            and read_journal(self.place) is None
-            and find_documented(self.place) is not None
+            and find_documented(place) is not None
+            and place.store.read(place.path + REPLACED).value is None
         )
 
     def clear(self) -> None:

@@ -108,6 +108,7 @@ class Workers:
     batch_seconds: float = BATCH_SECONDS
     task_counts: TaskCounts = field(default_factory=TaskCounts, compare=False)
     unasked: bool = False  # whether they are the default: threads of this process
+    in_process: bool = False
 
 
 def threads_here(n: int | None = None) -> Workers:
@@ -124,7 +125,7 @@ def threads_here(n: int | None = None) -> Workers:
         finally:
             executor.shutdown()
 
-    return Workers(start, n, n, batch_seconds=0.0, unasked=unasked)
+    return Workers(start, n, n, batch_seconds=0.0, unasked=unasked, in_process=True)
 
 
 def processes_here(n: int) -> Workers:
@@ -165,12 +166,24 @@ def _end_with_parent() -> None:
         start_thread(wait)
 
 
-def workers_of(executor: Executor | Workers | None) -> Workers:
-    """Return the workers of the caller's executor, which stays open; by default threads of this process."""
+def workers_of(executor: Executor | Workers | str | None) -> Workers:
+    """Return the workers of the caller's executor, which stays open; by default threads of this process.
+
+    Text names workers, as for `named_workers`.
+    """
     if executor is None:
         return threads_here()
     if isinstance(executor, Workers):
         return executor
+    if isinstance(executor, str):
+        return named_workers(executor, "executor")
+    if callable(getattr(executor, "get_executor", None)):
+        raise InvalidArgumentError("executor: a Dask client has one: client.get_executor()")
+    if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
+        raise InvalidArgumentError(
+            'executor: expected a concurrent.futures.Executor, "threads:N", "processes:N" or the address of '
+            f"a Dask scheduler, not {executor!r}"
+        )
 
     @contextmanager
     def start() -> Iterator[OpenExecutor]:
@@ -182,7 +195,7 @@ def workers_of(executor: Executor | Workers | None) -> Workers:
     counts = (getattr(executor, name, None) for name in ("_max_workers", "max_workers"))
     n = next((n for n in counts if isinstance(n, int) and n > 0), n_processors())
     in_process = isinstance(executor, ThreadPoolExecutor | BlockThreads)
-    return Workers(start, n, n, batch_seconds=1.0) if in_process else Workers(start, n)
+    return Workers(start, n, n, batch_seconds=1.0, in_process=True) if in_process else Workers(start, n)
 
 
 def _of_dask(client: Any, start: Callable[[], AbstractContextManager[OpenExecutor]]) -> Workers:
@@ -193,7 +206,7 @@ def _of_dask(client: Any, start: Callable[[], AbstractContextManager[OpenExecuto
     return Workers(start, max(1, sum(threads)), max(threads, default=1), memory)
 
 
-def named_workers(text: str) -> Workers:
+def named_workers(text: str, option: str = "--on") -> Workers:
     """Return what ``threads:N``, ``processes:N`` or the address of a Dask scheduler names.
 
     Raises
@@ -206,12 +219,12 @@ def named_workers(text: str) -> Workers:
     if kind in ("threads", "processes"):
         if not number.isdigit() or not int(number):
             raise InvalidArgumentError(
-                f"--on: expected {kind}:N, where N is a number from 1, but received {text!r}"
+                f"{option}: expected {kind}:N, where N is a number from 1, but received {text!r}"
             )
         return threads_here(int(number)) if kind == "threads" else processes_here(int(number))
     if "://" not in text:
         raise InvalidArgumentError(
-            "--on: expected threads:N, processes:N or the address of a Dask scheduler such as "
+            f"{option}: expected threads:N, processes:N or the address of a Dask scheduler such as "
             f"tcp://host:8786, but received {text!r}"
         )
     return _at_scheduler(text)

@@ -6,7 +6,7 @@ done the same task, the work may have ended, and somebody else may have changed 
 1. a worker looks at the journal before each task, and again after it: the owner must be the same, and the
    task still open.  If each look is a request to a server, one look in two seconds is enough;
 2. a chunk is written on condition that nothing is there, and replaced only after a look that is newer than
-   what it replaces (`chunkwise.copying.guarded_store`);
+   what it replaces (`chunkwise.core.kvstore.adapter.guarded`);
 3. what was written although the work had ended is deleted, unless somebody has written there since.
 """
 
@@ -18,11 +18,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from chunkwise.copying.guarded_store import GuardedStore, Written
 from chunkwise.copying.journal_document import JournalDocument, Ranges, parse_journal
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.arrays.based import in_transaction
 from chunkwise.core.engine.together import is_slow
+from chunkwise.core.kvstore.adapter.guarded import GuardedStore, Written
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.trees.change import delete_below
 from chunkwise.core.trees.location import locate

@@ -18,8 +18,8 @@ _OPTIONS = {
     "shards": "--shard",
     "codec": "--codec",
     "checksum": "--checksum",
-    "names": "--dimension-names",
-    "units": "--units",
+    "dimension_names": "--dimension-names",
+    "dimension_units": "--units",
     "cast": "--cast",
     "fingerprint": "--keep-fingerprint",
     "method": "--method",
@@ -51,7 +51,7 @@ def difference(begun: Mapping[str, JSON], now: Mapping[str, JSON]) -> str:
         # Digests say nothing to people; options do, if they differ.
         members = members or list(other_members(begun.get(INFORMATIVE), now.get(INFORMATIVE)))
         how = "; ".join(dict.fromkeys(members))
-        is_other = "are others" if name == "levels" else "is another one"
+        is_other = "are others" if name in ("levels", "passes", "places") else "is another one"
         return f"its {name} {is_other}{how and f' ({how})'}"
     return ""
 
@@ -59,10 +59,13 @@ def difference(begun: Mapping[str, JSON], now: Mapping[str, JSON]) -> str:
 def told_options(fields: Mapping[str, object]) -> dict[str, JSON]:
     """Return options as JSON."""
     plain = (dict, list, int, float, str, type(None))
-    return {
-        name: list(value) if type(value) is tuple else value if isinstance(value, plain) else str(value)
-        for name, value in fields.items()
-    }
+
+    def told(value: object) -> JSON:
+        if type(value) is tuple:
+            return [told(one) for one in value]
+        return value if isinstance(value, plain) else str(value)
+
+    return {name: told(value) for name, value in fields.items()}
 
 
 def other_members(begun: JSON, now: JSON) -> Iterator[str]:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import inspect
+import json
 import warnings
 from collections.abc import Mapping, Sequence
 
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.driver.n5.tree import DATASET_NAMES
 from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.trees.attribute_value import has_non_finite, to_json_value
+from chunkwise.core.trees.attribute_value import has_non_finite, is_text, to_json_value
 from chunkwise.errors import LossWarning
 
-__all__ = ["array_left_out", "finite_attributes", "fitting_attributes", "is_loss", "warn_of_losses"]
+__all__ = [
+    "array_left_out",
+    "finite_attributes",
+    "fitting_attributes",
+    "is_loss",
+    "warn_caller",
+    "warn_of_losses",
+]
 
 _MOST_NAMED = 5
 
@@ -35,7 +43,12 @@ def warn_of_losses(losses: Sequence[tuple[str, str]]) -> None:
     if len(losses) > _MOST_NAMED:
         named.append(f"and {len(losses) - _MOST_NAMED} more")
     text = f"the copy lacks something of its source: {'; '.join(named)}"
-    warnings.warn(LossWarning(text, losses), stacklevel=_level_of_caller())
+    warn_caller(LossWarning(text, losses))
+
+
+def warn_caller(message: Warning | str, category: type[Warning] = UserWarning) -> None:
+    """Warn the caller of the library."""
+    warnings.warn(message, category, stacklevel=_level_of_caller())
 
 
 def _level_of_caller() -> int:
@@ -53,11 +66,16 @@ def finite_attributes(attributes: Mapping[str, JSON], format: str) -> tuple[dict
     """
     notes: list[str] = []
     out = dict(attributes)
+    is_written_apart = bool(tree_format(format).attributes_key)  # where readers of arrays don't look
     for name, value in attributes.items():
+        if not (is_written_apart or is_text(json.dumps([name, value], ensure_ascii=False))):
+            notes.append(f"attribute {dump(name)} is left out: it has half a surrogate pair")
+            del out[name]
+            continue
         if not has_non_finite(value):
             continue
         what = f"attribute {dump(name)} has NaN or infinities, which"
-        if tree_format(format).attributes_key:  # a document that readers of arrays don't open
+        if is_written_apart:
             notes.append(f"{what} is no proper JSON")
         else:
             out[name] = to_json_value(value, f"attribute {dump(name)}", "string")

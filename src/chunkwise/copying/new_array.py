@@ -17,7 +17,7 @@ from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.auto.found_instead import interrupted_instead
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
-from chunkwise.core.index_space import IndexTransform
+from chunkwise.core.index_space import IndexTransform, align_by_position
 from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.trees.attributes import write_first_attributes
 from chunkwise.core.trees.consolidated import update_consolidated
@@ -96,7 +96,10 @@ class NewArray:
             if tree_format(self.format).consolidated_key:
                 update_consolidated(place.store, place.path)
             if self.data is not None:
-                self._alone(store, place).write(self.data).result()
+                data, target = self.data, self._alone(store, place)
+                if isinstance(data, TensorStore):  # else its names would be taken for places
+                    data = data[align_by_position(data.domain, target.domain)]
+                target.write(data).result()
         except BaseException:  # an interrupt too: no half array may stay
             with suppress(ChunkwiseError):  # the store may have failed for good
                 if made or find_documented(place) is None:  # otherwise somebody was faster

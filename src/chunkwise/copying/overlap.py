@@ -17,7 +17,7 @@ from chunkwise.core.specs.kvstores.adapter import AdapterKvStoreSpec
 from chunkwise.core.trees.location import Location, locate, location_of
 from chunkwise.errors import ChunkwiseError
 
-__all__ = ["overlap", "places", "store_and_path", "uses"]
+__all__ = ["driver_specs", "overlap", "places", "store_and_path", "uses"]
 
 _HOLDERS = ("store", "view", "array", "_array", "_indexable", "_data", "_variable")
 """Attributes in which arrays of other libraries, and our own wrappers, keep what they read."""
@@ -58,7 +58,7 @@ def _overlap(operand: Any, location: Location, depth: int) -> str | None:
 
 def _array_overlap(array: TensorStore, location: Location) -> str | None:
     spec = array._array.spec()
-    if any(part.driver == "virtual_chunked" for part in _drivers(spec)):
+    if any(part.driver == "virtual_chunked" for part in driver_specs(spec)):
         return "a virtual array, whose function can read anything"
     for kvstore in _kvstores(spec):
         if _lies_below(kvstore, location):
@@ -106,11 +106,12 @@ def _place_of_zarr(value: Any) -> Location | None:
     return root.at(f"{root.path}{value.path}/" if value.path else root.path)
 
 
-def _drivers(spec: DriverSpec | KvStoreSpec) -> Iterator[DriverSpec]:
+def driver_specs(spec: DriverSpec | KvStoreSpec) -> Iterator[DriverSpec]:
+    """Yield a spec and those of the arrays that it is made of."""
     if isinstance(spec, DriverSpec):
         yield spec
         for part in spec.parts():
-            yield from _drivers(part)
+            yield from driver_specs(part)
 
 
 def _kvstores(spec: DriverSpec | KvStoreSpec) -> Iterator[KvStoreSpec]:

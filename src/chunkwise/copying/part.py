@@ -33,7 +33,7 @@ class Part(NamedTuple):
 
 def parse_part(text: str) -> Part:
     """Return the part ``I/N``; raise InvalidArgumentError for another text."""
-    match = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", text, re.ASCII)
+    match = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", text, re.ASCII) if isinstance(text, str) else None
     if match is None or not 1 <= int(match[1]) <= int(match[2]) <= MOST_PARTS:
         raise InvalidArgumentError(
             f"part: expected I/N from 1/N to N/N, N of at most {MOST_PARTS:,}, but received {text!r}"

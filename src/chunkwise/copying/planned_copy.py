@@ -18,11 +18,13 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import copy
+from itertools import islice
 from typing import ClassVar
 
-from chunkwise.copying.copy_job import CopyJob
+from chunkwise.copying.arrival import check_reachable
+from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_passes import LARGE, SMALL, CopyPasses
 from chunkwise.copying.copy_report import CopyReport
@@ -130,6 +132,9 @@ class PlannedCopy(ABC):
         """Write the journal of a new copy, or take over that of an unfinished one; see `complete`."""
         if self._begun is not None and not self._how.go_on:
             raise unfinished(self._top)
+        # The first array alone: others are in the same place, or made of it.
+        first = (job.arrays.source for job in islice(self.plan.large.values(), 1))
+        check_reachable(self.workers, (self._top, self._small.source), first)
         if self._how.overwrite:
             self._destination.clear()
         if self._part is not None:
@@ -187,35 +192,58 @@ class PlannedCopy(ABC):
 
         An error about elements that differ names the first one; after two passes it says only that some do.
         """
+        self.copy_arrays(progress, compared)
+        return self.publish()
+
+    def copy_arrays(self, progress: Progress, compared: Progress) -> None:
+        """Copy the arrays that are left, or this part's share of them."""
         self._progress, self._compared = progress, compared
-        plan, report, counts = self.plan, self._report, self.workers.task_counts
+        counts = self.workers.task_counts
         if self.complete:
             if self._how.verify:
                 with TaskRunner(self.workers) as runner:
                     runner.run_all(self._comparison(runner, *array, None) for array in self._done_before)
+            return
+        missing = (b - a for at in self._passes.copying() for a, b in self._journal.missing(at))
+        counts.n_expected = counts.n_begun + sum(missing)
+        with self._saving_journal(), TaskRunner(self.workers) as runner:
+            self.left = self._run_part(runner)
+            if self.left is None:
+                runner.run_all(self._chains(runner), self._tick)
+                self._journal.write()  # or another process may have finished it
+
+    def publish(self) -> CopyReport:
+        """Make what surrounds the arrays, unless some are left to other parts; return what was copied."""
+        plan, report = self.plan, self._report
+        if self.complete:
             if self._destination.is_made:  # a process was killed before it could take its place
                 self._destination.commit()
-        else:
-            missing = (b - a for at in self._passes.copying() for a, b in self._journal.missing(at))
-            counts.n_expected = counts.n_begun + sum(missing)
-            try:
-                with TaskRunner(self.workers) as runner:
-                    self.left = self._run_part(runner)
-                    if self.left is None:
-                        runner.run_all(self._chains(runner), self._journal.beat)
-                        self._journal.write()  # or another process may have finished it
-                if self.left is None and not self._session:
+        elif self.left is None:
+            if not self._session:
+                with self._saving_journal():
                     self._surround()
-            except BaseException as e:
-                self._interrupted(e)
-                raise
-            if self.left is None:
-                self._journal.delete()
-                self._commit()
+            self._journal.delete()
+            self._commit()
         report.n_left = None if self.left is None else sum(self.left)
         report.n_groups, report.n_links = plan.n_groups, len(plan.links)
         report.n_arrays, report.nbytes = len(plan.small) + len(plan.large), self.nbytes
         return report
+
+    @contextmanager
+    def _saving_journal(self) -> Iterator[None]:
+        """If the block fails, save the journal."""
+        try:
+            yield
+        except BaseException as e:  # an interrupt too: what is done by then is not done again
+            # A copy with values that don't fit could only be resumed with another rule, so nothing is kept.
+            if not ((isinstance(e, MisfitError) or self._session) and self._delete_own()):
+                with suppress(ChunkwiseError):  # such as a full disk, which may be the first error
+                    self._journal.save()
+            raise
+
+    def _tick(self) -> None:
+        """Be called once in a second while tasks run."""
+        self._journal.beat()
 
     def _run_part(self, runner: TaskRunner) -> list[int] | None:
         """Do the share of a part, if it is one; return how many tasks are left, None to go on."""
@@ -245,7 +273,7 @@ class PlannedCopy(ABC):
         return None
 
     def _copying(
-        self, runner: TaskRunner, number: int, path: str, job: CopyJob, *, passes: Sequence[int]
+        self, runner: TaskRunner, number: int, path: str, job: ArrayJob, *, passes: Sequence[int]
     ) -> Iterator[Stage]:
         """Yield some of the passes over one of the larger arrays."""
         journal, first = self._journal, self._passes.first(number)
@@ -281,18 +309,20 @@ class PlannedCopy(ABC):
 
     def _comparison(self, runner: TaskRunner, at: int, number: int, fence: Fence | None) -> Iterator[Stage]:
         """Yield the stages that compare an array copied earlier with its source."""
+        job: ArrayJob
         if at == SMALL:
             path, job = self.plan.small[number].path, self._small.job(self.plan.small[number])
             job.follow(job.arrays.plan_whole(), summed=False, intermediate="")
         else:
             path, job = list(self.plan.large.items())[number]
-        yield from self._comparing(runner, path, job, fence, self._naming("verifying", path))
+        failed = self._naming("verifying", path, () if fence is not None else None)
+        yield from self._comparing(runner, path, job, fence, failed)
 
     def _comparing(
         self,
         runner: TaskRunner,
         path: str,
-        job: CopyJob,
+        job: ArrayJob,
         fence: Fence | None,
         failed: Callable[[BaseException], None],
     ) -> Iterator[Stage]:
@@ -326,17 +356,11 @@ class PlannedCopy(ABC):
             name=lambda number: f"the copy of {plan.small[number].path}",
         )
 
-    def _stages_of(self, runner: TaskRunner, number: int, path: str, job: CopyJob) -> Iterator[Stage]:
+    def _stages_of(self, runner: TaskRunner, number: int, path: str, job: ArrayJob) -> Iterator[Stage]:
         """Yield the passes over one of the larger arrays, then make it an array."""
         journal, first = self._journal, self._passes.first(number)
         passes = range(first, first + len(job.steps))
-        name_array = self._naming("copying", path)
-
-        def distrust(error: BaseException) -> None:
-            if isinstance(error, DataCorruptionError):
-                journal.restart(passes)
-            name_array(error)
-
+        distrust = self._naming("copying", path, passes)
         if self._session:
             job.publish()
         yield from self._copying(runner, number, path, job, passes=range(len(job.steps)))
@@ -356,14 +380,23 @@ class PlannedCopy(ABC):
             raise
         journal.mark(number, at=LARGE)
 
-    def _naming(self, doing: str, path: str) -> Callable[[BaseException], None]:
-        """Return a function that puts the name of an array in front of an error."""
+    def _naming(
+        self, doing: str, path: str, distrusted: Sequence[int] | None = None
+    ) -> Callable[[BaseException], None]:
+        """Return a function that names an array in an error, and restarts `distrusted` passes if elements
+        are wrong."""
 
         def failed(error: BaseException) -> None:
+            if isinstance(error, DataCorruptionError) and distrusted is not None:
+                self._distrust(distrusted)
             if isinstance(error, Exception) and (name := self._name_of(path)):
                 prefix(error, f"Error {doing} {name}")
 
         return failed
+
+    def _distrust(self, passes: Sequence[int]) -> None:
+        """Note that some passes are to be done again: a comparison has found other elements."""
+        self._journal.restart(passes)
 
     def _fence(self, first: int) -> Fence:
         return Fence(self._journal_at.store, self._journal.key, self._journal.owner, first=first)
@@ -375,10 +408,3 @@ class PlannedCopy(ABC):
             own.n_changed = n_changed
             if text := str(own):
                 self._report.notes.append((path, text))
-
-    def _interrupted(self, error: BaseException) -> None:
-        # A copy with values that don't fit could only be resumed with another rule, so nothing of it is kept.
-        if (isinstance(error, MisfitError) or self._session) and self._delete_own():
-            return
-        with suppress(ChunkwiseError):  # such as a full disk, which may be the first error
-            self._journal.save()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
@@ -57,6 +58,9 @@ def target_spec(template: ArrayTemplate, format: str, given: Sequence[str] = ())
             raise InvalidArgumentError(f"{format} has no shards; Zarr v3 (zarr3) has")
         template = replace(template, shards=None)
     finite, notes = finite_attributes(template.attributes, format)
+    if any(unit is not None and not isfinite(unit.multiplier) for unit in template.units):
+        notes.append("dimension units are left out: they aren't finite")
+        template = replace(template, units=())
     template = replace(template, attributes=finite)
     template = replace(template, marker=marker_as(template.marker, template.dtype, notes))
     make = {"zarr3": _zarr3, "n5": _n5}.get(format, _zarr2)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 
-from chunkwise.copying.copy_job import CopyJob
+from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_passes import LARGE, SMALL
 from chunkwise.copying.small_arrays import SmallArrays, location_below
 from chunkwise.copying.tree_plan import TreePlan
@@ -126,7 +126,7 @@ class Place:
         return [self._top.child(name) for name in names if not self._may_hold(name)]
 
 
-def _jobs(plan: TreePlan, small: SmallArrays) -> Iterator[tuple[int, int, str, Callable[[], CopyJob]]]:
+def _jobs(plan: TreePlan, small: SmallArrays) -> Iterator[tuple[int, int, str, Callable[[], ArrayJob]]]:
     """Yield pass, number, path and copy of each array."""
     for number, array in enumerate(plan.small):
         yield SMALL, number, array.path, partial(small.job, array)
@@ -134,7 +134,7 @@ def _jobs(plan: TreePlan, small: SmallArrays) -> Iterator[tuple[int, int, str, C
         yield LARGE, number, path, partial(_itself, job)
 
 
-def _itself(job: CopyJob) -> CopyJob:
+def _itself(job: ArrayJob) -> ArrayJob:
     return job
 
 

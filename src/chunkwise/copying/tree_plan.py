@@ -19,13 +19,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
-from chunkwise.copying.compressor import Compressor, compressor_to_json
+from chunkwise.copying.array_options import check_named, for_format
+from chunkwise.copying.compressor import Compressor
 from chunkwise.copying.copy_arrays import Room
-from chunkwise.copying.copy_job import CopyJob, planned_job
+from chunkwise.copying.copy_job import ArrayJob, CopyJob, planned_job
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_source import tree_source
 from chunkwise.copying.losses import fitting_attributes
-from chunkwise.copying.named_sizes import SizesError, check_named, resolved_sizes
 from chunkwise.copying.small_arrays import SmallArray, location_below, small_array
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.driver.tree_format import FormatName
@@ -38,7 +38,7 @@ from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.core.trees.resolve import ResolvedNode, source_location
 from chunkwise.core.trees.tree import Tree
 from chunkwise.core.trees.walk import UNREADABLE
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError, prefix
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, UnsupportedError, prefix
 
 __all__ = ["CopyRoom", "TreePlan", "plan_tree"]
 
@@ -77,7 +77,7 @@ class TreePlan:
 
     groups: dict[str, dict[str, JSON]] = field(default_factory=dict)  # with their attributes
     small: list[SmallArray] = field(default_factory=list)
-    large: dict[str, CopyJob] = field(default_factory=dict)
+    large: dict[str, ArrayJob] = field(default_factory=dict)
     links: dict[str, Link] = field(default_factory=dict)
     notes: list[tuple[str, str]] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
@@ -118,11 +118,14 @@ def plan_tree(source: ResolvedNode, fields: Mapping[str, JSON], room: CopyRoom) 
 
     `fields` replace those of all arrays.  Links say how other trees lie from the root of the target.
     """
-    if fields.get("shards") is not None and not room.target.rules.has_shards:
-        raise InvalidArgumentError(f"{room.format} has no shards; Zarr v3 (zarr3) has")
-    if isinstance(codec := fields.get("codec"), Compressor):
-        compressor_to_json(codec, room.format)  # otherwise every array would be left out
-    return _Planning(source, fields, room).plan()
+    made = _Planning(source, for_format(fields, room.format), room).plan()
+    if made.left_out and not (made.small or made.large):
+        path, why = made.left_out[0]
+        raise InvalidArgumentError(
+            f"{room.format} can hold none of the {len(made.left_out)} arrays of "
+            f"{source.node.location.text}: {path or 'the array'}: {why}"
+        )
+    return made
 
 
 class _Found(NamedTuple):
@@ -186,7 +189,7 @@ class _Planning:
         try:
             job = self._job(names, node)
         except ChunkwiseError as e:
-            if self._room.how.strict or isinstance(e, SizesError) or not isinstance(e, UNREADABLE):
+            if self._room.how.strict or isinstance(e, OptionError) or not isinstance(e, UNREADABLE):
                 raise prefix(e, f"Error copying {node.location.text}") from None
             return found._replace(why_not=e.message)
         is_small = job.arrays.is_small(self._room.room)
@@ -210,7 +213,7 @@ class _Planning:
             source,
             where,
             self._target.format,
-            resolved_sizes(source.template, fields),
+            fields,
             self._room.how,
         )
 

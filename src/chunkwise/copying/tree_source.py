@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from chunkwise.copying.array_template import template_options
+from chunkwise.copying.array_options import array_options
 from chunkwise.copying.journal_difference import INFORMATIVE, told_options
 from chunkwise.copying.tree_plan import CopyRoom, TreePlan, plan_tree
 from chunkwise.core.base.binding import JSON
@@ -37,7 +37,7 @@ class NodeSource:
     """A node with everything below it."""
 
     def __init__(self, node: ResolvedNode, fields: Mapping[str, Any]) -> None:
-        self.location, self._node, self._fields = node.node.location, node, template_options(fields)
+        self.location, self._node, self._fields = node.node.location, node, array_options(fields)
 
     def plan(self, room: CopyRoom) -> TreePlan:
         """Return the plan of the copy."""

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from chunkwise import Spec, TensorStore
+from chunkwise import CodecSpec, Spec, TensorStore
 from chunkwise import open as open_spec
+from chunkwise.copying.array_options import (
+    OPTIONS,
+    array_options,
+    check_named,
+    data_type,
+    for_array,
+    for_format,
+)
+from chunkwise.copying.array_template import ArrayTemplate
+from chunkwise.copying.codec_option import CODEC_PARTS
+from chunkwise.copying.compressor import Compressor
+from chunkwise.copying.target import target_spec
 from chunkwise.dask.reads import reads_of
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import (
     FORMATS,
@@ -19,10 +31,11 @@ from chunkwise.extension.trees import (
     find_documented,
     locate,
     replacing,
+    tree_format,
     update_consolidated,
 )
 
-__all__ = ["create_and_write"]
+__all__ = ["block_shape", "create_and_write", "described_array", "is_array_option"]
 
 
 def create_and_write(
@@ -31,6 +44,7 @@ def create_and_write(
     write: Callable[[TensorStore], None] | None,
     *,
     delete_existing: bool,
+    attributes: Mapping[str, JSON],
     **options: Any,
 ) -> TensorStore:
     """Make an array, replacing another if that may be deleted, and let `write` fill it, if given.
@@ -39,9 +53,11 @@ def create_and_write(
     """
     json: dict[str, JSON] = Spec(spec).to_json()
     context = options.get("context")
-    location = locate(json, context) if json.get("kvstore") is not None else None
+    # That of the spec itself: its JSON doesn't name a storage in memory.
+    place = Spec(spec).kvstore
+    location = None if place is None else locate(place, context)
     if not delete_existing or location is None:
-        return _fill(open_spec(spec, create=True, **options).result(), location, write)
+        return _fill(open_spec(spec, create=True, **options).result(), location, write, attributes)
     if write is None:
         for _, name in reads_of(source).of([location]):
             raise InvalidArgumentError(
@@ -51,26 +67,67 @@ def create_and_write(
     if find_documented(location) is None or json["driver"] not in FORMATS:
         for _, name in reads_of(source).of([location]):
             raise InvalidArgumentError(f"The dask array is read from {name}, which is to be deleted")
-        return _fill(open_spec(spec, create=True, delete_existing=True, **options).result(), location, write)
+        made = open_spec(spec, create=True, delete_existing=True, **options).result()
+        return _fill(made, location, write, attributes)
     open_spec({**json, "open": True, "assume_metadata": True}, **options).result()
     check_replaceable(location, FORMATS[json["driver"]])
     bare = {name: value for name, value in json.items() if name not in ("kvstore", "path")}
     with replacing(location) as staging:
         target = open_spec({**bare, "kvstore": staging.kvstore(), "create": True}, **options).result()
+        if attributes:
+            target.attrs.update(attributes)
         if write is not None:
             write(target)
     whole = {"driver": json["driver"], "kvstore": location.kvstore(), "open": True}
     return open_spec(whole, context=context).result()
 
 
+def is_array_option(name: str, value: Any) -> bool:
+    """Return True for an option of `create_array`; False for a codec that is TensorStore's."""
+    return name in (*OPTIONS, *CODEC_PARTS) and name != "dtype" and not isinstance(value, CodecSpec)
+
+
+def block_shape(source: Any) -> tuple[int, ...]:
+    """Return the largest block of each dimension: dask may have blocks of different sizes."""
+    return tuple(max(1, n) for n in source.chunksize)
+
+
+def described_array(source: Any, spec: Any, options: Mapping[str, Any]) -> tuple[Any, Mapping[str, JSON]]:
+    """Return the spec of an array with the options of `create_array` among `options`, and attributes."""
+    given = array_options({name: value for name, value in options.items() if is_array_option(name, value)})
+    if not given:
+        return spec, {}
+    json: dict[str, Any] = Spec(spec).to_json()
+    format = FORMATS.get(json["driver"])
+    if format is None:
+        raise OptionError(
+            f"{next(iter(given))}: the driver {json['driver']} takes those of chunkwise.open only"
+        )
+    dtype = data_type(options.get("dtype", source.dtype))
+    template = ArrayTemplate(shape=source.shape, dtype=dtype, chunks=block_shape(source))
+    check_named(given, given.get("dimension_names", ()), "the array")
+    fields = for_array(for_format(given, format), template)
+    if tree_format(format).codecs.is_chain and "codec" not in fields:
+        template = template.replaced({"codec": Compressor("none")})  # as the driver has it
+    target = target_spec(template.replaced(fields), format, list(fields))
+    own: dict[str, Any] = dict(target.spec["metadata"])
+    if "fill_value" not in fields:
+        own.pop("fill_value", None)
+    return {**json, "metadata": {**own, **json.get("metadata", {})}}, target.attributes
+
+
 def _fill(
-    target: TensorStore, location: Location | None, write: Callable[[TensorStore], None] | None
+    target: TensorStore,
+    location: Location | None,
+    write: Callable[[TensorStore], None] | None,
+    attributes: Mapping[str, JSON],
 ) -> TensorStore:
     """Write to a new array; delete it if that fails."""
-    if write is None:
-        return target
     try:
-        write(target)
+        if attributes:
+            target.attrs.update(attributes)
+        if write is not None:
+            write(target)
     except BaseException:  # an interrupt too
         with suppress(ChunkwiseError):  # the store may have failed permanently
             if location is not None and find_documented(location) is not None:

@@ -17,11 +17,13 @@ from uuid import uuid4
 
 from chunkwise import ChunkLayout, Spec, TensorStore
 from chunkwise import open as open_array
+from chunkwise.copying.array_options import OPTIONS
+from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.overlap import places
 from chunkwise.dask.box_writes import BoxWrites
 from chunkwise.dask.in_place import Written, check_sources, ranges_of
 from chunkwise.dask.indexable import Indexable
-from chunkwise.dask.new_target import create_and_write
+from chunkwise.dask.new_target import block_shape, create_and_write, described_array, is_array_option
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import SpecLike, load, options_of, url_with_storage_options
 from chunkwise.extension.trees import DRIVERS, locate
@@ -247,7 +249,7 @@ def from_dask(
 ) -> TensorStore | tuple[TensorStore, Delayed]: ...
 
 
-@options_of(open_array)
+@options_of(open_array, OPTIONS, CODEC_PARTS)
 def from_dask(
     source: Array,
     spec: SpecLike,
@@ -281,7 +283,8 @@ def from_dask(
     storage_options : mapping, optional
         As for `chunkwise.open`.
     **options
-        For `chunkwise.open`: ``codec``, ``fill_value``, ``context``, ...
+        ``chunks``, ``shards``, ``codec``, ``checksum``, ``fill_value``, ``dimension_names``,
+        ``dimension_units``, as for `create_array`; and those of `chunkwise.open`.
 
     Returns
     -------
@@ -310,9 +313,10 @@ def from_dask(
         raise TypeError(f"expected a dask array, got {type(source).__name__}")
     if any(n != n for n in source.shape):
         raise InvalidArgumentError(f"The shape {source.shape} of the dask array is not known")
-    if chunk_layout is None and source.ndim:
-        # The largest block of each dimension: dask may have blocks of different sizes.
-        chunk_layout = ChunkLayout(chunk_shape=[max(1, n) for n in source.chunksize])
+    place, attributes = described_array(source, _with_format(spec, storage_options), options)
+    if chunk_layout is None and source.ndim and not {"chunks", "shards"} & options.keys():
+        chunk_layout = ChunkLayout(chunk_shape=block_shape(source))
+    options = {name: value for name, value in options.items() if not is_array_option(name, value)}
     how = {} if scheduler is None else {"scheduler": scheduler}
 
     def write(target: TensorStore) -> None:
@@ -320,9 +324,10 @@ def from_dask(
 
     target = create_and_write(
         source,
-        _with_format(spec, storage_options),
+        place,
         write if compute else None,
         delete_existing=delete_existing,
+        attributes=attributes,
         dtype=source.dtype,
         shape=source.shape,
         chunk_layout=chunk_layout,

@@ -5,12 +5,13 @@ These names are not promised: they may change from one version to the next.
 
 from __future__ import annotations
 
+from chunkwise.core.api.append import Room, stored_axis
 from chunkwise.core.api.array_view import ArrayInfo
 from chunkwise.core.api.copy import BLOCK_NBYTES, BlockCopy, divide, item_nbytes
 from chunkwise.core.api.open import SpecLike
 from chunkwise.core.api.spec_file import read_spec_file
 from chunkwise.core.arrays.sources import array_sources
-from chunkwise.core.base.arguments import as_nbytes, check_choice
+from chunkwise.core.base.arguments import as_integer, as_items, as_nbytes, check_choice, check_flag
 from chunkwise.core.base.binding import MISSING, dump, dump_bytes, load_json, plain_json
 from chunkwise.core.base.cached import cached_property, put_bounded
 from chunkwise.core.base.catalogue import hooks
@@ -59,6 +60,7 @@ from chunkwise.core.specs.layout_view import DimensionLink, one_to_one
 from chunkwise.core.specs.storage_options import url_with_storage_options, with_storage_options
 from chunkwise.core.specs.unit import parse_unit, unit_text
 from chunkwise.core.specs.url import is_url
+from chunkwise.core.trees.append import Append, Growing, appending, sizes_before
 
 __all__ = [
     "BLOCK_NBYTES",
@@ -67,6 +69,7 @@ __all__ = [
     "MISSING_GENERATION",
     "PLATFORM_TRAITS",
     "UNKNOWN_GENERATION",
+    "Append",
     "ArrayInfo",
     "BlockCopy",
     "Blocks",
@@ -75,18 +78,23 @@ __all__ = [
     "DriverSpec",
     "EntryListable",
     "FileStore",
+    "Growing",
     "KeyRange",
     "ListEntry",
     "Locatable",
     "MissingPackageError",
     "Pool",
     "Reader",
+    "Room",
     "SpecLike",
     "Stop",
     "StoredArray",
     "align",
     "answers_at_once",
+    "appending",
     "array_sources",
+    "as_integer",
+    "as_items",
     "as_json",
     "as_key",
     "as_nbytes",
@@ -95,6 +103,7 @@ __all__ = [
     "brief",
     "cached_property",
     "check_choice",
+    "check_flag",
     "compare_and_swap",
     "default_resources",
     "divide",
@@ -131,8 +140,10 @@ __all__ = [
     "put_bounded",
     "read_bounded",
     "read_spec_file",
+    "sizes_before",
     "stand_in_for",
     "start_thread",
+    "stored_axis",
     "stored_nbytes",
     "table",
     "traits_of",

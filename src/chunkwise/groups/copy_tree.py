@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
-from chunkwise.copying.array_template import TEMPLATE_OPTIONS
+from chunkwise.copying.array_options import OPTIONS, OTHER_NAMES
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.copy_source import check_apart
@@ -33,7 +33,7 @@ from chunkwise.groups.open_group import open_group
 __all__ = ["copy_tree", "prepare_tree_copy"]
 
 
-@options_of(TEMPLATE_OPTIONS)
+@options_of((*OPTIONS, *OTHER_NAMES))
 def copy_tree(
     source: LocationLike,
     destination: LocationLike,
@@ -93,9 +93,10 @@ def copy_tree(
         server.
     **options
         Properties of the arrays that differ from the source: ``chunks``, ``shards``, ``codec``, ``checksum``,
-        ``fill_value``, ``dtype``.  ``chunks`` and ``shards`` by dimension name, such as ``{"time": 90, "x":
-        8}``, apply to each array that has dimensions of these names; other dimensions and arrays keep theirs.
-        A sequence of sizes has to fit all arrays.
+        ``fill_value``, ``dtype``, ``dimension_names``, ``dimension_units``, as for `chunkwise.copy`.  Sizes
+        by dimension name, such as ``{"time": 90, "x": 8}``, apply to each array that has dimensions of these
+        names; other dimensions and arrays keep theirs.  An option that an array can't have is an error, and
+        nothing is written.
 
     Returns
     -------
@@ -132,7 +133,7 @@ def copy_tree(
     check_progress(progress)
     source, destination = located(storage_options, source, destination)
     how = CopyOptions(
-        memory=as_nbytes(memory),
+        memory=as_nbytes(memory, "memory"),
         part=None if part is None else parse_part(part),
         strict=strict,
         cast=cast,

@@ -19,6 +19,7 @@ from chunkwise.core.trees.consolidated_tree import consolidate
 from chunkwise.core.trees.create import make_groups
 from chunkwise.core.trees.link import Link
 from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.new_location import remove_groups
 from chunkwise.core.trees.node_name import split_path
 from chunkwise.core.trees.resolve import ResolvedNode, group_links, resolve
 from chunkwise.core.trees.tree import Tree
@@ -174,9 +175,9 @@ class Group(WritableGroup):
         found = self._find(source) if isinstance(source, str) else _resolved(source)
         names = split_path(path, self.path)
         self._tree.check_writable()
-        make_groups(self._tree, names[:-1])
+        workers = workers_of(executor)
         how = CopyOptions(
-            memory=as_nbytes(memory),
+            memory=as_nbytes(memory, "memory"),
             strict=strict,
             cast=cast,
             verify=verify,
@@ -185,8 +186,13 @@ class Group(WritableGroup):
             keep_fingerprint=keep_fingerprint,
         )
         of = NodeSource(found, options or {})
-        work = TreeCopy(of, self._tree, names, how, workers=workers_of(executor))
-        work.begin()
+        work = TreeCopy(of, self._tree, names, how, workers=workers)
+        parents = make_groups(self._tree, names[:-1])
+        try:
+            work.begin()
+        except BaseException:
+            remove_groups(parents)
+            raise
         with shown_progress(progress, "copying", work.nbytes, work.nbytes_done, work.workers) as told:
             report = work.run(told)
         self._changed()

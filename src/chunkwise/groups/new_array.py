@@ -7,8 +7,6 @@ looks like an array before it is one.
 
 from __future__ import annotations
 
-import cmath
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -16,47 +14,45 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.copying.array_template import ArrayTemplate, data_type
+from chunkwise.copying.array_options import (
+    Sizes,
+    array_options,
+    check_named,
+    data_type,
+    for_array,
+    for_format,
+    read_shape,
+)
+from chunkwise.copying.array_template import ArrayTemplate
+from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.compressor import parse_compressor
 from chunkwise.copying.new_array import NewArray
 from chunkwise.copying.target import target_spec
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.arguments import check_flag
+from chunkwise.core.base.binding import dump
 from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.dtypes.as_array import as_array
-from chunkwise.core.dtypes.data_type import DataType, DTypeLike
+from chunkwise.core.dtypes.data_type import DTypeLike
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.unit import Unit
-from chunkwise.core.trees.attribute_value import NonFinite, attributes_to_json
+from chunkwise.core.trees.attribute_value import (
+    NonFinite,
+    attributes_to_json,
+    check_non_finite,
+    to_json_value,
+)
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.new_location import check_free, check_replaceable
 from chunkwise.core.trees.replacement import replacing
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, OptionError
 
-__all__ = ["SCHEMA_OPTIONS", "auto_chunks", "new_array"]
+__all__ = ["SCHEMA_OPTIONS", "new_array"]
 
 SCHEMA_OPTIONS = ("rank", "domain", "chunk_layout", "schema", "context")
 """Options that `Group.create_array` passes on to `chunkwise.open`."""
 
 _CODEC_MEMBERS = ("codecs", "compressor", "compression")
-_TARGET_NBYTES = 1 << 20
-_LARGEST_NBYTES = 1 << 24
-
-
-def auto_chunks(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """Return chunks of about 1 MB, more for large arrays, of similar extent in all dimensions."""
-    if not shape:
-        return ()
-    nbytes = math.prod(max(n, 1) for n in shape) * itemsize
-    # Arrays of terabytes get larger chunks, or there would be too many of them.
-    target = min(_LARGEST_NBYTES, max(_TARGET_NBYTES, 1 << max(0, (nbytes >> 16).bit_length())))
-    chunks = [max(n, 1) for n in shape]
-    while math.prod(chunks) * itemsize > target * 1.5 and max(chunks) > 1:
-        longest = max(range(len(chunks)), key=lambda d: chunks[d])
-        n = chunks[longest]
-        chunks[longest] = 1 << ((n - 1).bit_length() - 1)  # the next smaller power of two
-    return tuple(chunks)
 
 
 def new_array(
@@ -66,8 +62,8 @@ def new_array(
     shape: Sequence[int] | None,
     dtype: DTypeLike | None,
     data: Any,
-    chunks: Sequence[int] | str | None,
-    shards: Sequence[int] | None,
+    chunks: Sizes | None,
+    shards: Sizes | None,
     codec: Any,
     checksum: bool,
     fill_value: npt.ArrayLike | None,
@@ -84,54 +80,60 @@ def new_array(
     """Make an array at `location`; see `Group.create_array` for most parameters."""
     # `look` raises, before anything is changed, if there can't be an array here.  `make_parents` is told
     # whether it is an array of text; it makes the groups above and returns them.
+    parts = {name: value for name, value in schema_options.items() if name in CODEC_PARTS}
+    schema_options = {name: value for name, value in schema_options.items() if name not in parts}
     unknown = [name for name in schema_options if name not in SCHEMA_OPTIONS]
     if unknown:
         raise TypeError(f"create_array got an unexpected argument {unknown[0]!r}")
+    check_flag(overwrite, "overwrite")
+    check_non_finite(non_finite)
+    if not isinstance(metadata, Mapping):
+        raise OptionError(f"metadata: expected members of the metadata document, not {metadata!r}")
     template, rules = _template(shape, dtype, data, schema_options), tree_format(format)
-    given: dict[str, Any] = {}
-    if shards is not None:
-        given["shards"] = tuple(shards)
-    if isinstance(chunks, str) and chunks != "auto":
-        raise InvalidArgumentError(f'chunks: expected sizes or "auto", not {chunks!r}')
-    if chunks is not None and not isinstance(chunks, str):
-        given["chunks"] = tuple(int(n) for n in chunks)
+    is_spec = isinstance(codec, CodecSpec)
+    given = array_options(
+        {
+            "chunks": chunks,
+            **({} if shards is None else {"shards": shards}),
+            "codec": None if is_spec else codec,
+            "checksum": checksum or None,
+            "fill_value": fill_value,
+            "dimension_names": dimension_names,
+            "dimension_units": dimension_units,
+            **parts,
+        }
+    )
     schema = schema_options.get("schema")
     layout_given = schema_options.get("chunk_layout") is not None or (
         schema is not None and "chunk_layout" in schema.to_json()
     )
-    if "chunks" not in given and not layout_given and "chunk_grid" not in metadata:
-        outer = given.get("shards") or template.shape
-        given["chunks"] = _auto(outer, template.dtype, exact="shards" in given)
+    if layout_given or "chunk_grid" in metadata:
+        if given.get("chunks") == "auto":
+            del given["chunks"]
+    else:
+        given.setdefault("chunks", "auto")
     options = {name: value for name, value in schema_options.items() if value is not None}
-    schema_codec = codec if isinstance(codec, CodecSpec) else None if schema is None else schema.codec
-    if isinstance(codec, CodecSpec):
+    schema_codec = codec if is_spec else None if schema is None else schema.codec
+    if is_spec:
         options["codec"] = codec
+    codecs_given = schema_codec is not None or any(name in metadata for name in _CODEC_MEMBERS)
+    if "checksum" in given and codecs_given:
+        raise InvalidArgumentError(
+            "checksum: the codecs are given by `metadata`, `schema` or a CodecSpec, which can say it"
+        )
+    check_named(given, given.get("dimension_names", ()), "the array")
+    given = for_array(for_format(given, format), template)
     if rules.codecs.is_chain and "codecs" in metadata:
         given["codec"] = metadata["codecs"]
-    elif codec is not None and not isinstance(codec, CodecSpec):
-        given["codec"] = parse_compressor(codec) if isinstance(codec, str) else codec
-    elif rules.codecs.is_chain and schema_codec is not None:
+    elif "codec" not in given and rules.codecs.is_chain and schema_codec is not None:
         given["codec"] = schema_codec.to_json().get("codecs", [])
-    elif rules.codecs.new_compressor and schema_codec is None and "compression" not in metadata:
+    elif "codec" not in given and rules.codecs.new_compressor and not codecs_given:
         given["codec"] = parse_compressor(rules.codecs.new_compressor)
-    if checksum:
-        if schema_codec is not None or any(name in metadata for name in _CODEC_MEMBERS):
-            raise InvalidArgumentError(
-                "checksum: the codecs are given by `metadata`, `schema` or a CodecSpec, which can say it"
-            )
-        given["checksum"] = True
-    if fill_value is not None:
-        given["fill_value"] = _fill_value(fill_value, template.dtype)
-    if dimension_names is not None:
-        given["names"] = tuple(dimension_names)
-    if dimension_units is not None:
-        given["units"] = tuple(None if unit is None else Unit(unit) for unit in dimension_units)
-    for name in ("names", "units", "chunks", "shards"):
-        if name in given and len(given[name]) != len(template.shape):
-            raise InvalidArgumentError(
-                f"{name}: {len(given[name])} values for an array of {len(template.shape)} dimensions"
-            )
     values = attributes_to_json(attributes, non_finite)
+    metadata = {
+        name: value if name == "fill_value" else to_json_value(value, f"metadata: {dump(name)}", non_finite)
+        for name, value in metadata.items()
+    }
     if rules.attributes_are_members:  # which the array is made with, and null is kept when asked for
         own_members = [n for n in values if n in rules.dimension_attributes or values[n] is None]
         metadata = {**{n: values.pop(n) for n in own_members}, **metadata}
@@ -171,42 +173,6 @@ def new_array(
     return open_spec(whole, context=options.get("context")).result()
 
 
-def _fill_value(value: npt.ArrayLike, dtype: DataType) -> npt.NDArray[Any]:
-    """Return a fill value as an array without dimensions; raise unless the data type can hold it."""
-    try:
-        out = as_array(value, dtype).reshape(())
-    except (ValueError, OverflowError, TypeError) as e:
-        raise InvalidArgumentError(f"fill_value: {value!r} is no value of {dtype.name}: {e}") from None
-    asked, kinds = np.asarray(value), "iufcb"
-    if (asked.dtype.kind in kinds and not _holds(asked.item(), out[()], dtype)) or (
-        dtype.kind == "bool" and asked.dtype.kind not in kinds  # for NumPy any text is true
-    ):
-        raise InvalidArgumentError(f"fill_value: {dtype.name} can't hold {value!r}")
-    return out
-
-
-def _holds(asked: complex, stored: Any, dtype: DataType) -> bool:
-    """Return True if a number has kept its value, or for floating point, has been rounded."""
-    if dtype.kind in ("bool", "int"):
-        return int(stored) == asked
-    if dtype.kind not in ("float", "complex"):
-        return True
-    found = complex(stored) if dtype.kind == "complex" else complex(float(stored))
-    return cmath.isfinite(found) == cmath.isfinite(asked) and cmath.isnan(found) == cmath.isnan(asked)
-
-
-def _auto(outer: Sequence[int], dtype: DataType, *, exact: bool) -> tuple[int, ...]:
-    itemsize = max(1, dtype.memory_dtype.itemsize)
-    if not exact:
-        return auto_chunks(outer, itemsize)
-    chunks = auto_chunks(outer, itemsize)
-    # Inner chunks have to divide the shard.
-    return tuple(
-        max(n for n in range(1, chunk + 1) if size % n == 0)
-        for size, chunk in zip(outer, chunks, strict=True)
-    )
-
-
 def _template(
     shape: Sequence[int] | None, dtype: DTypeLike | None, data: Any, schema_options: Mapping[str, Any]
 ) -> ArrayTemplate:
@@ -228,5 +194,4 @@ def _template(
         raise InvalidArgumentError("an array needs a shape, or data")
     if dtype is None:
         raise InvalidArgumentError("an array needs a dtype, or data")
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    return ArrayTemplate(shape=tuple(int(n) for n in sizes), dtype=data_type(dtype))
+    return ArrayTemplate(shape=read_shape(shape), dtype=data_type(dtype))

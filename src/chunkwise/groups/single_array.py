@@ -8,6 +8,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.copying.array_options import Sizes
+from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.new_array import open_array as open_at
 from chunkwise.copying.resolve import Place, resolve
 from chunkwise.core.api.open import open as open_spec
@@ -33,15 +35,15 @@ from chunkwise.groups.new_array import new_array
 __all__ = ["create_array", "open_array", "read"]
 
 
-@options_of(("schema", "domain", "rank", "chunk_layout"))
+@options_of(("schema", "domain", "rank", "chunk_layout"), CODEC_PARTS)
 def create_array(
     place: LocationLike,
     data: Any = None,
     *,
     shape: Sequence[int] | int | None = None,
     dtype: Any = None,
-    chunks: Sequence[int] | str | None = "auto",
-    shards: Sequence[int] | None = None,
+    chunks: Sizes | None = "auto",
+    shards: Sizes | None = None,
     codec: Any = None,
     checksum: bool = False,
     fill_value: Any = None,
@@ -80,7 +82,8 @@ def create_array(
     dimension_names, dimension_units, attributes, metadata
         As for `Group.create_array`.
     **schema_options
-        ``schema``, ``domain``, ``rank`` and ``chunk_layout``; see `chunkwise.open`.
+        ``schema``, ``domain``, ``rank`` and ``chunk_layout``; see `chunkwise.open`.  In place of `codec`,
+        zarr-python's ``compressor``, ``compressors``, ``filters`` and ``serializer``.
 
     Returns
     -------
@@ -125,8 +128,8 @@ def create_array(
         fill_value=fill_value,
         dimension_names=dimension_names,
         dimension_units=dimension_units,
-        attributes=attributes or {},
-        metadata=metadata or {},
+        attributes={} if attributes is None else attributes,
+        metadata={} if metadata is None else metadata,
         schema_options={**schema_options, "context": context},
         non_finite=non_finite,
         overwrite=overwrite,

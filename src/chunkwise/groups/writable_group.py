@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from chunkwise.copying.array_template import data_type
+from chunkwise.copying.array_options import Sizes, data_type
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.unknown_names import checks_arguments
 from chunkwise.core.driver.tree_formats import tree_format
@@ -74,8 +74,8 @@ class WritableGroup(ReadableGroup):
         *,
         shape: Sequence[int] | int | None = None,
         dtype: Any = None,
-        chunks: Sequence[int] | str | None = "auto",
-        shards: Sequence[int] | None = None,
+        chunks: Sizes | None = "auto",
+        shards: Sizes | None = None,
         codec: Any = None,
         checksum: bool = False,
         fill_value: Any = None,
@@ -96,13 +96,15 @@ class WritableGroup(ReadableGroup):
             Values to write; shape and data type are by default those of the data.
         shape : sequence of int, or int
         dtype : dtype_like
-        chunks : sequence of int or "auto"
-            Shape of the chunks, inside shards if there are any.  ``"auto"``: about a megabyte each.
-        shards : sequence of int, optional
+        chunks : int, sequence of int, mapping, bool or "auto"
+            Shape of the chunks, inside shards if there are any; one number is for all dimensions, -1 a whole
+            dimension, a mapping has sizes by dimension name.  ``"auto"`` or True: about a megabyte each;
+            False: one chunk.
+        shards : int, sequence of int, mapping, bool or "auto", optional
             Zarr v3 only.
-        codec : str, JSON or CodecSpec, optional
-            ``"zstd:5"``, ``"gzip:6"``, ``"blosc:lz4:5:shuffle"``, ``"none"``, ...; or JSON in the format's
-            own form. In Zarr v3 ``"zstd:5+crc32c"`` has a checksum.
+        codec : str, JSON, codec of numcodecs or zarr-python, list or CodecSpec, optional
+            ``"zstd:5"``, ``"gzip:6"``, ``"blosc:lz4:5:shuffle"``, ``"none"``, ...; JSON in the words of any
+            format is translated.  In Zarr v3 ``"zstd:5+crc32c"`` has a checksum.
         checksum : bool
             Whether each chunk gets a checksum, by which reads and ``chunkwise verify`` find damage:
             ``crc32c`` in Zarr v3, that of the compressor elsewhere.
@@ -120,7 +122,8 @@ class WritableGroup(ReadableGroup):
         overwrite : bool
             Replace an existing array once the new one is complete, which may be made from the old one.
         **schema_options
-            ``schema``, ``domain``, ``rank``, ``chunk_layout`` and ``context``; see `chunkwise.open`.
+            ``schema``, ``domain``, ``rank``, ``chunk_layout`` and ``context``; see `chunkwise.open`.  In
+            place of `codec`, zarr-python's ``compressor``, ``compressors``, ``filters`` and ``serializer``.
 
         Raises
         ------
@@ -162,8 +165,8 @@ class WritableGroup(ReadableGroup):
             fill_value=fill_value,
             dimension_names=dimension_names,
             dimension_units=dimension_units,
-            attributes=attributes or {},
-            metadata=metadata or {},
+            attributes={} if attributes is None else attributes,
+            metadata={} if metadata is None else metadata,
             schema_options=schema_options,
             non_finite=self._tree.non_finite,
             overwrite=overwrite,

@@ -23,14 +23,15 @@ from chunkwise.errors import FailedPreconditionError, NotFoundError
 from chunkwise.extension import KvStoreDriver
 from chunkwise.extension.inside import KeyRange, load_json
 from chunkwise.extension.trees import Location, change_document, tree_format, with_copies
+from chunkwise.hdmf.conventions.n5 import kept_settings
 from chunkwise.hdmf.model.attributes import REPLACING
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.reference import canonical_path
 from chunkwise.hdmf.model.tree import Format, StoredNode, Tree, attributes_member, read_tree
-from chunkwise.hdmf.storage.copy_dataset import stored_settings
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import Dataset, HdmfStore
+from chunkwise.hdmf.storage.stored_form import stored_settings
 
 __all__ = ["finish_replacement", "is_replacing", "read_replacement", "replace_encoded", "rewrite"]
 
@@ -96,7 +97,10 @@ def replace_encoded(dataset: Dataset, values: npt.NDArray[Any]) -> None:
     assert element is not None
     tree = dataset.store.tree
     arrays = [node.document for node in tree.below(dataset.path) if node.is_array]
-    _replace(dataset, element, values, Settings(compressor=arrays[0]["compression"] if arrays else True))
+    settings = kept_settings(tree.nodes[dataset.path].attributes)
+    if settings is None:
+        settings = Settings(compressor=arrays[0]["compression"] if arrays else True)
+    _replace(dataset, element, values, settings)
 
 
 def _replace(dataset: Dataset, element: Element, values: npt.NDArray[Any], settings: Settings) -> None:

@@ -18,7 +18,7 @@ from chunkwise.extension.inside import with_storage_options
 from chunkwise.extension.trees import with_number_types
 from chunkwise.groups.group import Group
 from chunkwise.xarray.attributes import without_nczarr
-from chunkwise.xarray.members import group_at, groups_below, is_of_netcdf, members_of
+from chunkwise.xarray.members import even_members, group_at, groups_below, is_of_netcdf, members_of
 from chunkwise.xarray.variable import open_variable
 
 __all__ = ["ChunkwiseBackendEntrypoint", "ChunkwiseDataStore"]
@@ -34,6 +34,13 @@ class ChunkwiseDataStore(AbstractDataStore):
 
     def get_variables(self) -> dict[str, Any]:
         """Return a lazy variable for each array."""
+        variables = self._variables()
+        if (dim := _uneven(variables)) is not None:
+            self._members = even_members(self._members, variables, dim)
+            variables = self._variables()
+        return variables
+
+    def _variables(self) -> dict[str, Any]:
         return {
             name: open_variable(name, member, self._fill_value_as_mask)
             for name, member in self._members.items()
@@ -57,6 +64,16 @@ class ChunkwiseDataStore(AbstractDataStore):
     def get_encoding(self) -> dict[str, Any]:
         """Return nothing: every dimension can grow, so none is marked as unlimited."""
         return {}
+
+
+def _uneven(variables: Mapping[str, Any]) -> Any:
+    """Return a dimension of which variables have different sizes, or None."""
+    sizes: dict[Any, int] = {}
+    for variable in variables.values():
+        for dim, size in variable.sizes.items():
+            if sizes.setdefault(dim, size) != size:
+                return dim
+    return None
 
 
 class ChunkwiseBackendEntrypoint(BackendEntrypoint):

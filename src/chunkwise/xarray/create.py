@@ -11,13 +11,14 @@ import numpy as np
 
 from chunkwise import DataType
 from chunkwise import open as open_spec
+from chunkwise.copying.array_options import array_options, check_named, for_array, for_format
 from chunkwise.copying.array_template import NAMES, ArrayTemplate
 from chunkwise.copying.compressor import Compressor, parse_compressor
 from chunkwise.copying.target import Target, target_spec
-from chunkwise.errors import InvalidArgumentError, prefix
-from chunkwise.extension.inside import parse_fill_value_zarr3
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, prefix
+from chunkwise.extension.inside import as_integer, as_items, parse_fill_value_zarr3
 from chunkwise.extension.trees import Location, tree_format
-from chunkwise.xarray.encode import Encoded
+from chunkwise.xarray.encode import ARRAY_LAYOUT, Encoded
 
 __all__ = ["plan_variable"]
 
@@ -28,23 +29,24 @@ def plan_variable(location: Location, name: str, encoded: Encoded, format: str, 
     try:
         variable = encoded.variable
         dtype = DataType(encoded.dtype)
-        chunks, shards = _chunks(encoded, format, asked=asked)
         names, rules = tuple(str(dim) for dim in variable.dims), tree_format(format)
         attributes = encoded.attributes_in(format)
         if not rules.names_member:
             attributes[NAMES] = list(names)
-        template = ArrayTemplate(
-            shape=tuple(variable.shape),
-            dtype=dtype,
+        template = ArrayTemplate(shape=tuple(variable.shape), dtype=dtype, names=names)
+        given = _asked(encoded, template, format) if asked else {}
+        chunks, shards = _chunks(encoded, format, given, asked=asked)
+        template = replace(
+            template,
             chunks=chunks,
             shards=shards,
-            codec=_codec(encoded.layout.get("codec"), asked=asked),
+            codec=given.get("codec") if asked else _own_codec(encoded.layout.get("codec")),
+            checksum=given.get("checksum", False),
             fill_value=_fill_value(encoded, dtype, format, asked=asked) if rules.has_fill_value else None,
             names=names if rules.names_member else (),
             attributes={} if rules.attributes_member else attributes,
         )
-        given = [field for field in ("codec", "shards") if encoded.layout.get(field) is not None and asked]
-        target = target_spec(template, format, given)
+        target = target_spec(template, format, list(given))
         if rules.attributes_member:  # NaN and infinities stay bare words if asked for
             target.spec["metadata"][rules.attributes_member].update(attributes)
         for note in target.notes:
@@ -78,12 +80,19 @@ def _fill_value(encoded: Encoded, dtype: DataType, format: str, *, asked: bool) 
     if (
         isinstance(value, str) and element.kind not in "OUS"
     ):  # as JSON has it: "NaN", "Infinity", "0x7fc00000"
-        return parse_fill_value_zarr3(value, dtype)
+        try:
+            return parse_fill_value_zarr3(value, dtype)
+        except InvalidArgumentError as e:
+            raise OptionError(f"fill_value: {e.message}") from None
     if value is not None:
         if not asked and not np.can_cast(np.asarray(value).dtype, element, "same_kind"):
             value = None  # that of another type, which it had where it came from
         else:
-            return _exactly(value, element)
+            try:
+                return _exactly(value, element)
+            except (TypeError, ValueError) as e:
+                why = e.message if isinstance(e, ChunkwiseError) else f"{value!r} is none of {element}: {e}"
+                raise OptionError(f"fill_value: {why}") from None
     if encoded.fill_value is not None:
         return _exactly(encoded.fill_value, element)
     if element.kind in "fc" and is_plain:
@@ -106,54 +115,47 @@ def _exactly(value: Any, element: np.dtype[Any]) -> Any:
     return typed.reshape(())
 
 
+def _asked(encoded: Encoded, template: ArrayTemplate, format: str) -> dict[str, Any]:
+    """Return the fields of a template that an encoding asks for."""
+    options = {name: encoded.layout[name] for name in ARRAY_LAYOUT if name in encoded.layout}
+    given = array_options(options)
+    check_named(given, template.names, "the variable")
+    if given.get("shards") is not None:
+        given.setdefault("chunks", "auto")  # which divide them
+    return for_array(for_format(given, format), template)
+
+
 def _chunks(
-    encoded: Encoded, format: str, *, asked: bool
+    encoded: Encoded, format: str, given: dict[str, Any], *, asked: bool
 ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
     """Return chunks and shards: those asked for, dask's, those of the source, or None."""
-    variable, layout = encoded.variable, encoded.layout
-    shape = variable.shape
-    if not asked and any(
-        len(layout[key] or shape) != len(shape)
-        for key in ("chunks", "shards")
-        if _is_sequence(layout.get(key))
-    ):
-        layout = {}  # from a source array with other dimensions
-    chunks, shards = _sizes("chunks", layout, shape), _sizes("shards", layout, shape)
-    if shards is not None and not tree_format(format).has_shards:
-        if asked:
-            raise InvalidArgumentError(f"{format} has no shards; Zarr v3 (zarr3) has")
+    variable = encoded.variable
+    if asked:
+        chunks, shards = given.get("chunks"), given.get("shards")
+        if chunks is not None or variable.chunks is None:
+            return chunks, shards
+        return tuple(max(1, *along) for along in variable.chunks), None
+    chunks, shards = (_own_sizes(encoded.layout.get(name), variable.ndim) for name in ("chunks", "shards"))
+    if not tree_format(format).has_shards:
         shards = None
-    if asked and chunks is not None:
+    if variable.chunks is None or (chunks is not None and _aligned(variable.chunks, shards or chunks)):
         return chunks, shards
-    blocks = variable.chunks
-    if blocks is None:
-        return chunks, shards
-    if chunks is not None and _aligned(blocks, shards or chunks):
-        return chunks, shards
-    return tuple(max(1, *along) for along in blocks), None
+    return tuple(max(1, *along) for along in variable.chunks), None
 
 
-def _is_sequence(value: Any) -> bool:
-    return isinstance(value, list | tuple)
-
-
-def _sizes(key: str, layout: dict[str, Any], shape: Sequence[int]) -> tuple[int, ...] | None:
-    value = layout.get(key)
-    if value is None:
-        return None
-    sizes = (value,) * len(shape) if isinstance(value, int) else tuple(int(n) for n in value)
-    if len(sizes) != len(shape) or any(n < 1 for n in sizes):
-        raise InvalidArgumentError(f'encoding "{key}" of {value!r} does not fit the shape {tuple(shape)}')
-    return sizes
+def _own_sizes(value: Any, rank: int) -> tuple[int, ...] | None:
+    """Return sizes that a variable came with; None for those of an array of other dimensions."""
+    items = as_items(value) or ()
+    sizes = tuple(n for n in map(as_integer, items) if n is not None and n > 0)
+    return sizes if items and len(sizes) == len(items) == rank else None
 
 
 def _aligned(blocks: Sequence[Sequence[int]], chunks: Sequence[int]) -> bool:
     return all(n % size == 0 for along, size in zip(blocks, chunks, strict=True) for n in along[:-1])
 
 
-def _codec(value: Any, *, asked: bool) -> Any:
-    if value is None or isinstance(value, Compressor):
-        return value
+def _own_codec(value: Any) -> Any:
+    """Return the compressor that a variable came with, if it is one of any format."""
     if isinstance(value, str):
         return parse_compressor(value)
-    return value if asked else None
+    return value if isinstance(value, Compressor) else None

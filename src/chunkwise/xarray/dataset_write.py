@@ -1,11 +1,12 @@
 """``DatasetWrite``: a dataset on its way to a group, in steps; all but the first change the store.
 
 1. Everything is checked: names, encodings, layouts, coordinates, sources.
-2. `begin` makes the group and the new arrays, beside those that they replace, and extends others.
+2. `begin` makes the group and the new arrays, beside those that they replace.
 3. Values are written, of several datasets together (`chunkwise.xarray.write`).
 4. `commit` puts the new arrays in place, and writes the attributes and the consolidated metadata.
 
-After an error in step 2 or 3, `undo` deletes what was made, and shrinks arrays that have grown.
+Rows that are appended become visible after that, those of all datasets together.  After an error in step 2 or
+3, `undo` deletes what was made.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from chunkwise.copying.losses import finite_attributes
 from chunkwise.copying.overlap import places
 from chunkwise.dask.in_place import Written
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.inside import Append, Room
 from chunkwise.extension.trees import NonFinite, to_json_value, tree_format
 from chunkwise.xarray.coordinates import check_replaced, is_stored
 from chunkwise.xarray.create import plan_variable
@@ -86,8 +88,7 @@ class DatasetWrite:
             encoded = encode_variable(xr, name, variable, at.format, encoding=asked, non_finite=non_finite)
             target = plan_variable(at.location.child(name), name, encoded, at.format, asked=asked is not None)
             self.new.append(NewVariable(name, encoded.variable, target, is_replaced=name in at))
-        if append_dim is not None:
-            check_lengths(members, variables, append_dim)
+        self._lengths = (members, variables, append_dim)
         if consolidated:
             at.check_consolidated()
         self._consolidates = consolidated or (
@@ -118,13 +119,20 @@ class DatasetWrite:
         if self._mode != "r+":
             self.at.begin()
 
-    def views(self) -> list[tuple[Any, TensorStore]]:
-        """Make room for the variables, and return them with the views to write them to."""
-        # All concurrent writers use the same order, so exactly one of them gets the room.
-        for _, _, place in sorted(self.added, key=lambda added: added[0]):
-            place.view()
+    def check_lengths(self) -> None:
+        """Raise if variables would have different lengths; those of others' appends may have, meanwhile."""
+        members, variables, append_dim = self._lengths
+        if append_dim is not None:
+            check_lengths(members, variables, append_dim)
+
+    def rooms(self) -> list[Room]:
+        """Return the room of each variable that is appended to."""
+        return [room for _, _, place in self.added if (room := place.room) is not None]
+
+    def views(self, append: Append | None) -> list[tuple[Any, TensorStore]]:
+        """Return the variables with the views to write them to."""
         made = [(new.variable, new.view(self.at.place)) for new in self.new]
-        return [*made, *((variable, place.view()) for _, variable, place in self.added)]
+        return [*made, *((variable, place.view(append)) for _, variable, place in self.added)]
 
     def lazy(self) -> list[tuple[Any, TensorStore]]:
         """Return the dask variables, with the views to write them to after `commit`."""
@@ -144,9 +152,7 @@ class DatasetWrite:
         self.at.commit()
 
     def undo(self) -> None:
-        """Delete what was made, and shrink arrays that have grown."""
+        """Delete what was made."""
         for new in reversed(self.new) if not self.at.is_staged else ():
             new.undo()
-        for _, _, place in self.added:
-            place.undo()
         self.at.undo()

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.errors import InvalidArgumentError, prefix
+from chunkwise.copying.codec_option import CODEC_PARTS
+from chunkwise.errors import InvalidArgumentError, OptionError, prefix
 from chunkwise.extension.inside import load
 from chunkwise.extension.trees import FILL_VALUE, NonFinite, marker_to_json, to_json_value, tree_format
 from chunkwise.xarray.attributes import hide_attributes
@@ -27,7 +28,10 @@ __all__ = [
     "with_check",
 ]
 
-LAYOUT = ("chunks", "shards", "codec", "fill_value")
+ARRAY_LAYOUT = ("chunks", "shards", "codec", "checksum", *CODEC_PARTS)
+"""Members of an encoding that are options of new arrays."""
+
+LAYOUT = (*ARRAY_LAYOUT, "fill_value")
 """Members of an encoding that set how an array is stored; xarray handles those of CF."""
 
 PACKING = ("scale_factor", "add_offset")
@@ -38,8 +42,9 @@ _CODED = (*PACKING, "dtype", "units", "calendar", FILL_VALUE, "missing_value", "
 # Members that xarray and its engines leave in an encoding, without use here.
 _CODEC = 'instead of a compressor and filters write "codec": "zstd:5", "gzip:4" or "blosc:lz4:5:shuffle"'
 _INSTEAD = {
-    **dict.fromkeys(("compressor", "compressors", "filters", "serializer", "compression"), _CODEC),
-    **dict.fromkeys(("zlib", "complevel", "shuffle", "szip", "zstd", "blosc", "compression_opts"), _CODEC),
+    **dict.fromkeys(
+        ("compression", "zlib", "complevel", "shuffle", "szip", "zstd", "blosc", "compression_opts"), _CODEC
+    ),
     **dict.fromkeys(("chunksizes", "contiguous"), 'instead of "chunksizes" write "chunks"'),
 }
 """What to write instead of the members of zarr-python and netCDF4."""
@@ -99,6 +104,10 @@ def encode_variable(
     variable = in_memory(variable.copy(deep=False), variable.encoding if encoding is None else encoding)
     if encoding is not None:
         variable.encoding = dict(encoding)
+    try:
+        np.dtype((encoding or {}).get("dtype"))
+    except TypeError as e:  # xarray's own error doesn't name it
+        raise OptionError(f'encoding of "{name}": dtype: {e}') from None
     layout = {key: variable.encoding.pop(key) for key in LAYOUT if key in variable.encoding}
     if variable.dtype == bool and tree_format(format).has_bool:
         variable.encoding.setdefault("dtype", "bool")

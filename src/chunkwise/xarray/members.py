@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 from chunkwise import TensorStore
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
+from chunkwise.extension.inside import sizes_before, stored_axis
 from chunkwise.extension.trees import UNREADABLE, Node, locate, split_path
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 
-__all__ = ["Member", "group_at", "groups_below", "is_of_netcdf", "members_of"]
+__all__ = ["Member", "even_members", "group_at", "groups_below", "is_of_netcdf", "members_of"]
 
 
 class Member(NamedTuple):
@@ -76,6 +77,34 @@ def members_of(group: Group, dropped: Collection[str] = ()) -> dict[str, Member]
         if isinstance(member, TensorStore):
             found[name] = member_of(member)
     return found
+
+
+def even_members(members: Mapping[str, Member], variables: Mapping[str, Any], dim: Any) -> dict[str, Member]:
+    """Return members as they were before an append along `dim` that is just becoming visible, or was killed.
+
+    If it has ended meanwhile, they are read again.
+    """
+    axes = {name: v.dims.index(dim) for name, v in variables.items() if dim in v.dims}
+    places = {
+        name: (members[name].node.location, stored_axis(members[name].store, axis)[0])
+        for name, axis in axes.items()
+    }
+    before = sizes_before(places)
+    if not before:
+        return {name: member._replace(store=_reread(member.store)) for name, member in members.items()}
+    even = dict(members)
+    for name, size in before.items():
+        store = members[name].store
+        if size < store.shape[axes[name]]:
+            even[name] = members[name]._replace(store=store[(*(slice(None),) * axes[name], slice(0, size))])
+    return even
+
+
+def _reread(store: TensorStore) -> TensorStore:
+    array: Any = store._array
+    if hasattr(array, "refresh"):
+        array.refresh()
+    return store.resolve().result()
 
 
 def member_of(store: TensorStore) -> Member:

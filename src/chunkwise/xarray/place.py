@@ -1,16 +1,14 @@
-"""Places in stored arrays for a variable: a whole array, a region, or room after its end."""
+"""Places in stored arrays for a variable: a whole array, a region, or rows after its end."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from chunkwise import TensorStore
-from chunkwise.copying.new_array import open_array
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, ResizedError
-from chunkwise.extension.inside import positions
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.inside import Append, Room, positions
 from chunkwise.xarray.members import Member
 
 __all__ = ["Place", "place_in"]
@@ -18,38 +16,29 @@ __all__ = ["Place", "place_in"]
 
 @dataclass
 class Place:
-    """A box of a stored array, which grows if the box lies after its end."""
+    """A box of a stored array; along `axis`, if there is one, it lies after the end of the array."""
 
     store: TensorStore
     box: tuple[slice, ...]
-    axis: int | None = None  # along which the array grows
-    _grown: TensorStore | None = field(default=None, repr=False)
-    _grows: bool = field(default=False, repr=False)
+    axis: int | None = None
 
-    def view(self) -> TensorStore:
-        """Return the view of the box, after making room for it."""
-        store = self.store
-        if self.axis is not None and self._grown is None:
-            room = self.box[self.axis]
-            self._grows = True
-            try:
-                self._grown = store._resize_from(self.axis, room.start, room.stop).result()
-            except ResizedError:  # the room is another writer's
-                self._grows = False
-                raise
-        store = self._grown or store
-        return store[self.box] if self.box else store
+    @property
+    def room(self) -> Room | None:
+        """The room for new rows, if the box lies after the end."""
+        if self.axis is None:
+            return None
+        rows = self.box[self.axis]
+        return Room(self.store, self.axis, rows.stop - rows.start)
 
-    def undo(self) -> None:
-        """Remove the room that was made, unless the array has grown further."""
-        node = self.store._find_node().node
-        if not self._grows or self.axis is None or node is None:
-            return
-        with suppress(ChunkwiseError):  # the store may have failed for good
-            now = open_array(node.location)  # the resize itself may have failed after it was stored
-            room = self.box[self.axis]
-            now._resize_from(self.axis, room.stop, room.start).result()
-        self._grown, self._grows = None, False
+    def view(self, append: Append | None = None) -> TensorStore:
+        """Return the view of the box; what lies after the end can only be written, by an append."""
+        room = self.room
+        if room is not None and append is not None and not append.is_committed:
+            view: TensorStore = room.open(append)
+            return view
+        if room is not None:
+            room.close()
+        return self.store[self.box] if self.box else self.store
 
 
 def place_in(

@@ -190,17 +190,13 @@ def _look_up(xr: Any, dataset: Any, dim: Any, member: Member) -> slice:
     return slice(int(at[0]), int(at[-1]) + 1)
 
 
-class UnevenError(InvalidArgumentError):
-    """Variables of a group have different lengths along a dimension, perhaps because they are growing."""
-
-
 def check_lengths(members: Mapping[str, Member], variables: Mapping[str, Any], append_dim: Hashable) -> None:
     """Raise if some variables would be longer along `append_dim`: xarray can't open such a group."""
     lengths: dict[str, int] = {}
     for name, member in members.items():
         if append_dim in (dims := stored_variable(name, member).dims):
             lengths[name] = member.store.shape[dims.index(append_dim)]
-    before = dict(lengths)
+    before = list(lengths)
     for name, variable in variables.items():
         if append_dim in variable.dims:
             lengths[name] = lengths.get(name, 0) + variable.sizes[append_dim]
@@ -208,6 +204,6 @@ def check_lengths(members: Mapping[str, Member], variables: Mapping[str, Any], a
         ends = ", ".join(f'"{name}" {length}' for name, length in lengths.items())
         missing = [name for name in before if name not in variables]
         why = f"; the dataset lacks {', '.join(missing)}" if missing else ""
-        # Another append extends them one after the other.
-        error = UnevenError if len(set(before.values())) > 1 else InvalidArgumentError
-        raise error(f'append_dim: variables would have different lengths along "{append_dim}": {ends}{why}')
+        raise InvalidArgumentError(
+            f'append_dim: variables would have different lengths along "{append_dim}": {ends}{why}'
+        )

@@ -1,15 +1,16 @@
 """``write_dataset``: a dataset as a group of arrays.
 
 1. Each dataset is checked and encoded (`chunkwise.xarray.dataset_write`), all before the first change.
-2. Arrays are made, extended, or found.
+2. Arrays are made, or found; those that grow are taken for an append.
 3. Data in memory, or lazy without dask, is written block by block; then dask writes the rest, in one graph
    and without a lock.
-4. New arrays replace old ones; attributes of the group and consolidated metadata follow.
+4. New arrays replace old ones; attributes of the group and consolidated metadata follow.  New rows
+   appear last, those of all variables together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -17,10 +18,9 @@ import numpy as np
 from chunkwise import TensorStore
 from chunkwise.dask.in_place import Written, check_sources
 from chunkwise.dask.write import store_apart
-from chunkwise.errors import InvalidArgumentError
-from chunkwise.extension.inside import check_choice, divide, load, with_storage_options
+from chunkwise.errors import InvalidArgumentError, ResizedError
+from chunkwise.extension.inside import Append, appending, check_choice, divide, load, with_storage_options
 from chunkwise.extension.trees import NonFinite, check_non_finite
-from chunkwise.xarray.concurrent_append import again_if_grown
 from chunkwise.xarray.dataset_write import DatasetWrite
 from chunkwise.xarray.target import DatasetTarget
 
@@ -177,7 +177,7 @@ def write_dataset(
         )
         return [write]
 
-    return again_if_grown(lambda: _write(plan(), compute=compute))
+    return _write_planned(plan, compute=compute, appends=append_dim is not None)
 
 
 def write_datatree(
@@ -258,7 +258,7 @@ def write_datatree(
             writes.append(write)
         return writes
 
-    again_if_grown(lambda: _write(plan(), compute=True))
+    _write_planned(plan, compute=True, appends=append_dim is not None)
 
 
 def _check_encoding(dataset: Dataset, encoding: Mapping[str, Any] | None) -> None:
@@ -280,8 +280,29 @@ def _mode(mode: str | None, append_dim: Hashable | None, region: Any) -> str:
     return mode
 
 
-def _write(writes: Sequence[DatasetWrite], *, compute: bool) -> Delayed | None:
+def _write_planned(plan: Callable[[], list[DatasetWrite]], *, compute: bool, appends: bool) -> Delayed | None:
     """Write all datasets or none; return a Delayed of what dask computes, unless `compute`."""
+    if not appends:
+        return _write(plan(), None, compute=compute)
+    while True:
+        writes = plan()
+        rooms = [room for write in writes for room in write.rooms()]
+        if not rooms:
+            for write in writes:
+                write.check_lengths()
+            return _write(writes, None, compute=compute)
+        try:
+            with appending([room.growing for room in rooms]) as append:
+                writes = plan()  # again, as others may have appended meanwhile
+                for write in writes:
+                    write.check_lengths()
+                if all(room.growing in append for write in writes for room in write.rooms()):
+                    return _write(writes, append, compute=compute)
+        except ResizedError:  # by others, without an append
+            continue
+
+
+def _write(writes: Sequence[DatasetWrite], append: Append | None, *, compute: bool) -> Delayed | None:
     sources: list[tuple[str, Any]] = []
     written: list[Written] = []
     for write in writes:
@@ -291,7 +312,7 @@ def _write(writes: Sequence[DatasetWrite], *, compute: bool) -> Delayed | None:
     try:
         for write in writes:
             write.begin()
-        jobs = [job for write in writes for job in write.views()]
+        jobs = [job for write in writes for job in write.views(append)]
         for variable, view in jobs:
             if variable.chunks is None:
                 _write_blocks(variable, view)
@@ -299,6 +320,8 @@ def _write(writes: Sequence[DatasetWrite], *, compute: bool) -> Delayed | None:
             _store(jobs).compute()
         for write in reversed(writes):  # the root of a tree last
             write.commit()
+        if append is not None:
+            append.commit()
     except BaseException:  # an interrupt too
         for write in reversed(writes):
             write.undo()

@@ -228,6 +228,18 @@ class Dataset:
             raise ValueError(f"values of shape {values.shape} don't fit a region of shape {region.shape}")
         self._write(region, values)
 
+    def append(self, data: npt.ArrayLike, axis: int = 0) -> tuple[int, ...]:
+        """Add rows at the end of an axis, all of them or none; return the new shape.
+
+        z5py has no such method.  Any number of processes may append at the same time: see
+        `chunkwise.TensorStore.append`, which also has the errors.
+        """
+        self._check_writable()
+        values = self._cast(data)
+        self._array.append(values, axis)
+        self._padded = None
+        return self.shape
+
     def _read(self, region: Region) -> npt.NDArray[Any]:
         return np.asarray(self._array[region.slices].read().result())
 

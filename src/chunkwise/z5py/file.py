@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar, Self
 
 from chunkwise.errors import AlreadyExistsError, NodeNotFoundError, NotFoundError
+from chunkwise.extension.inside import is_url
 from chunkwise.extension.trees import Tree as NodeTree
 from chunkwise.extension.trees import find_node, locate
 from chunkwise.groups.group import Group as Tree
@@ -124,7 +125,9 @@ class File(Group):
     def __reduce__(self) -> tuple[Any, ...]:
         # By now the mode has created or deleted the container.
         mode = "r+" if self._writable else "r"
-        return _reopened, (type(self), self._path, mode, self._dimension_separator)
+        local = isinstance(self._path, str | os.PathLike) and not is_url(os.fspath(self._path))
+        path = os.path.abspath(self._path) if local else self._path
+        return _reopened, (type(self), path, mode, self._dimension_separator)
 
 
 def _reopened(cls: type[File], path: Any, mode: str, dimension_separator: str) -> File:

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from chunkwise.errors import AlreadyExistsError, ChunkwiseError
+from chunkwise.copying.array_options import read_shape, read_sizes
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError, OptionError
 from chunkwise.extension.trees import ResolvedNode, tree_format
 from chunkwise.groups.group import Group as Tree
 from chunkwise.z5py.attribute_manager import AttributeManager
@@ -331,12 +332,15 @@ def _shape_and_dtype(shape: Any, dtype: Any, values: Any) -> tuple[tuple[int, ..
         raise TypeError("one of shape or data must be specified")
     if dtype is None and values is None:
         raise TypeError("one of dtype or data must be specified")
-    sizes = values.shape if shape is None else tuple(shape)
-    element = values.dtype if dtype is None else np.dtype(dtype)
+    sizes = values.shape if shape is None else read_shape(shape)
+    try:
+        element = values.dtype if dtype is None else np.dtype(dtype)
+    except TypeError as e:
+        raise OptionError(f"dtype: {e}") from None
     if not sizes:
         raise ValueError("datasets without dimensions are not supported")
     if element.kind not in "biufc":
-        raise ValueError(f"data type {element} is not one of numbers")
+        raise ValueError(f"dtype: {element} is not one of numbers")
     if values is not None and values.shape != sizes:
         raise ValueError(f"shape {sizes} is incompatible with data of shape {values.shape}")
     if values is not None and values.dtype != element:
@@ -345,8 +349,14 @@ def _shape_and_dtype(shape: Any, dtype: Any, values: Any) -> tuple[tuple[int, ..
 
 
 def _chunks(chunks: Sequence[int] | None, shape: tuple[int, ...]) -> tuple[int, ...]:
-    if chunks is None:
-        chunks = (round(_CHUNK_SIZE ** (1 / len(shape))),) * len(shape)
-    if len(chunks) != len(shape):
-        raise RuntimeError(f"chunks {tuple(chunks)} must have the same length as shape {shape}")
+    asked = "auto" if chunks is None else read_sizes(chunks, "chunks")
+    if isinstance(asked, dict):
+        raise OptionError("chunks: datasets of z5py have no names of dimensions")
+    usual = round(_CHUNK_SIZE ** (1 / len(shape)))
+    each = asked if isinstance(asked, tuple) else (asked,) * len(shape)
+    if len(each) != len(shape):
+        raise RuntimeError(f"chunks {each} must have the same length as shape {shape}")
+    chunks = [
+        usual if n == "auto" else size if n == -1 else int(n) for n, size in zip(each, shape, strict=True)
+    ]
     return tuple(max(1, min(chunk, size)) for chunk, size in zip(chunks, shape, strict=True))

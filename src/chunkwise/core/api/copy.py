@@ -1,7 +1,7 @@
 """Copies of one array to another, in blocks, with memory independent of their size.
 
-1. The source is aligned with the target: by label, or else by position; it is repeated along dimensions that
-   it lacks.
+1. The source is aligned with the target, and repeated along dimensions that it lacks: by position in copies,
+   and by label in assignments, as in TensorStore.
 2. A small source is copied with one read and one write.
 3. Otherwise the target is divided into blocks of whole write chunks.  A few threads take one block after
    the other: read, convert, write.
@@ -26,7 +26,7 @@ from chunkwise.core.engine.combine import WriteFutures, link
 from chunkwise.core.engine.future import Future, Promise
 from chunkwise.core.engine.unfinished import EVERYWHERE, Change, be_part_of_change
 from chunkwise.core.engine.waiting import collecting
-from chunkwise.core.index_space import IndexDomain, align
+from chunkwise.core.index_space import IndexDomain, align, align_by_position
 from chunkwise.core.plan.blocks import Blocks, block_shape
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 
@@ -41,7 +41,7 @@ A = TypeVar("A", bound=ArrayView)
 
 
 class BlockCopy(Generic[A]):
-    """A copy in blocks, from `source`, aligned and broadcast, to `target`."""
+    """A copy in blocks, from `source`, aligned by position and broadcast, to `target`."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class BlockCopy(Generic[A]):
         if not target.writable:
             raise InvalidArgumentError("Destination does not support writing.")
         self.convert = convert or implicit_converter(source.dtype, target.dtype)
-        self.source = source[align(source.domain, target.domain)]
+        self.source = source[align_by_position(source.domain, target.domain)]
         self.target = target
         self._block_nbytes = block_nbytes
 
@@ -79,9 +79,9 @@ class BlockCopy(Generic[A]):
 
 
 def copy_into(target: ArrayView, source: ArrayView, batch: Batch | None = None) -> WriteFutures:
-    """Write all elements of `source` to `target`; with a `batch`, everything is read before writing."""
+    """Assign `source`, aligned by label, to `target`; with a `batch`, everything is read before writing."""
     try:
-        copy = BlockCopy(target, source)
+        copy = BlockCopy(target, source[align(source.domain, target.domain)])
     except ChunkwiseError as e:
         failed: Future[None] = Future.failed(e)
         return WriteFutures.of(failed, failed)

@@ -24,6 +24,7 @@ from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import pool_of
 from chunkwise.core.engine.shared_ranges import shared_range
 from chunkwise.core.engine.together import is_slow
+from chunkwise.core.engine.unasked import watches
 from chunkwise.core.kvstore.atomic import RangeCopies, ReferenceWritable, answers_at_once
 from chunkwise.core.kvstore.key_range import encode_key
 from chunkwise.core.kvstore.protocol import (
@@ -96,6 +97,7 @@ class KvStore(Locatable):
         self._spec = spec
 
     @classmethod
+    @watches
     def open(
         cls,
         spec: Spec | JSON,
@@ -208,6 +210,7 @@ class KvStore(Locatable):
     def _key(self, key: Key) -> str:
         return self._prefix + as_text(key, "key")
 
+    @watches
     def read(
         self,
         key: Key,
@@ -251,6 +254,7 @@ class KvStore(Locatable):
         found = self._driver.read(name, byte_range=part, if_not_equal=known or None)
         return read_result(found, known)
 
+    @watches
     def write(
         self, key: Key, value: Key | None, *, if_equal: Key | None = None
     ) -> Future[values.TimestampedStorageGeneration]:
@@ -299,6 +303,7 @@ class KvStore(Locatable):
 
     # -- many keys --------------------------------------------------------------------------------
 
+    @watches
     def list(self, range: values.KeyRange | None = None, strip_prefix_length: int = 0) -> Future[list[bytes]]:
         """List the keys in a range, relative to the prefix; the order is not specified.
 
@@ -320,6 +325,7 @@ class KvStore(Locatable):
             lambda: [encode_key(key)[skip:] for key in self._driver.list(keys.start, keys.stop)], slow=True
         )
 
+    @watches
     def delete_range(self, range: values.KeyRange) -> Future[None]:
         """Delete all keys in a range."""
         keys = as_range(range).shifted(self._prefix)
@@ -327,6 +333,7 @@ class KvStore(Locatable):
             return self._nothing_to_do(None)
         return self._run(lambda: self._driver.delete_range(keys.start, keys.stop), changes=True)
 
+    @watches
     def experimental_copy_range_to(
         self,
         target: KvStore,

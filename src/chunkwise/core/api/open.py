@@ -18,11 +18,14 @@ from chunkwise.core.api.transaction import Transaction, check_transaction, not_o
 from chunkwise.core.base.arguments import as_sequence
 from chunkwise.core.base.binding import JSON, not_too_deep
 from chunkwise.core.base.catalogue import arrays
+from chunkwise.core.dtypes.as_array import as_array
 from chunkwise.core.dtypes.data_type import DTypeLike
+from chunkwise.core.dtypes.fill_value import check_held
 from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.batch import Batch, check_batch
 from chunkwise.core.engine.combine import map_future
 from chunkwise.core.engine.future import Future
+from chunkwise.core.engine.unasked import watches
 from chunkwise.core.engine.unfinished import EVERYWHERE
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
@@ -98,6 +101,7 @@ def _is_adapter(text: str) -> bool:
     )
 
 
+@watches
 def open(
     spec: SpecLike,
     *,
@@ -228,6 +232,8 @@ def open(
             recheck_cached=recheck_cached,
             **schema_options,
         )
+        if fill_value is not None and parsed.dtype is not None:  # which the schema has cut to the type
+            check_held(fill_value, as_array(fill_value, parsed.dtype), parsed.dtype)
     except ChunkwiseError as e:
         return Future.failed(e)
 
@@ -318,10 +324,20 @@ def _reopen(spec: Spec, mode: str, units: DimensionUnits | None = None) -> Tenso
     return store if units is None else store._with_units(units)
 
 
+def _reopen_rows(spec: Spec, mode: str, rows: Any, transform: IndexTransform) -> TensorStore:
+    array: Any = _reopen(spec, mode)._array
+    return TensorStore._make(array.longer(rows.array.axis, rows.stop, rows), transform)
+
+
 def _reduce(store: TensorStore) -> tuple[Any, ...]:
     if store.transaction is not None:
         raise InvalidArgumentError("Cannot serialize bound transaction")
     units = getattr(store._array, "given_units", None)
+    rows = getattr(store._array, "wrap", None)
+    if rows is not None:  # it is being appended to
+        outside: Any = store._array
+        spec = Spec._of(outside.in_transaction(None).spec(), None)
+        return _reopen_rows, (spec, store.mode, rows, store._transform)
     return _reopen, (store.spec(retain_context=True), store.mode, *(() if units is None else (units,)))
 
 

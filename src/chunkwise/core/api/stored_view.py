@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from operator import index
-from typing import Self, TypeVar
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Self, TypeVar
 
 from chunkwise.core.api.array_view import ArrayView
 from chunkwise.core.api.explain import Explanation, explain
+from chunkwise.core.api.resize_bounds import as_bounds, resize_request
 from chunkwise.core.api.storage_statistics import StorageStatistics
 from chunkwise.core.api.transaction import check_open, not_open
 from chunkwise.core.arrays import protocol
@@ -19,11 +19,11 @@ from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.batch import Batch, check_batch
 from chunkwise.core.engine.combine import map_future
 from chunkwise.core.engine.future import Future
+from chunkwise.core.engine.unasked import watches
 from chunkwise.core.engine.unfinished import EVERYWHERE
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.errors import (
     ChunkwiseError,
-    FailedPreconditionError,
     InvalidArgumentError,
     OutOfBoundsError,
     UnsupportedError,
@@ -35,14 +35,13 @@ __all__ = ["StoredView"]
 
 T = TypeVar("T")
 
-Bounds = Sequence[int | None]
-
 
 class StoredView(ArrayView):
     """The methods of a view that query or change the stored array."""
 
     __slots__ = ()
 
+    @watches
     def resolve(self, fix_resizable_bounds: bool = False, batch: Batch | None = None) -> Future[Self]:
         """Return the view with its current implicit bounds.
 
@@ -74,6 +73,7 @@ class StoredView(ArrayView):
         return in_background(lambda: work().result(), writes=writes) if remote else work()
 
     @checks_arguments("resize")
+    @watches
     def resize(
         self,
         inclusive_min: Iterable[int | None] | None = None,
@@ -125,26 +125,50 @@ class StoredView(ArrayView):
             return Future.failed(noted(e, instead_of("resize", "shape")[2:] if is_shape else ""))
         return self._resize(request)
 
-    def _resize_from(self, dim: int, before: int, after: int) -> Future[Self]:
-        """Move the upper bound of a dimension; fail with `ResizedError` unless it still is `before`."""
-        try:
-            self._check_resizable()
-            was, request = (
-                resize_request(
-                    self._transform,
-                    self._array.domain,
-                    None,
-                    [bound if d == dim else None for d in range(self._transform.input_rank)],
-                    metadata_only=False,
-                    tied=False,
-                    expand_only=False,
-                    shrink_only=False,
-                )
-                for bound in (before, after)
-            )
-        except ChunkwiseError as e:
-            return Future.failed(e)
-        return self._resize(request._replace(expected=was.exclusive_max))
+    def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
+        """Add rows at the end of the stored array: all of them, or none.
+
+        Any number of processes may append at the same time: the rows of each call have a place of their own,
+        in the order in which the calls end.  Readers see them all at once, when they are stored.  A process
+        that is killed leaves the array as it was, or with all rows of the call.
+
+        Parameters
+        ----------
+        data : array_like or TensorStore
+            Of the shape of the view, but for its size along `axis`.
+        axis : int
+            Dimension that grows; a negative one counts from the last.
+
+        Returns
+        -------
+        tuple of int
+            The new shape, which this view has then, too.
+
+        Raises
+        ------
+        UnsafeWriteError
+            If the store has no conditional writes, and so can't exclude another append.
+        InvalidArgumentError
+            If the shape of `data` doesn't fit, or an element has a type or value that can't be stored.
+        FailedPreconditionError
+            If the view is a part of the array.
+        UnsupportedError
+            If the array isn't stored in chunks, or the view is in a transaction.
+        AbortedError
+            If this process was stopped for so long that another one gave it up; nothing was appended.
+
+        Examples
+        --------
+        >>> import chunkwise
+        >>> array = chunkwise.create_array("memory://appended/", [[1, 2]])
+        >>> array.append([[3, 4], [5, 6]])
+        (3, 2)
+        >>> array.append([[7], [8], [9]], axis=1)
+        (3, 3)
+        """
+        from chunkwise.core.api.append import append_rows  # few programs append
+
+        return append_rows(self, data, axis)
 
     def _check_resizable(self) -> None:
         if not self._array.writable:
@@ -157,6 +181,7 @@ class StoredView(ArrayView):
         resized = self._without_waiting(lambda: self._array.resize(request), writes=EVERYWHERE)
         return map_future(self._with_domain, resized)
 
+    @watches
     def storage_statistics(
         self, *, query_not_stored: bool = False, query_fully_stored: bool = False
     ) -> Future[StorageStatistics]:
@@ -201,103 +226,3 @@ class StoredView(ArrayView):
             return IndexTransform.identity(domain).compose(self._transform)
         except OutOfBoundsError as e:
             raise as_value_error(e) from None
-
-
-def as_bounds(values: Iterable[int | None] | None) -> list[int | None] | None:
-    """Return a user's bounds as a list; raise TypeError for anything but integers and None."""
-    return None if values is None else [None if v is None else index(v) for v in values]
-
-
-def resize_request(
-    transform: IndexTransform,
-    domain: IndexDomain,
-    inclusive_min: Bounds | None,
-    exclusive_max: Bounds | None,
-    *,
-    metadata_only: bool,
-    tied: bool,
-    expand_only: bool,
-    shrink_only: bool,
-) -> ResizeRequest:
-    """Map new bounds of a view to bounds of the array; None leaves a bound unchanged."""
-    rank = transform.input_rank
-    lows = inclusive_min if inclusive_min is not None else [None] * rank
-    highs = exclusive_max if exclusive_max is not None else [None] * rank
-    out_low: list[int | None] = [None] * transform.output_rank
-    out_high: list[int | None] = [None] * transform.output_rank
-    for d, (low, high) in enumerate(zip(lows, highs, strict=True)):
-        _check_requested(transform, d, low, high)
-        if low is None and high is None:
-            continue
-        for o, m in enumerate(transform.output):
-            if m.input_dimension != d:
-                continue
-            if m.stride not in (1, -1):
-                raise InvalidArgumentError(
-                    f"Output dimension {o} depends on resized input dimension {d} "
-                    f"with non-unit stride of {m.stride}"
-                )
-            start = None if low is None else m.offset + m.stride * low
-            stop = None if high is None else m.offset + m.stride * high
-            if m.stride < 0:
-                start, stop = (None if stop is None else stop + 1), (None if start is None else start + 1)
-            out_low[o], out_high[o] = start, stop
-    if not tied and any(bound is not None for bound in (*out_low, *out_high)):
-        _check_covers(transform, domain)
-    return ResizeRequest(out_low, out_high, metadata_only, expand_only, shrink_only, tied)
-
-
-def _check_requested(transform: IndexTransform, d: int, low: int | None, high: int | None) -> None:
-    problem = f"Invalid resize request for input dimension {d}"
-    if low is not None and high is not None and low > high:
-        raise InvalidArgumentError(f"{problem}: Invalid requested bounds [{low}, {high})")
-    if low is not None and not transform.implicit_lower_bounds[d]:
-        raise InvalidArgumentError(f"{problem}: Cannot change explicit lower bound")
-    if high is not None and not transform.implicit_upper_bounds[d]:
-        raise InvalidArgumentError(f"{problem}: Cannot change explicit upper bound")
-    # The other bound is unchanged.
-    first, last = transform.input_inclusive_min[d], transform.input_exclusive_max[d]
-    if high is not None and low is None and not transform.implicit_lower_bounds[d] and high < first:
-        raise InvalidArgumentError(f"{problem}: Invalid requested bounds [{first}, {high})")
-    if low is not None and high is None and not transform.implicit_upper_bounds[d] and low > last:
-        raise InvalidArgumentError(f"{problem}: Invalid requested bounds [{low}, {last})")
-
-
-def _check_covers(transform: IndexTransform, domain: IndexDomain) -> None:
-    """Raise unless the view covers the whole array, apart from open implicit bounds."""
-    unless = "but `resize_tied_bounds` was not specified"
-    used: set[int] = set()
-    for o, m in enumerate(transform.output):
-        if m.index_array is not None:
-            raise InvalidArgumentError(f"Output dimension {o} has index array map {unless}")
-        d = m.input_dimension
-        low, high = m.offset, m.offset + 1
-        if d is not None:
-            if d in used:
-                raise InvalidArgumentError(f"Input dimension {d} corresponds to a diagonal {unless}")
-            used.add(d)
-            if m.stride not in (1, -1):
-                raise InvalidArgumentError(
-                    f"Output dimension {o} depends on input dimension {d} "
-                    f"with non-unit stride of {m.stride} {unless}"
-                )
-            low, high = _covered(transform, domain, o)
-        for start, stop in ((domain.inclusive_min[o], low), (high, domain.exclusive_max[o])):
-            if start < stop:
-                raise FailedPreconditionError(
-                    f"Resize operation would also affect output dimension {o} "
-                    f"over the interval [{start}, {stop}) {unless}"
-                )
-
-
-def _covered(transform: IndexTransform, domain: IndexDomain, o: int) -> tuple[int, int]:
-    """Return the interval of output dimension `o` that the view covers; an implicit end covers everything."""
-    m = transform.output[o]
-    d = m.input_dimension
-    assert d is not None and m.stride is not None
-    ends = (m.offset + m.stride * transform.input_inclusive_min[d], transform.implicit_lower_bounds[d])
-    other = (m.offset + m.stride * transform.input_exclusive_max[d], transform.implicit_upper_bounds[d])
-    if m.stride < 0:
-        ends, other = (other[0] + 1, other[1]), (ends[0] + 1, ends[1])
-    low = domain.inclusive_min[o] if ends[1] else ends[0]
-    return low, domain.exclusive_max[o] if other[1] else other[0]

@@ -34,6 +34,7 @@ from chunkwise.core.engine.combine import WriteFutures, map_future
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.memory import check_result, empty_result
 from chunkwise.core.engine.pool import give_up_since, n_changes
+from chunkwise.core.engine.unasked import watches
 from chunkwise.core.index_space import (
     Indexable,
     IndexDomain,
@@ -176,6 +177,7 @@ class TensorStore(StoredView, NumpyProtocols):
 
     # -- data -----------------------------------------------------------------------------------
 
+    @watches
     def read(
         self,
         *,
@@ -261,6 +263,7 @@ class TensorStore(StoredView, NumpyProtocols):
         array = cast_view(self._array, DataType(dtype), readable=self.readable, writable=self.writable)
         return TensorStore._make(array, self._transform, self._transaction, self._node or self._find_node())
 
+    @watches
     def write(
         self,
         source: Any,

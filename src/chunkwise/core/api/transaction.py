@@ -10,6 +10,7 @@ from chunkwise.core.base.arguments import as_flag
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool, pool_of
 from chunkwise.core.engine.transaction import TransactionState
+from chunkwise.core.engine.unasked import watches
 from chunkwise.core.kvstore.adapter.cache import CacheStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver, offers
 from chunkwise.core.specs.resources.live import ConcurrencyLimit
@@ -88,6 +89,7 @@ class Transaction:
         """Done when the transaction has been committed or aborted; waiting for it commits."""
         return self._state.future()
 
+    @watches
     def commit_async(self) -> Future[None]:
         """Start making all changes.
 

@@ -137,6 +137,39 @@ class ChunkedArray:
             units=self._units,
         )
 
+    def longer(self, axis: int, size: int, wrap: WrapStore) -> Self:
+        """Return the array with another size along an axis, over the store that `wrap` returns."""
+        shape = list(self._opened.metadata.shape)
+        shape[axis] = size
+        metadata = self._request.format.resized(self._opened.metadata, tuple(shape))
+        opened = self._opened._replace(metadata=metadata)
+        # A chunk that was stored is never missing again, whoever replaces it.
+        spec = replace(self._spec, store_data_equal_to_fill_value=True, recheck_cached_metadata="open")
+        return type(self)(
+            spec,
+            self._request,
+            SharedMetadata(opened),
+            opened,
+            wrapped(self._spec, self._store, wrap),
+            self.pool,
+            readable=self.readable,
+            writable=self.writable,
+            outside=self,
+            wrap=wrap,
+            units=self._units,
+        )
+
+    @property
+    def wrap(self) -> WrapStore | None:
+        """The function that has made the store; None outside of transactions and appends."""
+        return self._wrap
+
+    def refresh(self) -> None:
+        """Read the metadata again."""
+        with self._shared.lock:
+            self._shared.opened = run(read_metadata(self._request, self._opened), self._store)
+        self._current()
+
     def inside(self, store: KvStoreDriver, opened: Opened, wrap: WrapStore) -> Self:
         """Return the array as a transaction sees it that has just opened or created it."""
         within = self.over(store, opened, wrap)
@@ -374,7 +407,6 @@ class ChunkedArray:
                         request.exclusive_max[:rank],
                         expand_only=request.expand_only,
                         shrink_only=request.shrink_only,
-                        expected=None if request.expected is None else request.expected[:rank],
                         at_once=self._wrap is None and is_slow(self._store),
                     ),
                     self._store,

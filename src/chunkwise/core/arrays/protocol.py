@@ -34,7 +34,6 @@ class ResizeRequest(NamedTuple):
     expand_only: bool = False
     shrink_only: bool = False
     tied: bool = False  # True if data outside the array, other fields of its records, may be affected
-    expected: Sequence[int | None] | None = None  # upper bounds that the array must have before
 
 
 class StorageStatistics(NamedTuple):

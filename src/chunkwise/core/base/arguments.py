@@ -9,7 +9,7 @@ import operator
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import NoReturn, SupportsFloat, SupportsIndex, TypeVar, overload
+from typing import Any, NoReturn, SupportsFloat, SupportsIndex, TypeVar, overload
 
 from chunkwise.errors import InvalidArgumentError
 
@@ -17,10 +17,13 @@ __all__ = [
     "as_flag",
     "as_float",
     "as_int64",
+    "as_integer",
+    "as_items",
     "as_nbytes",
     "as_sequence",
     "as_text",
     "check_choice",
+    "check_flag",
     "check_same_type",
     "is_text",
     "open_first",
@@ -86,11 +89,35 @@ def as_sequence(value: Iterable[T], name: str) -> list[T]:
     return list(value)
 
 
+def as_integer(value: Any, otherwise: int | None = None) -> int | None:
+    """Return an integer, also of NumPy; `otherwise` for anything else, a truth value included."""
+    if isinstance(value, bool):
+        return otherwise
+    try:
+        return operator.index(value)
+    except TypeError:
+        return otherwise
+
+
+def as_items(value: object) -> list[Any] | None:
+    """Return the items of a sequence, or array of any rank but 0; None for text, mappings and the rest."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        return None
+    return list(value) if getattr(value, "ndim", 1) else None
+
+
 def check_choice(value: object, name: str, choices: Collection[object]) -> None:
     """Raise InvalidArgumentError unless `value` is one of `choices`."""
     if value not in choices:
         known = ", ".join(map(str, choices))
         raise InvalidArgumentError(f"{name}: expected one of {known}, not {value!r}")
+
+
+def check_flag(value: object, name: str) -> None:
+    """Raise InvalidArgumentError unless `value` is True or False, of NumPy or as a number too."""
+    is_flag = isinstance(value, bool | int) or type(value).__name__ in ("bool", "bool_")
+    if not is_flag or value not in (0, 1):
+        raise InvalidArgumentError(f"{name}: expected True or False, not {value!r}")
 
 
 def check_same_type(own: object, other: object) -> None:
@@ -105,17 +132,22 @@ def _cannot_compare(own: object, other: object) -> NoReturn:
 
 
 @overload
-def as_nbytes(size: int | str) -> int: ...
+def as_nbytes(size: int | str, name: str) -> int: ...
 @overload
-def as_nbytes(size: int | str | None) -> int | None: ...
+def as_nbytes(size: int | str | None, name: str) -> int | None: ...
 
 
-def as_nbytes(size: int | str | None) -> int | None:
+def as_nbytes(size: int | str | None, name: str) -> int | None:
     """Return a size such as ``500MB``, ``1.5 GiB`` or ``1000000`` in bytes, or raise ValueError."""
-    if not isinstance(size, str):
-        return size
-    found = _NBYTES.fullmatch(size.strip())
-    if found is None:
-        raise ValueError(f'expected a size such as 500MB or 2GiB, but received "{size}"')
-    number, prefix, binary = found[1], found[2].upper(), found[3]
-    return int(float(number) * (1024 if binary else 1000) ** " KMGT".index(prefix or " "))
+    if size is None:
+        return None
+    found = _NBYTES.fullmatch(size.strip()) if isinstance(size, str) else None
+    if found is not None:
+        number, prefix, binary = found[1], found[2].upper(), found[3]
+        n = int(float(number) * (1024 if binary else 1000) ** " KMGT".index(prefix or " "))
+    else:
+        is_number = not isinstance(size, str | bool) and hasattr(size, "__index__")
+        n = operator.index(size) if is_number else 0  # type: ignore[arg-type]
+    if n < 1:
+        raise InvalidArgumentError(f"{name}: expected a size such as 500MB or 2GiB, but received {size!r}")
+    return n

@@ -16,7 +16,7 @@ _EXTRAS = {
     "h5py": "hdf5",
     "hdmf": "nwb",
     "imagecodecs": "codecs",
-    "obstore": "cloud",
+    "cryptography": "cloud",
     "pyarrow": "parquet",
     "pynwb": "nwb",
     "neuroglancer": "view",

@@ -56,7 +56,6 @@ _BASIC = Instead("array[selection].read().result()")
 _SET_BASIC = Instead("array[selection] = values")
 _VINDEX = Instead("array.vindex[indices].read().result()")
 _SET_VINDEX = Instead("array.vindex[indices] = values")
-_APPEND = Instead("array.resize(exclusive_max=shape).result()[size:] = values", "size: rows there were")
 _RESIZABLE = Instead(why="every array can be resized: array.resize(exclusive_max=shape).result()")
 _FILLED = "group.create_array(path, shape=shape, dtype=dtype, fill_value={})"
 _NEW_FILLED = "chunkwise.create_array(path, shape=shape, dtype=dtype, fill_value={})"
@@ -70,7 +69,6 @@ _ATTRIBUTES = Instead('attributes={"unit": "mV"}')
 _CONSOLIDATED = Instead("consolidated=True")
 _NO_LOCK = Instead(why="writers of parts of one chunk lose nothing")
 _IN_GROUP = Instead("chunkwise.open_group(path)[name]")
-_CODECS = Instead('codec=[{"name": "bytes"}, {"name": "gzip"}]', "all codecs of Zarr v3, in their order")
 _TOLERANCE = Instead(
     "numpy.allclose(left, right, atol=1e-6)", "of the arrays as read; here values are equal or not"
 )
@@ -115,7 +113,6 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
              "prod", "ravel", "reshape", "round", "squeeze", "std", "sum", "tolist", "var"),
             _NUMPY,
         ),
-        "append": _APPEND,
         "basename": Instead('array.path.rpartition("/")[2]'),
         "blocks": _BLOCKS,
         "cdata_shape": _NUMBLOCKS,
@@ -201,15 +198,11 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "clobber": Instead("overwrite=True"),
         "compression": Instead('codec="gzip"'),
         "compression_opts": Instead('codec="gzip:5"'),
-        "compressor": Instead('codec="zstd:5"'),
-        "compressors": Instead('codec="zstd:5"'),
         "dims": Instead('dimension_names=["y", "x"]'),
         "fillvalue": Instead("fill_value=0"),
-        "filters": _CODECS,
         "fletcher32": Instead("checksum=True"),
         "maxshape": _RESIZABLE,
         "object_codec": Instead('dtype="ustring"'),
-        "serializer": _CODECS,
         "shard_shape": Instead("shards=(8, 8)"),
         "shuffle": Instead('codec="blosc:zstd:5:shuffle"'),
         "synchronizer": _NO_LOCK,
@@ -234,8 +227,6 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
     "copy": {
         "chunk_shape": Instead("chunks=(4, 4)"),
         "compression": Instead('codec="gzip"'),
-        "compressor": Instead('codec="zstd:5"'),
-        "compressors": Instead('codec="zstd:5"'),
         "shard_shape": Instead("shards=(8, 8)"),
         "zarr_format": _FORMAT,
         "zarr_version": _FORMAT,
@@ -263,7 +254,6 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
     },
     "from_dask": {
         "component": _IN_PATH,
-        "compressor": Instead('spec={"driver": "zarr3", "kvstore": path, "metadata": {"codecs": codecs}}'),
         "lock": _NO_LOCK,
         "overwrite": Instead("delete_existing=True"),
         "region": _STORE,

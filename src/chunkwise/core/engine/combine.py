@@ -192,6 +192,7 @@ class WriteFutures:
     def copy(self) -> Future[None]:
         """Done when the source has been copied, so that the caller may modify it."""
         self._where = None
+        self._copy._on_done(self._take_failure)  # whoever asks for one failure knows of the other
         return self._copy
 
     @property
@@ -199,6 +200,10 @@ class WriteFutures:
         """Done when the write is durable in the storage."""
         self._where = None
         return self._commit
+
+    def _take_failure(self, copy: Future[None]) -> None:
+        if not (copy._has_value() or copy.cancelled()):
+            self._commit._take_failure()
 
     def __repr__(self) -> str:
         states = [repr(one).partition(" at ")[2].split(" ", 1)[1][:-1] for one in (self._copy, self._commit)]

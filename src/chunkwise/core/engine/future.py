@@ -80,7 +80,7 @@ class Future(Generic[T]):
     if not TYPE_CHECKING:
         __class_getitem__ = classmethod(GenericAlias)  # as in TensorStore, and faster than typing's
 
-    __slots__ = ("__weakref__", "_callbacks", "_claims", "_forks", "_start", "_state", "_value")
+    __slots__ = ("__weakref__", "_callbacks", "_claims", "_failure", "_forks", "_start", "_state", "_value")
 
     _state: int
     _value: Any
@@ -88,6 +88,7 @@ class Future(Generic[T]):
     _callbacks: deque[Callable[[Any], Any]]
     _start: list[Callable[[Any], Any]]
     _forks: int
+    _failure: Any  # what notes that the failure was asked for; a function that makes it while pending
 
     def __new__(cls, future: Any, *, loop: asyncio.AbstractEventLoop | None = None) -> Future[T]:
         if isinstance(future, Future):
@@ -112,6 +113,7 @@ class Future(Generic[T]):
         self = _new(cls)
         self._value = error
         self._state = _ERROR
+        self._failure = None
         return self
 
     @classmethod
@@ -147,6 +149,7 @@ class Future(Generic[T]):
             if self._state == _PENDING:
                 wait(self, left, _count_of_forks)
             if self._state == _ERROR:
+                self._take_failure()
                 try:
                     raise self._value
                 finally:
@@ -165,11 +168,30 @@ class Future(Generic[T]):
             wait(self, left, _count_of_forks)
         if self._state == _CANCELLED:
             _raise_cancelled()
-        return self._value if self._state == _ERROR else None
+        if self._state != _ERROR:
+            return None
+        self._take_failure()
+        return cast(BaseException, self._value)
 
     def done(self) -> bool:
         """Return whether the work has ended: with a result, a failure or cancellation."""
         return self._state != _PENDING
+
+    def _has_value(self) -> bool:
+        return self._state == _VALUE
+
+    def _watch(self, failed: Callable[[BaseException], Any]) -> None:
+        """Keep ``failed(error)`` if the work fails, and call its method `take` when that is asked for."""
+        if self._state == _PENDING:
+            self._failure = failed
+            if self._state == _PENDING or self._failure is not failed:
+                return
+        self._failure = failed(self._value) if self._state == _ERROR else None
+
+    def _take_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None and self._state == _ERROR:
+            failure.take()
 
     def cancelled(self) -> bool:
         """Return whether the future was cancelled."""
@@ -340,6 +362,7 @@ def _pending() -> Future[Any]:
     future._callbacks = deque()
     future._start = []
     future._forks = _n_forks
+    future._failure = None
     return future
 
 
@@ -375,6 +398,8 @@ def _complete(future: Future[Any], state: int, value: Any) -> bool:
 
 
 def _settle(future: Future[Any], state: int, value: Any) -> None:
+    if future._failure is not None:
+        future._failure = future._failure(value) if state == _ERROR else None
     future._value = value
     future._state = state
     future._start.clear()

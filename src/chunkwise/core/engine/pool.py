@@ -35,7 +35,7 @@ from chunkwise.core.engine.future import Future, Promise
 from chunkwise.core.engine.unfinished import Change, after, be_part_of_change, before
 from chunkwise.core.engine.waiting import give_up
 from chunkwise.core.kvstore.request_limits import Slots
-from chunkwise.errors import CancelledError
+from chunkwise.errors import AbortedError, CancelledError
 
 __all__ = [
     "OpenWorker",
@@ -347,6 +347,8 @@ def _stop_jobs() -> None:
     end = time.monotonic() + _LAST_WAIT
     while _jobs and time.monotonic() < end:
         for job in list(_jobs):  # other threads may submit more
+            if not job.stop:
+                job.errors.append(AbortedError("the program ended before the work was done"))
             job.stop.append(None)
         time.sleep(0.001)
 

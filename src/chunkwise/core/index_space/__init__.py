@@ -1,6 +1,6 @@
 """Algebra on integers: domains, index transforms, and all ways of indexing them."""
 
-from chunkwise.core.index_space.bounds import align, marked_like, resolve_bounds
+from chunkwise.core.index_space.bounds import align, align_by_position, marked_like, resolve_bounds
 from chunkwise.core.index_space.combine import merge_domains
 from chunkwise.core.index_space.dim import Dim
 from chunkwise.core.index_space.dim_expression import DimExpression, DimSelection, d
@@ -23,6 +23,7 @@ __all__ = [
     "OutputIndexMethod",
     "WritableIndexingMixin",
     "align",
+    "align_by_position",
     "compose",
     "d",
     "inf",

@@ -12,7 +12,7 @@ from chunkwise.core.index_space.propagate import propagate
 from chunkwise.core.index_space.transform import IndexTransform
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError
 
-__all__ = ["align", "check_unread", "marked_like", "resolve_bounds"]
+__all__ = ["align", "align_by_position", "check_unread", "marked_like", "resolve_bounds"]
 
 
 def resolve_bounds(transform: IndexTransform, storage: IndexDomain) -> IndexTransform:
@@ -84,7 +84,15 @@ def align(source: IndexDomain, target: IndexDomain) -> IndexTransform:
     """Return the transform from `target` to `source` that broadcasts a source to a target."""
     # Without labels on one side, dimensions match from the last one backwards.  Otherwise equal labels match
     # first, then the unlabeled dimensions from the last one backwards.
-    matches = _match(source, target)
+    return _aligned(source, target, _match(source, target))
+
+
+def align_by_position(source: IndexDomain, target: IndexDomain) -> IndexTransform:
+    """Return the transform of `align` for dimensions in order, whatever their labels."""
+    return _aligned(source, target, _in_order(source, target))
+
+
+def _aligned(source: IndexDomain, target: IndexDomain, matches: list[int | None]) -> IndexTransform:
     output, problems = [], []
     for i, lo in enumerate(source._lo):
         size = source._hi[i] - lo
@@ -118,9 +126,12 @@ def _match(source: IndexDomain, target: IndexDomain) -> list[int | None]:
         mine = [d for d, label in enumerate(source._labels) if not label]
         named = {label: d for d, label in enumerate(target._labels) if label}
         matches = [named.get(label) for label in source._labels]
-    else:
-        free, mine = list(range(target.rank)), list(range(source.rank))
-        matches = [None] * source.rank
-    for d, t in zip(reversed(mine), reversed(free), strict=False):
-        matches[d] = t
-    return matches
+        for d, t in zip(reversed(mine), reversed(free), strict=False):
+            matches[d] = t
+        return matches
+    return _in_order(source, target)
+
+
+def _in_order(source: IndexDomain, target: IndexDomain) -> list[int | None]:
+    """Return the target dimension of each source dimension, from the last one backwards."""
+    return [t if t >= 0 else None for t in range(target.rank - source.rank, target.rank)]

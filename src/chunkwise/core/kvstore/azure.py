@@ -17,19 +17,18 @@ Azure has no ranges that count from the end, so the size of a value is requested
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from chunkwise.core.kvstore.bucket import Access, Provider, client_options
+from chunkwise.core.kvstore.azure_keys import AzureKey, azure_source, provided_key
+from chunkwise.core.kvstore.azure_rest import AzureDialect, AzureRest
+from chunkwise.core.kvstore.bucket import Access, Provider
 from chunkwise.core.kvstore.key_range import quote_key
+from chunkwise.core.kvstore.key_source import KeySource, Lease
 from chunkwise.core.kvstore.object_failure import Failure
 from chunkwise.core.kvstore.request_limits import Retries
 from chunkwise.errors import CredentialsError, InvalidArgumentError
-
-if TYPE_CHECKING:
-    import obstore.store
 
 __all__ = ["AzureContainer"]
 
@@ -50,9 +49,9 @@ class AzureContainer:
     lists_in_order = False
     refused_characters = "\\"
     keeps_buffers = False
+    over_obstore = False
     retries_itself = False
     by_version = False
-    credential_services = ("http://169.254.169.254/", "https://login.microsoftonline.com/")
 
     def __reduce__(self) -> tuple[object, ...]:
         plain = replace(self, provider=None)
@@ -85,41 +84,34 @@ class AzureContainer:
             return next((a for a in self.accesses() if a.signed != access.signed), None)
         return None
 
-    def connect(self, library: ModuleType, access: Access, retries: Retries) -> obstore.store.ObjectStore:
-        """Return obstore's store."""
+    def connect(self, library: Any, access: Access, retries: Retries) -> AzureRest:
+        """Return the requests to the container."""
         account, endpoint = self._account(), self._endpoint()
         if not account and not endpoint:
             raise InvalidArgumentError(
                 f'The account of the Azure container "{self.container}" is not known; give "account_name" '
                 "or set AZURE_STORAGE_ACCOUNT_NAME"
             )
-        config: dict[str, Any] = {"account_name": account}
-        if endpoint:
-            config["endpoint"] = endpoint
-            config["use_emulator"] = False  # or a variable that asks for it would override the endpoint
-        if not access.signed:
-            config["skip_signature"] = True
-        elif self.credentials == "cli":
-            config["use_azure_cli"] = True
-        elif self.credentials != "managed_identity" and self.provider is None:
-            found = _from_environment()
-            if not found:
-                raise CredentialsError(
-                    f'No Azure credentials of type "{self.credentials}": none of '
-                    "AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN "
-                    "and AZURE_CLIENT_ID is set"
-                )
-            config.update(found)
-        return library._store.AzureStore(
-            self.container,
-            config=config,
-            client_options={
-                **client_options(retries, endpoint),
-                "allow_http": endpoint.startswith("http://"),
-            },
-            retry_config=retries.config(),
-            credential_provider=self.provider if access.signed else None,
-        )
+        base = endpoint or f"https://{account}.blob.core.windows.net"
+        source = KeySource(self._fetch()) if access.signed else None
+        url = f"{base.rstrip('/')}/{self.container}"
+        return AzureRest(AzureDialect(url, account, source), retries, in_order=False)
+
+    def _fetch(self) -> Callable[[bool], Lease[AzureKey]]:
+        if self.provider is not None:
+            return provided_key(self.provider)
+        found = _from_environment()
+        if self.credentials == "cli":
+            return azure_source("cli", {})
+        if self.credentials == "managed_identity":
+            return azure_source("managed_identity", {k: v for k, v in found.items() if k == "client_id"})
+        if not found:
+            raise CredentialsError(
+                f'No Azure credentials of type "{self.credentials}": none of '
+                "AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN "
+                "and AZURE_CLIENT_ID is set"
+            )
+        return azure_source(self.credentials, found)
 
     def advice(self, failure: Failure) -> str:
         """Return where credentials are looked for, if the failure is about them."""

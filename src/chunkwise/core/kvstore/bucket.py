@@ -9,26 +9,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Mapping
-from datetime import timedelta
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
-from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.kvstore.object_failure import Failure
-from chunkwise.core.kvstore.request_limits import ANSWER_TIMEOUT, Retries
+from chunkwise.core.kvstore.request_limits import Retries
 from chunkwise.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    import obstore.store
+    pass
 
 __all__ = [
     "Access",
     "Bucket",
     "Provider",
     "check_object_key",
-    "client_options",
     "is_object_key",
     "proxy_advice",
 ]
@@ -38,31 +34,6 @@ _BAD = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)|[\x00-\x1f\x7f\ud800-\udfff]")
 
 Provider: TypeAlias = Callable[[], Mapping[str, Any]]
 """Returns credentials that are valid now, with obstore's names for them."""
-
-
-def client_options(retries: Retries, endpoint: str = "") -> dict[str, Any]:
-    """Return obstore's options: time limits for connecting, between two pieces of a response, and in all."""
-    return {
-        **_proxy_options(endpoint),
-        "connect_timeout": timedelta(seconds=retries.connect_timeout),
-        "read_timeout": timedelta(seconds=retries.request_timeout),
-        "timeout": timedelta(seconds=max(ANSWER_TIMEOUT, retries.request_timeout)),
-        # Shorter than the time after which servers close a connection: nginx 75 s, AWS load balancers 60 s.
-        "pool_idle_timeout": "30s",
-        "user_agent": "chunkwise",
-    }
-
-
-def _proxy_options(endpoint: str) -> dict[str, Any]:
-    """Return obstore's options for an endpoint in ``no_proxy``, since obstore knows no ``*`` and no ports."""
-    parts = urlsplit(endpoint)
-    proxy = getproxies().get(parts.scheme) if parts.hostname else None
-    if not proxy or not proxy_bypass(parts.netloc.rpartition("@")[2]):
-        return {}
-    return {
-        "proxy_url": proxy if "://" in proxy else f"http://{proxy}",
-        "proxy_excludes": parts.hostname,
-    }
 
 
 def proxy_advice(failure: Failure) -> str:
@@ -115,13 +86,13 @@ class Bucket(Protocol):
         ...
 
     @property
-    def by_version(self) -> bool:
-        """True if conditional writes compare the version of an object, not its ETag."""
+    def over_obstore(self) -> bool:
+        """True if `connect` returns a store of obstore, False for a `RestBucket`."""
         ...
 
     @property
-    def credential_services(self) -> tuple[str, ...]:
-        """Prefixes of the URLs from which obstore gets credentials: their responses are not the bucket's."""
+    def by_version(self) -> bool:
+        """True if conditional writes compare the version of an object, not its ETag."""
         ...
 
     def url(self, key: str) -> str:
@@ -136,8 +107,8 @@ class Bucket(Protocol):
         """Return another access that is worth trying after this failure of `access`, or None."""
         ...
 
-    def connect(self, library: ModuleType, access: Access, retries: Retries) -> obstore.store.ObjectStore:
-        """Return obstore's store, which makes `retries` itself."""
+    def connect(self, library: Any, access: Access, retries: Retries) -> Any:
+        """Return obstore's store, or a `RestBucket`, which makes `retries` for parts of a value itself."""
         ...
 
     def advice(self, failure: Failure) -> str:

@@ -8,24 +8,13 @@ from __future__ import annotations
 
 import os
 import ssl
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from chunkwise.core.base.fork import new_lock
 from chunkwise.errors import StorageError
 
-__all__ = ["ADVICE", "certificate_places", "trusted_by_obstore", "verifying_context"]
+__all__ = ["certificate_advice", "certificate_places", "verifying_context"]
 
 _VARIABLES = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")
 _OF_OPENSSL = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-
-ADVICE = (
-    "its certificate is not trusted; if an authority of your own has signed it, set SSL_CERT_FILE to a file "
-    "with that authority's certificate"
-)
-
-_lock = new_lock()
 
 
 def certificate_places() -> tuple[str, ...]:
@@ -56,37 +45,15 @@ def verifying_context(places: tuple[str, ...]) -> ssl.SSLContext:
     return context
 
 
-@contextmanager
-def trusted_by_obstore() -> Iterator[None]:
-    """Make an obstore store created in this block trust the same authorities."""
-    # obstore reads OpenSSL's two variables when a store is made, and has no other option.
-    places = certificate_places()
-    own = [os.environ.get(name) for name in _OF_OPENSSL]
-    if all(path in own for path in places):
-        yield
-        return
-    files = [path for path in places if os.path.isfile(path)]
-    directories = [path for path in places if os.path.isdir(path)]
-    with _lock, tempfile.NamedTemporaryFile(suffix=".pem") as together:
-        for path in files:
-            with open(path, "rb") as file:
-                together.write(file.read() + b"\n")
-        together.flush()
-        before = dict(zip(_OF_OPENSSL, own, strict=True))
-        new = {
-            "SSL_CERT_FILE": together.name if files else None,
-            "SSL_CERT_DIR": os.pathsep.join(directories) or None,
-        }
-        try:
-            _set(new)
-            yield
-        finally:
-            _set(before)
-
-
-def _set(variables: dict[str, str | None]) -> None:
-    for name, value in variables.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+def certificate_advice() -> str:
+    """Return what to do about a certificate that isn't trusted."""
+    named = [name for name in _VARIABLES if os.environ.get(name)]
+    if named:
+        return (
+            f"its certificate is not trusted; {' and '.join(named)} must have the certificate "
+            "of the authority that signed it, and that one must name this host"
+        )
+    return (
+        "its certificate is not trusted; if an authority of your own has signed it, set SSL_CERT_FILE to a "
+        "file with that authority's certificate"
+    )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.kvstore.bucket import check_object_key
@@ -72,8 +72,7 @@ class FsspecStore:
         self.single_writer = single_writer  # the caller's promise that there is no other writer
 
     def __reduce__(self) -> tuple[object, ...]:
-        in_memory = "memory" in _protocols(self.fs) | _protocols(getattr(self.fs, "fs", None))
-        process = process_name() if in_memory else None
+        process = process_name() if _is_in_memory(self.fs) else None
         return _unpickle, (self.fs, self.root, self.single_writer, process)
 
     def __repr__(self) -> str:
@@ -137,7 +136,7 @@ class FsspecStore:
         except _MISSING:
             return None
         except Exception as e:
-            raise self._error(e, "read", key) from e
+            self._fail(e, "read", key)
         if len(part) != end - begin:
             raise StorageError(f"Failed to read {self.describe(key)}: got {len(part)} bytes of {end - begin}")
         return part
@@ -166,7 +165,7 @@ class FsspecStore:
         except _MISSING:
             return None
         except Exception as e:
-            raise self._error(e, "read", key) from e
+            self._fail(e, "read", key)
         return None if info.get("type") == "directory" else info
 
     def _generation(self, key: str) -> bytes:
@@ -194,7 +193,7 @@ class FsspecStore:
                 self.fs.makedirs(parent, exist_ok=True)
             self.fs.pipe_file(path, bytes(memoryview(value).cast("B")))
         except Exception as e:
-            raise self._error(e, "write", key) from e
+            self._fail(e, "write", key)
         return self._generation(key)
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
@@ -207,7 +206,7 @@ class FsspecStore:
         except _MISSING:
             pass
         except Exception as e:
-            raise self._error(e, "delete", key) from e
+            self._fail(e, "delete", key)
         return MISSING_GENERATION
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
@@ -227,7 +226,7 @@ class FsspecStore:
         except _MISSING:
             return
         except Exception as e:
-            raise self._error(e, "list", start) from e
+            self._fail(e, "list", start)
         for path in found:
             key = self._key(path, below)
             if key in keys:
@@ -250,27 +249,35 @@ class FsspecStore:
         except _MISSING:
             return Children([], [])
         except Exception as e:
-            raise self._error(e, "list", prefix) from e
+            self._fail(e, "list", prefix)
         for info in found:
             name = self._key(info["name"].rstrip("/"), below)
             if name and name.startswith(prefix):
                 (prefixes if info["type"] == "directory" else keys).append(name)
         return Children(sorted(keys, key=encode_key), sorted(prefixes, key=encode_key))
 
-    def _error(self, error: Exception, operation: str, key: str) -> ChunkwiseError:
+    def _fail(self, error: Exception, operation: str, key: str) -> NoReturn:
+        """Raise the error of an operation; one of ours is raised again, not from itself."""
         if isinstance(error, ChunkwiseError):
-            return error
+            raise error
         text = f"Failed to {operation} {self.describe(key)}: {error or type(error).__name__}"
         if isinstance(error, PermissionError):
-            return PermissionDeniedError(f"{text}; check the credentials of the file system")
+            raise PermissionDeniedError(f"{text}; check the credentials of the file system") from error
         if isinstance(error, TimeoutError):
-            return DeadlineExceededError(text)
-        return StorageError(text, getattr(error, "errno", None))
+            raise DeadlineExceededError(text) from error
+        raise StorageError(text, getattr(error, "errno", None)) from error
 
 
 def _protocols(fs: AbstractFileSystem) -> set[str]:
     protocol = getattr(fs, "protocol", ())
     return {protocol} if isinstance(protocol, str) else set(protocol)
+
+
+def _is_in_memory(fs: Any) -> bool:
+    """Return True if files, perhaps below wrappers of others, are in the memory of this process."""
+    within = {id(held): held for name in ("fs", "sync_fs") if (held := getattr(fs, name, None)) is not None}
+    within.pop(id(fs), None)
+    return "memory" in _protocols(fs) or any(map(_is_in_memory, within.values()))
 
 
 class _AbsentFiles:

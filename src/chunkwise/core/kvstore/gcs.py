@@ -12,20 +12,22 @@ requests are anonymous.  ``STORAGE_EMULATOR_HOST`` names a server to use in plac
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from chunkwise.core.kvstore.bucket import Access, Provider, client_options
+from chunkwise.core.kvstore.bucket import Access, Provider
+from chunkwise.core.kvstore.google_keys import google_token, has_google_credentials
 from chunkwise.core.kvstore.key_range import quote_key
+from chunkwise.core.kvstore.key_source import KeySource, Lease, expiry
 from chunkwise.core.kvstore.object_failure import Failure
+from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.request_limits import Retries
-
-if TYPE_CHECKING:
-    import obstore.store
+from chunkwise.core.kvstore.rest_bucket import Pairs, RestBucket
 
 __all__ = ["GcsBucket"]
+
+_GOOGLE = "https://storage.googleapis.com"
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,9 @@ class GcsBucket:
     lists_in_order = True
     refused_characters = ""
     keeps_buffers = False
+    over_obstore = False
     retries_itself = False
     by_version = True
-    credential_services = (
-        "http://metadata.google.internal/",
-        "http://169.254.169.254/",
-        "https://oauth2.googleapis.com/",
-    )
 
     def __reduce__(self) -> tuple[object, ...]:
         return GcsBucket, (self.bucket, self.user_project)
@@ -68,7 +66,7 @@ class GcsBucket:
             return (Access(True),)
         if _emulator():
             return (Access(True),)
-        return (Access(True), Access(False)) if _has_credentials() else (Access(False), Access(True))
+        return (Access(True), Access(False)) if has_google_credentials() else (Access(False), Access(True))
 
     def other_access(self, access: Access, failure: Failure) -> Access | None:
         """Return the other access after a refusal, or if the machine has no credentials after all."""
@@ -77,28 +75,26 @@ class GcsBucket:
             return next((a for a in self.accesses() if a.signed != access.signed), None)
         return None
 
-    def connect(self, library: ModuleType, access: Access, retries: Retries) -> obstore.store.ObjectStore:
-        """Return obstore's store."""
-        options: dict[str, Any] = client_options(retries, _emulator())
-        config: dict[str, Any] = {}
-        if self.user_project:
-            options["default_headers"] = {"x-goog-user-project": self.user_project}
-        if _emulator():
-            config["base_url"] = _emulator()
-            options["allow_http"] = True
-        if not access.signed:
-            config["skip_signature"] = True
-        return library._store.GCSStore(
-            self.bucket,
-            config=config,
-            client_options=options,
-            retry_config=retries.config(),
-            credential_provider=(self.provider or _emulator_provider()) if access.signed else None,
-        )
+    def connect(self, library: Any, access: Access, retries: Retries) -> RestBucket:
+        """Return the requests to the bucket."""
+        url = f"{(_emulator() or _GOOGLE).rstrip('/')}/{self.bucket}"
+        source = KeySource(self._fetch())
+        return RestBucket(_Dialect(url, source if access.signed else None, self.user_project), retries)
+
+    def _fetch(self) -> Callable[[bool], Lease[str]]:
+        if self.provider is not None:
+            return _provided(self.provider)
+        if _emulator():  # which accepts any token, so that no real one is sent
+            return lambda refused: Lease("emulator")
+        return google_token
 
     def advice(self, failure: Failure) -> str:
         """Return how to get credentials, if the failure is about them."""
-        if failure.kind in ("denied", "credentials") and self.provider is None and not _has_credentials():
+        if (
+            failure.kind in ("denied", "credentials")
+            and self.provider is None
+            and not has_google_credentials()
+        ):
             return (
                 "no Google credentials were found; set GOOGLE_APPLICATION_CREDENTIALS, "
                 'or run "gcloud auth application-default login"'
@@ -111,13 +107,40 @@ def _emulator() -> str:
     return host if not host or "://" in host else f"http://{host}"
 
 
-def _emulator_provider() -> Provider | None:
-    """Return a source of tokens for a server that accepts any, so that no real token is requested."""
-    return (lambda: {"token": "emulator", "expires_at": None}) if _emulator() else None
+class _Dialect:
+    """Requests to Google Cloud Storage."""
+
+    version_header = "x-goog-generation"
+    deletes_many = False
+
+    def __init__(self, url: str, source: KeySource[str] | None, user_project: str) -> None:
+        self.url = url
+        self._source = source  # None for anonymous requests
+        self._user_project = user_project
+
+    def signed(
+        self, method: str, url: str, headers: Pairs, body: Buffer | None
+    ) -> tuple[str, Pairs, str | None]:
+        """Return the URL and the headers of a request with the token, and the token."""
+        if self._user_project:
+            headers = [*headers, ("x-goog-user-project", self._user_project)]
+        if self._source is None:
+            return url, headers, None
+        token = self._source.keys()
+        return url, [*headers, ("Authorization", f"Bearer {token}")], token
+
+    def renewed(self, refused: str | None) -> bool:
+        """Return True if there is another token than the one that the server refused."""
+        return refused is not None and self._source is not None and self._source.renewed(refused)
+
+    def condition(self, mode: str | Mapping[str, str]) -> Pairs:
+        """Return the header of a conditional write."""
+        return [("x-goog-if-generation-match", "0" if isinstance(mode, str) else mode["version"])]
 
 
-def _has_credentials() -> bool:
-    names = ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_KEY")
-    if any(os.environ.get(name) for name in names):
-        return True
-    return os.path.exists(os.path.expanduser("~/.config/gcloud/application_default_credentials.json"))
+def _provided(provider: Provider) -> Callable[[bool], Lease[str]]:
+    def fetch(refused: bool) -> Lease[str]:
+        found = provider()
+        return Lease(found["token"], expiry(found))
+
+    return fetch

@@ -14,9 +14,7 @@ digest of the whole value.  The server can't list keys, so listing is an error, 
 from __future__ import annotations
 
 import base64
-import re
 import time
-import zlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -24,6 +22,7 @@ from urllib.parse import unquote, urlsplit
 from chunkwise.core.base.binding import dump
 from chunkwise.core.kvstore.byte_range import check_range, resolve_range
 from chunkwise.core.kvstore.http_request import Answer, Bounds, NoAnswerError, digits_in, send
+from chunkwise.core.kvstore.http_value import CONTENT_RANGE, cut, decoded, range_header
 from chunkwise.core.kvstore.key_range import encode_key, quote_key
 from chunkwise.core.kvstore.object_failure import failure_of_answer
 from chunkwise.core.kvstore.protocol import (
@@ -39,7 +38,6 @@ from chunkwise.core.kvstore.public_headers import is_public_header
 from chunkwise.core.kvstore.request_limits import Attempts, Limits, Slots
 from chunkwise.core.kvstore.shard_index_cache import ShardIndexCache
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
-from chunkwise.core.kvstore.value_bound import PageInsteadError
 from chunkwise.errors import (
     ChunkwiseError,
     DeadlineExceededError,
@@ -51,9 +49,6 @@ from chunkwise.errors import (
 
 __all__ = ["HttpStore"]
 
-_CONTENT_RANGE = re.compile(r"bytes (?:([0-9]{1,18})-([0-9]{1,18})|\*)/([0-9]{1,18})")
-_PAGE = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype html|html)\b", re.IGNORECASE | re.DOTALL)
-_TITLE = re.compile(rb"<title>([^<]*)</title>", re.IGNORECASE)
 _AGAIN = (408, 429, 500, 502, 503, 504)
 _MISSING = (404, 410)
 
@@ -151,7 +146,7 @@ class HttpStore:
             headers.append(("If-None-Match", known[1:].decode("latin-1")))
         whole = start == 0 and stop is None
         if not whole:
-            headers.append(("Range", _range_header(start, stop)))
+            headers.append(("Range", range_header(start, stop)))
         length = -start if start < 0 else None if stop is None else max(stop - start, 1)
         answer = self._ask("GET", key, headers, length)
         if answer.status in _MISSING:
@@ -160,43 +155,19 @@ class HttpStore:
             return _Part(None, known)
         if answer.status == 416:
             return self._outside(key, start, stop, answer)
-        answer = self._decoded(key, answer)
+        answer = decoded(answer, key, self.bounds.largest)
         if answer.status == 200:
             begin, end = resolve_range(start, stop, len(answer.body))
             value = answer.body if whole else memoryview(answer.body)[begin:end]
             return _Part(value, _generation(answer.headers, len(answer.body), answer.body))
         if answer.status == 206 and not whole:
-            return _cut(answer, start, stop)
+            value, size = cut(answer, start, stop)
+            return _Part(value, _generation(answer.headers, size))
         raise self._error(key, answer)
-
-    def _decoded(self, key: str, answer: Answer) -> Answer:
-        """Return an answer with the decoded value; raise if the server has sent something else."""
-        coding = answer.headers.get("Content-Encoding", "identity").strip().lower()
-        if answer.status not in (200, 206) or not answer.body:
-            return answer
-        if coding not in ("identity", ""):
-            body = _unzipped(answer.body, self.bounds.largest) if answer.status == 200 else None
-            if coding not in ("gzip", "x-gzip") or body is None:
-                what = "a part of " if answer.status == 206 else ""
-                raise StorageError(
-                    f"Failed to read {answer.url}: the server sent {what}the value in Content-Encoding "
-                    f"{dump(coding)}, though it was asked for the value as it is"
-                )
-            answer = answer._replace(body=body)
-        is_page = answer.headers.get("Content-Type", "").lower().startswith("text/html")
-        if is_page and not key.endswith((".html", ".htm")) and _PAGE.match(answer.body):
-            title = _TITLE.search(answer.body[:20_000])
-            shown = "" if title is None else f" {dump(title[1].decode('utf-8', 'replace').strip()[:80])}"
-            raise PageInsteadError(
-                f"Failed to read {answer.url}: the server sent an HTML page{shown} with status "
-                f"{answer.status} in place of the value, such as a login or error page; check the URL, "
-                "and whether it has to be signed in to"
-            )
-        return answer
 
     def _outside(self, key: str, start: int, stop: int | None, answer: Answer) -> _Part:
         """Handle a range that the server can't satisfy: an error, or an empty part at the end."""
-        found = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+        found = CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
         if found is None or start == stop or not answer.headers.get("ETag"):
             head = self._ask("HEAD", key, [])
             if head.status in _MISSING:
@@ -235,7 +206,8 @@ class HttpStore:
     def _error(self, key: str, answer: Answer) -> ChunkwiseError:
         if answer.status < 400:
             return StorageError(f"Failed to read {self.url(key)}: unexpected HTTP status {answer.status}")
-        body = answer.body[:2000].decode("utf-8", "replace") if answer.body[:1] == b"<" else ""
+        start = bytes(answer.body[:2000])
+        body = start.decode("utf-8", "replace") if start[:1] == b"<" else ""
         return failure_of_answer(answer.status, body).error("read", answer.url)
 
     def _read_only(self, operation: str) -> UnsupportedError:
@@ -269,43 +241,7 @@ class HttpStore:
         raise AssertionError
 
 
-def _unzipped(body: bytes, most: int) -> bytes | None:
-    """Return the content of a gzip stream; None for other data, or content longer than `most`."""
-    unzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
-    try:
-        out = unzip.decompress(body, most)
-    except zlib.error:
-        return None
-    return out if unzip.eof and not unzip.unused_data else None
-
-
-def _range_header(start: int, stop: int | None) -> str:
-    if start < 0:
-        return f"bytes={start}"
-    if stop is None:
-        return f"bytes={start}-"
-    return f"bytes={start}-{max(stop - 1, start)}"  # empty ranges can't be expressed: one byte is dropped
-
-
-def _cut(answer: Answer, start: int, stop: int | None) -> _Part:
-    found = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-    if found is None or found[1] is None:
-        raise UnavailableError(
-            f"Failed to read {answer.url}: HTTP status 206 without a valid Content-Range: "
-            f"{answer.headers.get('Content-Range')!r}"
-        )
-    first, last, size = map(int, found.groups())
-    begin, end = resolve_range(start, stop, size)
-    value = memoryview(answer.body)[begin - first : end - first]
-    if begin < first or len(value) != end - begin or len(answer.body) != last + 1 - first:
-        raise UnavailableError(
-            f"Failed to read {answer.url}: the server sent bytes {found[1]}-{found[2]}, "
-            f"expected {begin}-{end - 1}"
-        )
-    return _Part(value, _generation(answer.headers, size))
-
-
-def _generation(headers: Mapping[str, str], size: int, whole: bytes | None = None) -> bytes:
+def _generation(headers: Mapping[str, str], size: int, whole: Buffer | None = None) -> bytes:
     e_tag, date = headers.get("ETag"), headers.get("Last-Modified")
     if e_tag is not None:
         return b"\0" + e_tag.encode("latin-1", "replace")

@@ -1,7 +1,8 @@
-"""Requests over HTTP by urllib3, with limits on what a server may do.
+"""Requests over HTTP, with limits on what a server may do, and one rule for redirects.
 
-urllib3 keeps connections open and supports proxies.  Redirects are followed here, since some must be refused,
-and only `chunkwise.core.kvstore.request_limits.Attempts` repeats requests.
+Only `chunkwise.core.kvstore.request_limits.Attempts` repeats requests.  The redirects of a web server are
+followed, with harmless headers only if they lead to another origin.  Those of a bucket never are, since a
+request is signed for one server.
 """
 
 from __future__ import annotations
@@ -13,37 +14,38 @@ import time
 from collections.abc import Iterable, Mapping
 from functools import cache
 from ipaddress import IPv6Address, ip_address
-from typing import Any, NamedTuple
-from urllib.parse import unquote, urljoin, urlsplit
+from typing import NamedTuple
+from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from urllib3 import HTTPHeaderDict, PoolManager, ProxyManager, Timeout, make_headers
-from urllib3 import exceptions as failures
-
-from chunkwise.core.kvstore.certificates import ADVICE, certificate_places, verifying_context
+from chunkwise.core.kvstore.certificates import certificate_places
+from chunkwise.core.kvstore.http_connection import (
+    NoAnswerError,
+    Response,
+    Route,
+    exchange,
+    host_of,
+    shown_url,
+)
+from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.public_headers import is_public_header
-from chunkwise.core.kvstore.request_limits import ANSWER_TIMEOUT, DEFAULT_CONCURRENCY, Coalescing, Retries
+from chunkwise.core.kvstore.request_limits import ANSWER_TIMEOUT, Coalescing, Retries
 from chunkwise.core.kvstore.value_bound import check_size, largest_value
-from chunkwise.errors import ChunkwiseError, DeadlineExceededError, StorageError, UnsupportedError
+from chunkwise.errors import ChunkwiseError, DeadlineExceededError, StorageError, prefix
 
 __all__ = ["Answer", "Bounds", "NoAnswerError", "digits_in", "link_local_address", "send"]
 
 _DIGITS = re.compile("[0-9]{1,18}")
 _MOST_REDIRECTS = 10  # as docs/remote.md says
-_REDIRECTS = (301, 302, 303, 307, 308)
-_MOST_CONNECTIONS = 4 * DEFAULT_CONCURRENCY  # open connections for each server, for higher request limits
-# Bytes to receive before the next check of time and size: 64 MiB take 65 ms of processor time, as with larger
-# pieces; 80 ms with 64 KiB, 100 ms with 16 KiB.
-_PIECE = 1 << 18
+_PROXIES = [
+    name
+    for lower in ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+    for name in (lower, lower.upper())
+]
+REDIRECTS = (301, 302, 303, 307, 308)
 _LARGEST_MESSAGE = 1 << 16  # bytes of an error text; beyond that, the connection is closed
 # A part may come with bytes around it, but not more than would be read to join two parts.
 _SLACK = Coalescing().gap
-_NOT_CONNECTED = (
-    failures.NewConnectionError,
-    failures.ConnectTimeoutError,
-    failures.ProxyError,
-    failures.SSLError,
-)
 
 
 class Bounds(NamedTuple):
@@ -53,22 +55,16 @@ class Bounds(NamedTuple):
     seconds: float = ANSWER_TIMEOUT  # most seconds for the body of an answer
 
 
+_BOUNDS = Bounds()
+
+
 class Answer(NamedTuple):
     """An answer, read to its end."""
 
     status: int
     headers: Mapping[str, str]  # names are case-insensitive
-    body: bytes
+    body: Buffer  # bytes if it isn't a value
     url: str  # after redirects
-
-
-class NoAnswerError(Exception):
-    """No answer came, or it broke off; the request may be repeated."""
-
-    def __init__(self, why: str, *, connected: bool = True, timed_out: bool = False) -> None:
-        super().__init__(why)
-        self.connected = connected  # there was a connection to the server
-        self.timed_out = timed_out
 
 
 def send(
@@ -76,30 +72,35 @@ def send(
     url: str,
     headers: Iterable[tuple[str, str]],
     retries: Retries,
-    bounds: Bounds,
+    bounds: Bounds = _BOUNDS,
     part: int | None = None,
+    *,
+    body: Buffer | None = None,
+    redirects: int = _MOST_REDIRECTS,
+    proxies: bool = True,
 ) -> Answer:
-    """Make a request once and return the answer, whatever its status; follow redirects."""
+    """Make a request once and return the answer, whatever its status; follow at most `redirects`."""
     # Only public headers follow a redirect to another scheme, host or port.  `part` is the number of bytes
-    # requested.
-    sent, there = HTTPHeaderDict(list(headers)), url
-    for _ in range(_MOST_REDIRECTS + 1):
-        answer = _exchange(method, there, sent, retries, bounds, part)
+    # requested.  Without `redirects`, an answer that is one is returned.
+    sent, there = list(headers), url
+    for _ in range(redirects + 1):
+        answer = _exchange(method, there, sent, retries, bounds, part, body, proxies)
         location = answer.headers.get("Location")
-        if answer.status not in _REDIRECTS or location is None:
+        if answer.status not in REDIRECTS or location is None or not redirects:
             return answer
         before = there
         try:
             there = urljoin(before, location)
             refusal = _refusal(before, there)
+            same = _origin(there) == _origin(before)
         except ValueError as e:
             raise StorageError(f"Failed to read {url}: redirected to {location!r}, {e}") from e
         if refusal:
-            raise StorageError(f"Failed to read {url}: redirected to {_shown(there)}, {refusal}")
-        if _origin(there) != _origin(before):
-            sent = HTTPHeaderDict([(k, v) for k, v in sent.items() if is_public_header(k)])
+            raise StorageError(f"Failed to read {url}: redirected to {shown_url(there)}, {refusal}")
+        if not same:
+            sent = [(name, value) for name, value in sent if is_public_header(name)]
     raise StorageError(
-        f"Failed to read {url}: more than {_MOST_REDIRECTS} redirects, the last to {_shown(there)}"
+        f"Failed to read {url}: more than {_MOST_REDIRECTS} redirects, the last to {shown_url(there)}"
     )
 
 
@@ -111,11 +112,6 @@ def digits_in(text: str) -> int | None:
 def _origin(url: str) -> tuple[str, str, int]:
     parts = urlsplit(url)
     return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-
-
-def _shown(url: str) -> str:
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _refusal(before: str, there: str) -> str:
@@ -142,93 +138,81 @@ def link_local_address(host: str) -> str:
 
 
 def _exchange(
-    method: str, url: str, headers: HTTPHeaderDict, retries: Retries, bounds: Bounds, part: int | None
+    method: str,
+    url: str,
+    headers: Iterable[tuple[str, str]],
+    retries: Retries,
+    bounds: Bounds,
+    part: int | None,
+    body: Buffer | None,
+    proxies: bool,
 ) -> Answer:
     try:
-        parts = urlsplit(url)
-        if not parts.netloc.isascii():
-            url = parts._replace(netloc=parts.netloc.encode("idna").decode()).geturl()
-        proxy = _proxy(parts.scheme, parts.netloc.rpartition("@")[2])
-        response = _manager(os.getpid(), proxy, certificate_places()).urlopen(
-            method,
-            url,
-            redirect=False,
-            headers=headers,
-            retries=False,
-            timeout=Timeout(connect=retries.connect_timeout, read=retries.request_timeout),
-            preload_content=False,
-            decode_content=False,
+        route = _route(url, proxies)
+        response = exchange(
+            route, method, url, headers, body, retries.connect_timeout, retries.request_timeout
         )
         try:
-            body = _body(response, url, bounds, part)
-        except BaseException:  # an interrupt too: the rest of the answer must not be read as another's
+            found = _body(response, url, bounds, part, retries)
+        except BaseException:  # an interrupt too
             response.close()
             raise
-    except ChunkwiseError:  # some are OSErrors
+    except StorageError as e:
+        raise (e if shown_url(url) in str(e) else prefix(e, f"Failed to read {shown_url(url)}")) from e
+    except (ChunkwiseError, NoAnswerError):
         raise
     except ValueError as e:  # an invalid URL or header
-        raise StorageError(f"Failed to read {_shown(url)}: {e}") from e
-    except (failures.HTTPError, OSError) as e:
-        if "CERTIFICATE_VERIFY_FAILED" in str(e):
-            raise StorageError(f"Failed to read {_shown(url)}: {e}; {ADVICE}") from e
-        why = str(e) or type(e).__name__
-        if isinstance(e, failures.ProxyError):
-            why = f"the proxy {_shown(proxy)} of the environment does not answer: {e.original_error}"
-        raise NoAnswerError(
-            why,
-            connected=not isinstance(e, _NOT_CONNECTED),
-            # urllib3 counts refused connections as timeouts
-            timed_out=isinstance(e, failures.TimeoutError) and not isinstance(e, failures.NewConnectionError),
-        ) from e
-    return Answer(response.status, response.headers, body, _shown(url))
+        raise StorageError(f"Failed to read {shown_url(url)}: {e}") from e
+    except TimeoutError as e:
+        raise NoAnswerError("Read timed out", timed_out=True) from e
+    except OSError as e:
+        raise NoAnswerError(str(e) or type(e).__name__) from e
+    return Answer(response.status, response.headers, found, shown_url(url))
 
 
-def _body(response: Any, url: str, bounds: Bounds, part: int | None) -> bytes:
+def _route(url: str, proxies: bool) -> Route:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("expected a URL of http or https with a host")
+    place = host_of(url)
+    proxy = _proxy(parts.scheme, place, tuple(map(os.environ.get, _PROXIES))) if proxies else ""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    host = urlsplit(f"//{place}").hostname or ""
+    encrypted = parts.scheme == "https" or proxy.startswith("https:")
+    return Route(parts.scheme, host, port, proxy, certificate_places() if encrypted else ())
+
+
+def _body(response: Response, url: str, bounds: Bounds, part: int | None, retries: Retries) -> Buffer:
     """Return the body; for an error, only its beginning."""
-    announced = digits_in(response.headers.get("Content-Length", ""))
     has_value = response.status in (200, 206)
+    seconds = bounds.seconds if has_value else min(bounds.seconds, retries.request_timeout)
     if not has_value:
         most = _LARGEST_MESSAGE
     elif response.status == 206 and part is not None:
         most = part + _SLACK
     else:
-        if announced is not None:
-            check_size(announced, _shown(url))
-        most = min(bounds.largest, largest_value()) if announced is None else announced
-    pieces, size, end = [], 0, time.monotonic() + bounds.seconds
-    while piece := response.read1(_PIECE):
-        pieces.append(piece)
-        size += len(piece)
-        if size > most and has_value:
-            raise StorageError(f"Failed to read {_shown(url)}: the server sends more than {most} bytes")
-        if size > most:
-            response.close()
-            break
-        if time.monotonic() > end:
-            raise DeadlineExceededError(
-                f"Failed to read {_shown(url)}: the answer did not end within {bounds.seconds:g} s"
-            )
-    return b"".join(pieces)
-
-
-@cache
-def _manager(pid: int, proxy: str, certificates: tuple[str, ...]) -> PoolManager:
-    """Return the connections of this process: a forked one never uses its parent's."""
-    options: dict[str, Any] = {"maxsize": _MOST_CONNECTIONS, "ssl_context": verifying_context(certificates)}
-    if not proxy:
-        return PoolManager(**options)
-    user, at, _ = urlsplit(proxy).netloc.rpartition("@")
-    headers = make_headers(proxy_basic_auth=unquote(user)) if at else None
+        if response.length is not None:
+            check_size(response.length, shown_url(url))
+        most = min(bounds.largest, largest_value()) if response.length is None else response.length
+    end = time.monotonic() + seconds
     try:
-        return ProxyManager(proxy, proxy_headers=headers, **options)
-    except failures.ProxySchemeUnknown as e:
-        raise UnsupportedError(f"The proxy {_shown(proxy)} of the environment can't be used: {e}") from e
+        found, complete = response.read(most, end)
+    except TimeoutError as e:
+        if time.monotonic() < end:  # silence
+            raise
+        raise DeadlineExceededError(
+            f"Failed to read {shown_url(url)}: the answer did not end within {seconds:g} s"
+        ) from e
+    if has_value and not complete:
+        raise StorageError(f"Failed to read {shown_url(url)}: the server sends more than {most} bytes")
+    return found if has_value else bytes(found)
 
 
 @cache
-def _proxy(scheme: str, place: str) -> str:
-    """Return the proxy that the environment names for a server, empty for none."""
-    proxy = getproxies().get(scheme)
+def _proxy(scheme: str, place: str, environment: tuple[str | None, ...]) -> str:
+    """Return the proxy that the `environment` names for a server, empty for none."""
+    found = getproxies()
+    proxy = found.get(scheme) or found.get("all")
     if not proxy or proxy_bypass(place):
         return ""
     return proxy if "://" in proxy else f"http://{proxy}"

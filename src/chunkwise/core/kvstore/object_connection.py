@@ -11,34 +11,28 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from types import ModuleType
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.kvstore.bucket import Access, Bucket
-from chunkwise.core.kvstore.certificates import trusted_by_obstore
-from chunkwise.core.kvstore.object_failure import failure_of
+from chunkwise.core.kvstore.object_failure import Failure, RequestFailedError, failure_of
 from chunkwise.core.kvstore.object_library import object_library
 from chunkwise.core.kvstore.object_probe import ConditionalWrites
 from chunkwise.core.kvstore.request_limits import Retries
-from chunkwise.errors import CredentialsError
-
-if TYPE_CHECKING:
-    import obstore.store
+from chunkwise.core.kvstore.rest_bucket import RestBucket
+from chunkwise.errors import UnsupportedError
 
 __all__ = ["Connection", "Learned", "Request", "learned"]
 
 T = TypeVar("T")
-Request: TypeAlias = "Callable[[ModuleType, obstore.store.ObjectStore], T]"
-"""A request, called with obstore's module and one of its stores."""
+Request: TypeAlias = "Callable[[Any, Any], T]"
+"""A request, called with obstore's module, or functions like its, and a store."""
 
 # Failures of a request that was not denied.
 _ANSWERS = ("missing", "mismatch", "exists", "unchanged", "range")
 _MOST = 1000  # buckets whose connections are kept; limited for servers of many users' data
-_ASKED = re.compile(r"Error performing \w+ (\S+) in ")
 
 
 class Learned:
@@ -46,8 +40,8 @@ class Learned:
 
     def __init__(self) -> None:
         self.access: Access | None = None  # the access that worked
-        # obstore's stores, which keep connections open, by process, access and retries.
-        self.stores: dict[tuple[int, Access, Retries], obstore.store.ObjectStore] = {}
+        # Stores, by process, access and retries.
+        self.stores: dict[tuple[int, Access, Retries], Any] = {}
         self.exists = False  # the bucket is known to exist
         self.conditional: ConditionalWrites | None = None
         self.lock = new_lock()
@@ -94,24 +88,24 @@ class Connection:
     def run(self, request: Request[T]) -> T:
         """Make a request, ``request(library, store)``; its exceptions are passed on."""
         # If both accesses are denied, the exception has a note about the first.
-        library, known = object_library(), self.facts
+        known = self.facts
         access = known.access or self.bucket.accesses()[0]
         try:
-            return self._request(request, library, access)
+            return self._request(request, access)
+        except UnsupportedError:  # a package is missing that credentials need
+            raise
         except Exception as e:
             failure = failure_of(e)
             other = None if failure.kind in _ANSWERS else self.bucket.other_access(access, failure)
             if other is not None:
-                return self._other_way(request, library, other, f"{_way(access)}: {failure.detail}", e)
+                return self._other_way(request, other, f"{_way(access)}: {failure.detail}", e)
             if failure.kind in ("denied", "credentials"):
                 known.forget_access()
             raise
 
-    def _other_way(
-        self, request: Request[T], library: ModuleType, access: Access, first: str, refusal: Exception
-    ) -> T:
+    def _other_way(self, request: Request[T], access: Access, first: str, refusal: Exception) -> T:
         try:
-            return self._request(request, library, access)
+            return self._request(request, access)
         except Exception as e:
             failure = failure_of(e)
             if failure.kind in _ANSWERS:
@@ -123,28 +117,29 @@ class Connection:
                 raise
             raise refusal from None
 
-    def _request(self, request: Request[T], library: ModuleType, access: Access) -> T:
+    def _request(self, request: Request[T], access: Access) -> T:
         try:
-            result = request(library, self._store(library, access))
+            result = request(*self._store(access))
         except Exception as e:
-            said = str(e).partition("\n\nDebug source")[0]
-            asked = _ASKED.search(said)
-            if asked is not None and asked[1].startswith(self.bucket.credential_services):
-                raise CredentialsError(f"No credentials: {said}") from e
             if failure_of(e).kind in _ANSWERS:
                 self.facts.access = access
+            raise
+        except BaseException as e:
+            if type(e).__name__ == "PanicException":  # of obstore; it is no `Exception`
+                raise RequestFailedError(Failure("other", f"obstore failed: {e}")) from e
             raise
         self.facts.access = access
         return result
 
-    def _store(self, library: ModuleType, access: Access) -> obstore.store.ObjectStore:
+    def _store(self, access: Access) -> tuple[Any, Any]:
+        """Return the functions for requests, which are obstore's or those of `RestBucket`, and the store."""
         key = os.getpid(), access, self.retries
         stores = self.facts.stores
         found = stores.get(key)
+        library = object_library() if self.bucket.over_obstore else RestBucket
         if found is None:
-            with trusted_by_obstore():
-                found = stores[key] = self.bucket.connect(library, access, self.retries)
-        return found
+            found = stores[key] = self.bucket.connect(library, access, self.retries)
+        return library, found
 
 
 def _way(access: Access) -> str:

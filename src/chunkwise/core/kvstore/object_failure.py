@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from chunkwise.core.kvstore.certificates import ADVICE
+from chunkwise.core.kvstore.certificates import certificate_advice
 from chunkwise.errors import (
     BucketNotFoundError,
     ChunkwiseError,
@@ -24,7 +24,7 @@ from chunkwise.errors import (
     WrongEndpointError,
 )
 
-__all__ = ["Failure", "Kind", "failure_of", "failure_of_answer"]
+__all__ = ["Failure", "Kind", "RequestFailedError", "failure_of", "failure_of_answer", "failure_of_code"]
 
 Kind: TypeAlias = Literal[
     "missing",
@@ -93,10 +93,19 @@ class Failure:
     region: str = ""  # region of the bucket, if the server named it
     again: Again = "never"  # never for a conditional request that may have been carried out
     connected: bool = True  # there was a connection to a server
+    at_least: float = 0.0  # seconds for which the server asks to wait
 
     def error(self, operation: str, url: str, advice: str = "") -> ChunkwiseError:
         """Return the exception: the operation and URL, why it failed, and what to do."""
         return _error(self, f"Failed to {operation} {url}: {self.detail}", advice)
+
+
+class RequestFailedError(Exception):
+    """A request of `chunkwise.core.kvstore.rest_bucket` has failed."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.detail)
+        self.failure = failure
 
 
 def _error(failure: Failure, text: str, advice: str) -> ChunkwiseError:
@@ -116,10 +125,10 @@ def _error(failure: Failure, text: str, advice: str) -> ChunkwiseError:
         case "credentials":
             return CredentialsError(say("check the credentials"))
         case "region":
-            where = (
-                f'the bucket is in "{failure.region}"' if failure.region else "another region has the bucket"
-            )
-            return WrongEndpointError(say(f"{where}; set the region or the endpoint"))
+            if failure.region:
+                return WrongEndpointError(say(f'the bucket is in "{failure.region}"; set the region'))
+            where = "" if "redirects to" in failure.detail else "another region has the bucket; "
+            return WrongEndpointError(say(f"{where}set the region or the endpoint"))
         case "throttled":
             return ThrottledError(say("lower the request concurrency, or raise the retries"))
         case "timeout":
@@ -129,7 +138,7 @@ def _error(failure: Failure, text: str, advice: str) -> ChunkwiseError:
         case "server":
             return UnavailableError(say("the server failed; try again later"))
         case "certificate":
-            return StorageError(say(ADVICE))
+            return StorageError(say(certificate_advice()))
         case "key":
             return InvalidArgumentError(say(""))
         case _:
@@ -137,7 +146,9 @@ def _error(failure: Failure, text: str, advice: str) -> ChunkwiseError:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """Return the failure for an exception of obstore."""
+    """Return the failure for an exception of a request."""
+    if isinstance(error, RequestFailedError):
+        return error.failure
     if isinstance(error, CredentialsError):
         return Failure("credentials", _one_line(str(error)))
     name = type(error).__name__
@@ -204,6 +215,13 @@ def failure_of_answer(status: int, body: str) -> Failure:
     failure = _of_answer(status, body)
     passing = failure.kind in ("throttled", "server", "timeout") or any(c in failure.detail for c in _BUSY)
     return replace(failure, again="always") if passing else failure
+
+
+def failure_of_code(code: str) -> Failure:
+    """Return the failure for an error in the body of an answer whose status tells of success."""
+    denied = code in ("AccessDenied", "AuthorizationFailure", "AuthorizationPermissionMismatch")
+    found = failure_of_answer(403 if denied else 500, f"<Code>{code}</Code>")
+    return replace(found, detail=f"{code or 'an error'} in an answer with a status of success")
 
 
 def _of_answer(status: int, body: str) -> Failure:

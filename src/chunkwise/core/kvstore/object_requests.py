@@ -92,7 +92,7 @@ class Requests:
                 failure = failure_of(e)
                 if failure.again == "never" or (conditional and _may_be_done(failure)):
                     raise
-                if not attempts.again(failure.detail, connected=failure.connected):
+                if not attempts.again(failure.detail, connected=failure.connected, at_least=failure.at_least):
                     raise
 
     @property

@@ -313,8 +313,8 @@ class ObjectStore:
     def delete_range(self, start: str = "", stop: str = "") -> None:
         """Delete the keys in ``[start, stop)`` that exist now."""
         batch: list[str] = []
-        for key in self.list(start, stop):
-            batch.append(key)
+        for entry in self._entries(start, stop):
+            batch.append(entry.key)
             if len(batch) == _DELETE_BATCH:
                 self._delete(batch)
                 batch = []
@@ -334,6 +334,10 @@ class ObjectStore:
 
     def list_entries(self, start: str = "", stop: str = "") -> Iterator[ListEntry]:
         """Yield the keys in ``[start, stop)`` with sizes and ETags of their values, page by page."""
+        # A key that ends in "/" is the mark of a directory, which some tools leave.
+        return (entry for entry in self._entries(start, stop) if not entry.key.endswith("/"))
+
+    def _entries(self, start: str, stop: str) -> Iterator[ListEntry]:
         keys = KeyRange.between(start, stop)
         if keys.empty:
             return
@@ -361,7 +365,9 @@ class ObjectStore:
             lambda library, store: library.list_with_delimiter(store, prefix.rstrip("/") or None),
         )
         assert found is not None
-        keys = sorted((entry["path"] for entry in found["objects"]), key=encode_key)
+        keys = sorted(
+            (entry["path"] for entry in found["objects"] if not entry["path"].endswith("/")), key=encode_key
+        )
         return Children(keys, sorted(found["common_prefixes"], key=encode_key))
 
 

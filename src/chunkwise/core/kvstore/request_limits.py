@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from datetime import timedelta
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
@@ -57,20 +56,6 @@ class Retries(NamedTuple):
         """Return the seconds to wait after the failure of attempt number `attempt`, which counts from 0."""
         return min(self.max_delay, self.initial_delay * 2.0 ** min(attempt, 60))
 
-    def config(self) -> dict[str, Any]:
-        """Return the configuration for obstore."""
-        # obstore's default of 180 s for the requests, and the delays, each doubled for random jitter.
-        total = sum(self.delay(n) for n in range(min(self.max_retries, 1000)))
-        return {
-            "max_retries": self.max_retries,
-            "retry_timeout": timedelta(seconds=180 + 2 * total),
-            "backoff": {
-                "init_backoff": timedelta(seconds=self.initial_delay),
-                "max_backoff": timedelta(seconds=self.max_delay),
-                "base": 2,
-            },
-        }
-
 
 class Attempts:
     """Counts the attempts of one request."""
@@ -85,9 +70,9 @@ class Attempts:
     def again(self, why: str, *, connected: bool = True, at_least: float = 0.0) -> bool:
         """Wait before the next attempt and return True, or return False if there is none."""
         # `why` is the last failure, `connected` tells if there was a connection, `at_least` is the server's
-        # requested delay.
+        # requested delay, which counts up to ``max_delay``.
         retries, now = self._retries, time.monotonic()
-        delay = max(retries.delay(self.failed), at_least)
+        delay = max(retries.delay(self.failed), min(at_least, retries.max_delay))
         self.failed += 1
         if self.failed > retries.max_retries:
             return False

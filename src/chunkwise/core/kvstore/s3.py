@@ -15,27 +15,27 @@ that the server names.
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from chunkwise.core.kvstore.bucket import Access, Provider, client_options
-from chunkwise.core.kvstore.http_request import Bounds, NoAnswerError, send
+from chunkwise.core.kvstore.aws_keys import provided_keys
+from chunkwise.core.kvstore.aws_signature import Keys, signed_by_aws
+from chunkwise.core.kvstore.bucket import Access, Provider
+from chunkwise.core.kvstore.http_request import NoAnswerError, send
 from chunkwise.core.kvstore.key_range import quote_key
+from chunkwise.core.kvstore.key_source import KeySource
 from chunkwise.core.kvstore.object_failure import Failure
+from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.request_limits import Retries
+from chunkwise.core.kvstore.rest_bucket import Pairs, RestBucket
 from chunkwise.core.kvstore.s3_credentials import (
     Credentials,
-    credential_services,
     find_credentials,
     profile_endpoint,
     unread_profile,
 )
 from chunkwise.errors import ChunkwiseError
-
-if TYPE_CHECKING:
-    import obstore.store
 
 __all__ = ["S3Bucket"]
 
@@ -59,6 +59,7 @@ class S3Bucket:
     refused_characters = ""
     keeps_buffers = False
     retries_itself = False
+    over_obstore = False
     by_version = False
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -90,14 +91,9 @@ class S3Bucket:
             return found or ""
         return profile_endpoint(dict(self.options))
 
-    @property
-    def credential_services(self) -> tuple[str, ...]:
-        """Services of the machine, the container and for tokens."""
-        return credential_services(dict(self.options))
-
     def _find_credentials(self) -> Credentials | None:
         if self.provider is not None:
-            return Credentials(provider=self.provider)
+            return Credentials(KeySource(provided_keys(self.provider)))
         return find_credentials(self.credentials, dict(self.options))
 
     def accesses(self) -> tuple[Access, ...]:
@@ -127,33 +123,20 @@ class S3Bucket:
         """Return the region in a header of the server's answer to any request; empty without one."""
         url = f"{(self._endpoint() or _AWS).rstrip('/')}/{self.bucket}"
         try:
-            answer = send("HEAD", url, [("User-Agent", "chunkwise")], Retries(), Bounds())
+            answer = send("HEAD", url, [("User-Agent", "chunkwise")], Retries(), redirects=0)
         except (ChunkwiseError, NoAnswerError):
             return ""
         return answer.headers.get("x-amz-bucket-region", "")
 
-    def connect(self, library: ModuleType, access: Access, retries: Retries) -> obstore.store.ObjectStore:
-        """Return obstore's store."""
-        endpoint = self._endpoint()
+    def connect(self, library: Any, access: Access, retries: Retries) -> RestBucket:
+        """Return the requests to the bucket."""
         credentials = self._find_credentials() if access.signed else None
-        config: dict[str, Any] = {"region": self._region(access, credentials)}
-        if endpoint:
-            config["aws_endpoint_url_s3"] = endpoint  # the environment variable would override "endpoint"
-        if endpoint and not self.bucket:
-            config["virtual_hosted_style_request"] = True
-        if self.requester_pays:
-            config["request_payer"] = True
-        if credentials is None:
-            config["skip_signature"] = True
-        else:
-            config.update(credentials.config)
-        return library._store.S3Store(
-            self.bucket or "bucket",
-            config=config,
-            client_options={**client_options(retries, endpoint), "allow_http": True},
-            retry_config=retries.config(),
-            credential_provider=None if credentials is None else credentials.provider,
-        )
+        region = self._region(access, credentials)
+        endpoint = (self._endpoint() or _regional(region)).rstrip("/")
+        url = "/".join(filter(None, (endpoint, self.bucket)))
+        source = None if credentials is None else credentials.source
+        dialect = _Dialect(url, region, source, self.requester_pays)
+        return RestBucket(dialect, retries, {"region": region}, in_order=self.lists_in_order)
 
     def _region(self, access: Access, credentials: Credentials | None) -> str:
         get = os.environ.get
@@ -173,6 +156,43 @@ class S3Bucket:
             "so the request was anonymous"
         )
         return "; ".join(filter(None, (none, unread_profile())))
+
+
+class _Dialect:
+    """Requests to S3."""
+
+    version_header = ""
+    deletes_many = True
+
+    def __init__(self, url: str, region: str, source: KeySource[Keys] | None, requester_pays: bool) -> None:
+        self.url = url
+        self._region = region
+        self._source = source  # None for unsigned requests
+        self._requester_pays = requester_pays
+
+    def signed(
+        self, method: str, url: str, headers: Pairs, body: Buffer | None
+    ) -> tuple[str, Pairs, Keys | None]:
+        """Return the URL and the headers of a request with its signature, and the keys used."""
+        if self._requester_pays:
+            headers = [*headers, ("x-amz-request-payer", "requester")]
+        if self._source is None:
+            return url, headers, None
+        keys = self._source.keys()
+        return url, signed_by_aws(method, url, headers, body, keys, self._region), keys
+
+    def renewed(self, refused: Keys | None) -> bool:
+        """Return True if the source of keys has others than those that the server refused."""
+        return refused is not None and self._source is not None and self._source.renewed(refused)
+
+    def condition(self, mode: str | Mapping[str, str]) -> Pairs:
+        """Return the header of a conditional write."""
+        return [("If-None-Match", "*") if isinstance(mode, str) else ("If-Match", mode["e_tag"])]
+
+
+def _regional(region: str) -> str:
+    suffix = ".cn" if region.startswith("cn-") else ""
+    return f"https://s3.{region}.amazonaws.com{suffix}"
 
 
 _PICKLED = ("bucket", "region", "endpoint", "requester_pays", "credentials", "options")

@@ -11,28 +11,35 @@ type            source
 ``imds``        the instance's metadata service
 ==============  ==================================================================================
 
-obstore itself queries all of them except profiles.  It always uses the first source that the environment
-names, so other types are refused then.
+boto3 reads profiles.  AWS's tools use the first source that the environment names, so other types are refused
+then.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Mapping
-from datetime import timedelta
 from functools import cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from chunkwise.core.base.extras import needs
-from chunkwise.core.kvstore.bucket import Provider
+from chunkwise.core.kvstore.aws_keys import (
+    container_keys,
+    environment_keys,
+    instance_keys,
+    web_identity_keys,
+)
+from chunkwise.core.kvstore.aws_signature import Keys
+from chunkwise.core.kvstore.key_source import KeySource, Lease
 from chunkwise.errors import CredentialsError, UnsupportedError
 
-__all__ = ["Credentials", "credential_services", "find_credentials", "profile_endpoint", "unread_profile"]
+__all__ = ["Credentials", "find_credentials", "profile_endpoint", "unread_profile"]
 
-# In the order in which obstore tries them.
+# In the order in which AWS's tools try them.
 _VARIABLES = (
     ("environment", ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")),
     ("web identity", ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN")),
@@ -42,14 +49,13 @@ _VARIABLES = (
 _CONTAINER = "http://169.254.170.2"
 _INSTANCE = "http://169.254.169.254"
 # botocore renews keys 10 minutes before they expire, so its keys are valid for longer than this.
-_PROFILE_AGE = timedelta(minutes=5)
+_PROFILE_AGE = 300.0  # seconds
 
 
 class Credentials(NamedTuple):
     """A source of keys."""
 
-    config: Mapping[str, Any] = {}  # options of obstore's store
-    provider: Provider | None = None  # returns keys in place of obstore
+    source: KeySource[Keys]
     region: str = ""  # region that comes with the keys, or empty
 
 
@@ -70,19 +76,17 @@ def find_credentials(
     if type == "profile":
         return _profile(options) or _missing(type, f"profile {_profile_name(options)!r} has no keys")
     if first and first != type:
-        _missing(type, f"obstore would use {' and '.join(names)}, which the environment has")
+        _missing(type, f"AWS's tools would use {' and '.join(names)}, which the environment has")
     if type == "environment" and not first:
         _missing(type, f"{' and '.join(_VARIABLES[0][1])} are not set")
     if type == "ecs":
-        return Credentials(_container(options))
-    return Credentials({"metadata_endpoint": _metadata_service()} if type == "imds" else {})
-
-
-def credential_services(options: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the prefixes of the URLs from which obstore gets keys, as in its errors."""
-    container = options.get("endpoint"), os.environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
-    # obstore doesn't reveal the URL of the service for web identities.
-    return (f"{_metadata_service()}/latest/", f"{_CONTAINER}/", "REDACTED", *filter(None, container))
+        url, token = _container(options)
+        return Credentials(KeySource(lambda _: container_keys(url, token)))
+    if type == "imds":
+        return Credentials(KeySource(lambda _: instance_keys(_metadata_service())))
+    if type == "web identity":
+        return Credentials(KeySource(web_identity_keys))
+    return Credentials(KeySource(environment_keys))
 
 
 def _missing(type: str, why: str) -> Any:
@@ -96,29 +100,28 @@ def _first_in_environment() -> tuple[str, tuple[str, ...]]:
     return next((found for found in _VARIABLES if all(map(os.environ.get, found[1]))), ("", ()))
 
 
-def _container(options: Mapping[str, str]) -> dict[str, str]:
+def _container(options: Mapping[str, str]) -> tuple[str, str]:
+    """Return the URL of the keys, and the file of the token that it requires, or empty."""
     get = os.environ.get
     path, url = get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"), options.get("endpoint")
     if path and url:
-        _missing("ecs", "obstore would use AWS_CONTAINER_CREDENTIALS_RELATIVE_URI in place of the endpoint")
+        _missing(
+            "ecs", "AWS's tools would use AWS_CONTAINER_CREDENTIALS_RELATIVE_URI in place of the endpoint"
+        )
     if path:
-        return {"container_credentials_relative_uri": path}
+        return _CONTAINER + path, ""
     url = url or get("AWS_CONTAINER_CREDENTIALS_FULL_URI") or _missing("ecs", "no endpoint is set")
     token = options.get("auth_token_file") or get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
     if token:
         try:
             with open(token, encoding="utf-8") as file:
-                if not file.read().isprintable():  # not a valid header: obstore would panic
+                if not file.read().isprintable():  # not a valid header
                     _missing("ecs", f"the token in {token!r} has a line break or a control character")
         except (OSError, UnicodeDecodeError) as e:
             _missing("ecs", str(e))
     elif get("AWS_CONTAINER_AUTHORIZATION_TOKEN"):
         _missing("ecs", "AWS_CONTAINER_AUTHORIZATION_TOKEN is not supported; put the token into a file")
-    return {
-        "container_credentials_full_uri": url,
-        # obstore needs a file; it sends no token for an empty one
-        "container_authorization_token_file": token or os.devnull,
-    }
+    return url, token or ""
 
 
 def _metadata_service() -> str:
@@ -212,11 +215,30 @@ def _endpoint_of(profile: str, file: str, stamps: tuple[float, ...]) -> str:
 
 def _profile(options: Mapping[str, str]) -> Credentials | None:
     """Return the keys of a profile, None if it has none; raise if the named one is missing."""
+    found, region = _of_profile(options)
+    if found is None:
+        return None
+
+    def fetch(refused: bool) -> Lease[Keys]:
+        nonlocal found
+        if refused:  # the files may have others, and a process may give others
+            found = _of_profile(options)[0]
+        if found is None:
+            raise CredentialsError(f"No credentials: profile {_profile_name(options)!r} has no keys any more")
+        keys = found.get_frozen_credentials()
+        return Lease(Keys(keys.access_key, keys.secret_key, keys.token or ""), time.time() + _PROFILE_AGE)
+
+    return Credentials(KeySource(fetch), region)
+
+
+def _of_profile(options: Mapping[str, str]) -> tuple[Any, str]:
+    """Return botocore's credentials of a profile, None if it has none, and its region."""
     name = _profile_name(options)
     try:
+        if not _has_boto3():
+            raise ImportError
         from botocore.exceptions import BotoCoreError, ProfileNotFound
         from botocore.session import Session
-        from obstore.auth.boto3 import Boto3CredentialProvider
     except ImportError as e:
         raise UnsupportedError(needs(f'the AWS profile "{name}"', "boto3")) from e
     session = Session(profile=name)
@@ -227,13 +249,13 @@ def _profile(options: Mapping[str, str]) -> Credentials | None:
         sources = session.get_component("credential_provider")
         for source in ("env", "boto-config", "container-role", "iam-role"):  # they are not profiles
             sources.remove(source)
-        if session.get_credentials() is None:
-            return None
-        provider = Boto3CredentialProvider(session, ttl=_PROFILE_AGE)
-        return Credentials({}, provider, session.get_config_variable("region") or "")
+        found = session.get_credentials()
+        if found is not None:
+            found.get_frozen_credentials()  # runs the process, or asks for a role
+        return found, session.get_config_variable("region") or ""
     except ProfileNotFound as e:
         if name == "default":
-            return None
+            return None, ""
         raise CredentialsError(
             f'there is no AWS profile "{name}" in {" and ".join(_files(options))}; it is named by '
             f"{'the spec' if options.get('profile') else 'AWS_PROFILE'}"

@@ -15,11 +15,15 @@ from functools import cache
 from chunkwise.core.kvstore.platform import WINDOWS
 
 __all__ = [
+    "APPEND",
     "ASIDE",
     "COMPLETE",
     "JOURNAL",
+    "REPLACED",
+    "has_ended",
     "in_staging",
     "is_abandoned",
+    "is_resumable",
     "is_staging",
     "new_owner",
     "staging_name",
@@ -28,8 +32,14 @@ __all__ = [
 COMPLETE = ".chunkwise-complete"
 """Key, relative to a staging place, that marks the new data as complete while it replaces the old."""
 
+REPLACED = ".chunkwise-replaced"
+"""Key that marks old data, so that it isn't taken for new data when it has the name of the staging place."""
+
 ASIDE = "-old"
 """Ending of the temporary name of old data, if two directories can't be exchanged at once."""
+
+APPEND = ".chunkwise-append.json"
+"""Key, relative to an array, of the document that excludes other appends to it."""
 
 JOURNAL = ".chunkwise-copy.json"
 """Key, relative to a node, that marks an unfinished copy to it."""
@@ -41,6 +51,12 @@ _LONGEST = 100  # bytes of a name that are kept; file names have at most 255
 def is_staging(name: str) -> bool:
     """Return True if a component of a path is the name of a staging place."""
     return ".chunkwise-new" in name and _NAME.match(name) is not None
+
+
+def is_resumable(name: str) -> bool:
+    """Return True for the name of a staging place where any process may go on with the work."""
+    found = _NAME.match(name)
+    return found is not None and found["owner"] is None
 
 
 def in_staging(path: str) -> bool:
@@ -65,10 +81,14 @@ def new_owner() -> str:
 def is_abandoned(name: str) -> bool:
     """Return True if the owner of a staging place was a process of this machine that has ended."""
     found = _NAME.match(name)
-    if found is None or found["owner"] is None or WINDOWS:  # where checking would end the process
-        return False
-    machine, pid, _ = found["owner"].split("-")
-    if machine != _machine():
+    return found is not None and found["owner"] is not None and has_ended(found["owner"])
+
+
+def has_ended(owner: str) -> bool:
+    """Return True if `new_owner` named a process of this machine that has certainly ended."""
+    machine, pid, _ = (*owner.split("-"), "", "")[:3]
+    # On Windows, asking would end the process.
+    if machine != _machine() or WINDOWS or not (pid.isascii() and pid.isdigit()):
         return False
     try:
         os.kill(int(pid), 0)
@@ -76,7 +96,16 @@ def is_abandoned(name: str) -> bool:
         return True
     except (OSError, OverflowError):
         return False
-    return False
+    return _is_zombie(pid)
+
+
+def _is_zombie(pid: str) -> bool:
+    """Return True for a process that has ended, and whose parent has not asked how."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except (OSError, IndexError):
+        return False
 
 
 @cache

@@ -12,6 +12,9 @@ others (object stores, stores of libraries)    the new data is declared complete
 
 In the first two, a reader sees the old data or the new, even after a process was killed.  In the others a
 killed process can leave neither; then all of the new data is still where it was written.
+
+If a staging place has documents and no mark `REPLACED`, it holds all of the new data: whatever else a killed
+process leaves there is useless.
 """
 
 from __future__ import annotations
@@ -24,7 +27,16 @@ from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.atomic import AtomicWritable, Directories, Modifiable
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import MOST_LOST, Buffer, KvStoreDriver, offers
-from chunkwise.core.kvstore.staging import ASIDE, COMPLETE, is_abandoned, is_staging, new_owner, staging_name
+from chunkwise.core.kvstore.staging import (
+    ASIDE,
+    COMPLETE,
+    REPLACED,
+    is_abandoned,
+    is_resumable,
+    is_staging,
+    new_owner,
+    staging_name,
+)
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -102,7 +114,7 @@ def take_place(
         )
     if not staging.startswith(path) and offers(store, Directories):
         try:
-            _exchange(store, staging, path, keep)
+            _exchange(store, staging, path, documents, keep)
             return
         except UnsupportedError:  # for example on another file system
             pass
@@ -188,7 +200,7 @@ def _ranges_but(store: KvStoreDriver, path: str, keep: Sequence[str]) -> list[Ke
 # -- directories ---------------------------------------------------------------------------------------
 
 
-def _exchange(store: Directories, staging: str, path: str, keep: Sequence[str]) -> None:
+def _exchange(store: Any, staging: str, path: str, documents: Collection[str], keep: Sequence[str]) -> None:
     new, old = staging[:-1], path[:-1]
     store.link_keys({key: staging + key[len(path) :] for key in keep})
     for _ in range(MOST_LOST):
@@ -196,10 +208,18 @@ def _exchange(store: Directories, staging: str, path: str, keep: Sequence[str]) 
             store.move_directory(new, old)
             return  # there was no old data
         except AlreadyExistsError:
-            pass
+            if is_resumable(new.rpartition("/")[2]):
+                store.write(path + REPLACED, b"")
         if store.exchange_directories(new, old, new + ASIDE):
             break
+    _delete_documents(store, staging, documents)
     store.delete_directory(new)
+
+
+def _delete_documents(store: KvStoreDriver, staging: str, documents: Collection[str]) -> None:
+    """Delete what makes a node of the rest, which is useless then, but may take long to delete."""
+    for name in documents:
+        store.delete(staging + name)
 
 
 # -- several keys at once ------------------------------------------------------------------------------
@@ -258,7 +278,8 @@ def _key_by_key(
         e.message += f"; all of the new data is at {store.describe(staging)}"
         e.args = (e.message, *e.args[1:])
         raise
-    store.delete(staging + COMPLETE)  # first, so that leftovers are known to be useless
+    _delete_documents(store, staging, documents)
+    store.delete(staging + COMPLETE)
     delete_all_below(store, staging)
 
 

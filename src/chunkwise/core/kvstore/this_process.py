@@ -1,13 +1,21 @@
-"""Naming the process that holds an object in memory, so that its pickle can't be used in another."""
+"""Naming the process that holds an object in memory, so that its pickle can't be used in another.
+
+A store of the caller's own is known by its `identity`: if the pickle of one gives another storage, it is
+refused in the same way.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+import pickle
+from collections.abc import Hashable
+from typing import Any, NamedTuple, NoReturn
 
+from chunkwise.core.base.extras import is_of
+from chunkwise.core.kvstore.traits import DEFAULT_TRAITS
 from chunkwise.errors import FailedPreconditionError
 
-__all__ = ["ProcessName", "check_process", "process_name"]
+__all__ = ["AbsentStore", "ProcessName", "check_process", "process_name", "sent_store"]
 
 _started = os.urandom(16).hex()
 
@@ -35,3 +43,60 @@ def check_process(pickled: ProcessName, what: str) -> None:
             f"process {here.pid} on {here.host}: keep the array in files or in an object store, "
             "or send its values with chunkwise.array(values)"
         )
+
+
+def sent_store(store: Any) -> Any:
+    """Return what to pickle instead of a store: a third party's may be copied by its pickle."""
+    return store if is_of(store, "chunkwise") else _Sent(store)
+
+
+class _Sent:
+    """A third party's store on its way; unpickled, it is the store again."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __reduce__(self) -> tuple[object, ...]:
+        identity = self._store.identity
+        try:
+            pickle.dumps(identity)
+        except Exception:  # the code of any class may have run
+            return _arrived, (self._store, process_name())
+        return _arrived, (self._store, process_name(), identity)
+
+
+def _arrived(store: Any, process: ProcessName, *identity: Hashable) -> Any:
+    if not identity or store.identity == identity[0]:
+        return store
+    what = f"a store of class {type(store).__name__}"
+    return AbsentStore(process, f"{what}, which its pickle copies,", AbsentStore, *identity)
+
+
+class AbsentStore:
+    """A store in another process's memory: it can be unpickled, but not used."""
+
+    # Unpickling must not fail: workers of some executors would end, or hang.
+    traits = DEFAULT_TRAITS
+
+    def __init__(self, process: ProcessName, what: str, again: Any, *state: Hashable) -> None:
+        self._process, self._what, self._again, self._state = process, what, again, state
+
+    @property
+    def identity(self) -> Hashable:
+        """That of no other storage."""
+        return "absent", self._process, self._state
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if self._again is AbsentStore:
+            return AbsentStore, (self._process, self._what, AbsentStore, *self._state)
+        return self._again, (self._process, *self._state)
+
+    def describe(self, key: str) -> str:
+        """Return the name of `key` in messages."""
+        return repr(key)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        check_process(self._process, self._what)
+        raise FailedPreconditionError(f"{self._what} was unpickled after it had been deleted")

@@ -27,12 +27,11 @@ from chunkwise.core.kvstore.protocol import (
     digest_generation,
 )
 from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
-from chunkwise.core.kvstore.this_process import ProcessName, check_process, process_name
+from chunkwise.core.kvstore.this_process import AbsentStore, ProcessName, process_name
 from chunkwise.core.kvstore.traits import StoreTraits
 from chunkwise.core.kvstore.zarr_python_requests import ZarrPythonRequests
 from chunkwise.errors import (
     ChunkwiseError,
-    FailedPreconditionError,
     UnsafeWriteError,
     UnsupportedError,
 )
@@ -60,6 +59,12 @@ def store_class(value: object) -> str:
     return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
 
 
+def _is_in_memory(store: Any) -> bool:
+    """Return True if the values of a store, perhaps below wrappers, are in the memory of this process."""
+    within = getattr(store, "_store", None)  # of zarr-python's `WrapperStore`
+    return store_class(store) in _IN_MEMORY or (is_zarr_python(within) and _is_in_memory(within))
+
+
 class ZarrPythonStore:
     """The keys of a store of zarr-python."""
 
@@ -79,7 +84,7 @@ class ZarrPythonStore:
         return self._kind == "icechunk.IcechunkStore"
 
     def __reduce__(self) -> tuple[object, ...]:
-        if self._in_memory:
+        if _is_in_memory(self.store):
             _pickled[id(self.store)] = self.store
             return _same_memory, (process_name(), id(self.store), self.single_writer)
         return _unpickle, (self.store, self.single_writer)
@@ -246,26 +251,8 @@ def _unpickle(store: Store, single_writer: bool) -> ZarrPythonStore:
     return ZarrPythonStore(store, single_writer=single_writer)
 
 
-class _AbsentMemory:
-    """A store in another process's memory: it can be unpickled, but not used."""
-
-    def __init__(self, process: ProcessName, *state: Any) -> None:
-        self._process, self._state = process, state
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _same_memory, (self._process, *self._state)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        check_process(self._process, "a `MemoryStore` of zarr-python")
-        raise FailedPreconditionError(
-            "a `MemoryStore` of zarr-python was unpickled after it had been deleted"
-        )
-
-
 def _same_memory(process: ProcessName, name: int, single_writer: bool) -> Any:
     found = _pickled.get(name) if process == process_name() else None
     if found is None:
-        return _AbsentMemory(process, name, single_writer)
+        return AbsentStore(process, "a `MemoryStore` of zarr-python", _same_memory, name, single_writer)
     return ZarrPythonStore(found, single_writer=single_writer)

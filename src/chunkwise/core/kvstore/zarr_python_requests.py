@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
@@ -72,7 +72,7 @@ class ZarrPythonRequests:
         except Exception as e:
             if _is_missing(e):
                 return None
-            raise self._error(e, "read", key) from e
+            self._fail(e, "read", key)
         return None if found is None else _view(found)
 
     def get_ranges(
@@ -121,7 +121,7 @@ class ZarrPythonRequests:
         except Exception as e:
             if operation == "delete" and _is_missing(e):
                 return
-            raise self._error(e, operation, key) from e
+            self._fail(e, operation, key)
 
     def list_keys(self, prefix: str) -> Sequence[str]:
         """Return all keys that begin with `prefix`, a directory."""
@@ -139,7 +139,7 @@ class ZarrPythonRequests:
         except _MISSING:
             return []
         except Exception as e:
-            raise self._error(e, "list", prefix) from e
+            self._fail(e, "list", prefix)
         return found
 
     async def _level(self, prefix: str) -> Sequence[tuple[str, bool, bool]] | None:
@@ -159,17 +159,18 @@ class ZarrPythonRequests:
 
         return await asyncio.gather(*(kind(prefix + name) for name in names if name))
 
-    def _error(self, error: Exception, operation: str, key: str) -> ChunkwiseError:
+    def _fail(self, error: Exception, operation: str, key: str) -> NoReturn:
+        """Raise the error of an operation; one of ours is raised again, not from itself."""
         if isinstance(error, ChunkwiseError):
-            return error
+            raise error
         text = f"Failed to {operation} {self.describe(key)}: {error or type(error).__name__}"
         if operation == "write" and _is_missing(error):
-            return InvalidArgumentError(f"Invalid key: {text}")
+            raise InvalidArgumentError(f"Invalid key: {text}") from error
         if isinstance(error, PermissionError):
-            return PermissionDeniedError(text)
+            raise PermissionDeniedError(text) from error
         if isinstance(error, TimeoutError):
-            return DeadlineExceededError(text)
-        return StorageError(text, getattr(error, "errno", None))
+            raise DeadlineExceededError(text) from error
+        raise StorageError(text, getattr(error, "errno", None)) from error
 
 
 async def _collect(found: AsyncIterator[str]) -> Sequence[str]:

@@ -109,7 +109,8 @@ class Blocks(NamedTuple):
             start = self.origin[dim] + (first + cell) * self.shape[dim]
             low.append(max(domain.inclusive_min[dim], start))
             high.append(min(domain.exclusive_max[dim], start + self.shape[dim]))
-        return IndexDomain(inclusive_min=low[::-1], exclusive_max=high[::-1], labels=domain.labels)
+        # Without labels, it selects the same elements of every array that is divided this way.
+        return IndexDomain(inclusive_min=low[::-1], exclusive_max=high[::-1])
 
     def domains(self) -> Iterator[IndexDomain]:
         """Yield the domain of each block, in the order of their numbers."""

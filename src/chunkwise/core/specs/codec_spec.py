@@ -70,7 +70,8 @@ class CodecSpec:
 
     def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
         """Return the JSON form, which always includes the defaults of members that are set."""
-        return dict(sorted({"driver": self.driver, **self._members()}.items()))
+        members: dict[str, Any] = plain_json(self._members())
+        return dict(sorted({"driver": self.driver, **members}.items()))
 
     def merge(self, other: CodecSpec) -> CodecSpec:
         """Return the constraint that satisfies both; a member that one leaves open comes from the other.

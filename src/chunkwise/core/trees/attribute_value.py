@@ -28,12 +28,20 @@ from chunkwise.core.base.arguments import check_choice
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["NonFinite", "attributes_to_json", "check_non_finite", "has_non_finite", "to_json_value"]
+__all__ = [
+    "NonFinite",
+    "attributes_to_json",
+    "check_non_finite",
+    "has_non_finite",
+    "is_text",
+    "to_json_value",
+]
 
 NonFinite: TypeAlias = Literal["error", "string", "literal"]
 
 _CHOICES = ("error", "string", "literal")
 _DEPTH = 200
+_HALF = "{!r} has half a surrogate pair, which UTF-8 and strict readers of JSON can't hold"
 
 
 def check_non_finite(choice: object) -> NonFinite:
@@ -49,13 +57,26 @@ def to_json_value(value: Any, where: str, non_finite: NonFinite = "error") -> An
 
 def attributes_to_json(attributes: Mapping[str, Any], non_finite: NonFinite = "error") -> dict[str, JSON]:
     """Return attributes as JSON; raise InvalidArgumentError, which names one that JSON can't hold."""
+    if not isinstance(attributes, Mapping):
+        raise InvalidArgumentError(f"attributes: expected names and values, not {attributes!r}")
     for name in attributes:
         if not isinstance(name, str):
-            raise InvalidArgumentError(f"attributes have text as names, not {name!r}")
+            raise InvalidArgumentError(f"attributes: they have text as names, not {name!r}")
+        if not is_text(name):
+            raise InvalidArgumentError(f"attributes: {_HALF.format(name)}")
     return {
         str.__str__(name): to_json_value(value, f"attribute {dump(name)}", non_finite)
         for name, value in attributes.items()
     }
+
+
+def is_text(value: str) -> bool:
+    """Return True unless text has half a surrogate pair, which UTF-8 can't hold."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def has_non_finite(value: Any) -> bool:
@@ -83,7 +104,7 @@ class _Converter:
         if isinstance(value, np.ndarray | np.generic):
             return self._numpy(value, at, depth)
         if isinstance(value, str):
-            return str.__str__(value)
+            return self._text(value, at)
         if isinstance(value, int):
             return int(value)
         if isinstance(value, float):
@@ -97,7 +118,12 @@ class _Converter:
     def _name(self, name: Any, at: str) -> str:
         if not isinstance(name, str):
             raise self._refuse(at, f"members of JSON objects have text as names, not {name!r}")
-        return str.__str__(name)
+        return self._text(name, at)
+
+    def _text(self, value: str, at: str) -> str:
+        if not is_text(value):
+            raise self._refuse(at, _HALF.format(value))
+        return str.__str__(value)
 
     def _float(self, value: float, at: str) -> Any:
         if math.isfinite(value) or self._non_finite == "literal":
@@ -119,8 +145,10 @@ class _Converter:
             return [self.convert(item, f"{at}[{i}]", depth + 1) for i, item in enumerate(value)]
         if kind == "O":
             return self.convert(value.item(), at, depth + 1)
-        if kind in "bU":
+        if kind == "b":
             return value.item()
+        if kind == "U":
+            return self._text(value.item(), at)
         if kind in "iu":
             return int(value)
         if kind == "f" or np.issubdtype(value.dtype, np.floating) or _is_small_float(value.dtype):

@@ -28,18 +28,17 @@ _Copies = Mapping[str, Mapping[str, JSON]]
 _V2_DOCUMENTS = (".zarray", ".zgroup", ".zattrs")
 
 
-def update_consolidated(kv: KvStoreDriver, path: str) -> None:
-    """Update the copies of a node's documents in it and all groups above."""
+def update_consolidated(kv: KvStoreDriver, *paths: str) -> None:
+    """Update the copies of nodes' documents in them and all groups above; in each group together."""
     # Copies of nodes below are removed if the node is gone, and otherwise stay unchanged.
-    places = [
-        _Place(group, format, key, word)
-        for group in upwards(path)
-        for format, key, word in HOLDERS
-        if group != path or key != "zarr.json"  # it has no copy of itself
-    ]
-    for place in _holding(kv, places):
-        name = path[len(place.group) :].rstrip("/")
-        _change_copies(kv, place, partial(_node_changed, kv=kv, path=path, name=name))
+    places: dict[_Place, list[str]] = {}
+    for path in paths:
+        for group in upwards(path):
+            for format, key, word in HOLDERS:
+                if group != path or key != "zarr.json":  # it has no copy of itself
+                    places.setdefault(_Place(group, format, key, word), []).append(path)
+    for place in _holding(kv, list(places)):
+        _change_copies(kv, place, partial(_nodes_changed, kv=kv, group=place.group, paths=places[place]))
 
 
 def move_consolidated(kv: KvStoreDriver, path: str, documents: Callable[[], _Copies]) -> None:
@@ -90,6 +89,14 @@ def _changed(copies: dict[str, JSON], *, change: _Change, format: str) -> dict[s
     """Return changed copies in the order that zarr-python needs: by depth, members of a group together."""
     items = change(copies, format).items()
     return dict(sorted(items, key=lambda item: (item[0].count("/"), item[0].rpartition("/")[0])))
+
+
+def _nodes_changed(
+    copies: dict[str, JSON], format: str, *, kv: KvStoreDriver, group: str, paths: Sequence[str]
+) -> dict[str, JSON]:
+    for path in paths:
+        copies = _node_changed(copies, format, kv=kv, path=path, name=path[len(group) :].rstrip("/"))
+    return copies
 
 
 def _node_changed(

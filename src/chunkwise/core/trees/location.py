@@ -15,6 +15,7 @@ from chunkwise.core.base.catalogue import DRIVERS, kvstores
 from chunkwise.core.base.extras import is_of
 from chunkwise.core.driver.auto.found_instead import file_kind
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver, is_store
+from chunkwise.core.kvstore.this_process import AbsentStore, sent_store
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.kvstore_spec import (
@@ -123,6 +124,22 @@ class Location(NamedTuple):
             self if spec is self.store_spec else self._replace(store=spec.open_driver()[0], store_spec=spec)
         )
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _unpickle, tuple(self)
+
+
+def _unpickle(store: KvStoreDriver, *rest: Any) -> Location:
+    """Return a location; its store is absent if one that it is made of is."""
+    location = Location(store, *rest)
+    return location._replace(store=_absent(location.store_spec) or store)
+
+
+def _absent(spec: KvStoreSpec) -> Any:
+    if isinstance(spec, AdapterKvStoreSpec):
+        return next(filter(None, map(_absent, spec.bases())), None)
+    held = spec.kv if isinstance(spec, _OpenStore) else getattr(spec, "store", None)
+    return held if isinstance(held, AbsentStore) else None
+
 
 def _name_of_object(store: Any) -> str:
     return (
@@ -154,6 +171,9 @@ class _OpenStore(KvStoreSpec):
     driver: ClassVar[str] = "open"
 
     kv: KvStoreDriver
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "kv": sent_store(self.kv)}
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         return self.kv, self.path

@@ -1,6 +1,7 @@
 """``Attributes`` of an array or group, as a mutable mapping; open arrays as nodes with attributes.
 
-Reading returns the attributes from when the node was opened, or `Attributes.refresh` was last called.
+Reading returns copies of the attributes from when the node was opened, or `Attributes.refresh` was last
+called.  A change inside a value, such as ``attrs["a"]["b"] = 1``, changes only the copy: assign the value.
 Writing changes the attributes that are stored *now*: if several processes change attributes of a node at the
 same time, no change is lost.
 """
@@ -11,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
-from chunkwise.core.base.binding import JSON, MISSING, dump
+from chunkwise.core.base.binding import JSON, MISSING, dump, plain_json
 from chunkwise.core.base.unknown_names import with_habits
 from chunkwise.core.driver.n5.attribute_path import (
     get_attribute,
@@ -20,7 +21,7 @@ from chunkwise.core.driver.n5.attribute_path import (
     set_attribute,
 )
 from chunkwise.core.driver.tree_formats import FORMATS, tree_format
-from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, to_json_value
+from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, is_text, to_json_value
 from chunkwise.core.trees.attributes import change_attributes, node_attributes
 from chunkwise.core.trees.location import location_of
 from chunkwise.core.trees.node import Node, require_node
@@ -75,7 +76,7 @@ class Attributes(MutableMapping[str, Any]):
         return self._known
 
     def __getitem__(self, name: str) -> Any:
-        return self._all()[name]
+        return plain_json(self._all()[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._all()))
@@ -88,8 +89,8 @@ class Attributes(MutableMapping[str, Any]):
 
     def asdict(self) -> dict[str, Any]:
         """Return a copy of all attributes."""
-        copy: dict[str, Any] = json.loads(json.dumps(self._all()))
-        return copy
+        out: dict[str, Any] = plain_json(self._all())
+        return out
 
     def refresh(self) -> Attributes:
         """Read the attributes again, and return them."""
@@ -104,7 +105,7 @@ class Attributes(MutableMapping[str, Any]):
         The syntax is that of N5 in every format: `chunkwise.core.driver.n5.attribute_path`.
         """
         value = get_attribute(self._all(), path)
-        return default if value is MISSING else value
+        return default if value is MISSING else plain_json(value)
 
     # -- changing -------------------------------------------------------------------------------
 
@@ -136,7 +137,7 @@ class Attributes(MutableMapping[str, Any]):
             raise InvalidArgumentError(self._frozen or "this array has no place for attributes")
 
         def to_json(stored: dict[str, Any]) -> dict[str, Any]:
-            return self._checked(function(json.loads(json.dumps(stored))), stored)
+            return self._checked(function(plain_json(stored)), stored)
 
         self._known = change_attributes(self._node, to_json)
 
@@ -144,7 +145,9 @@ class Attributes(MutableMapping[str, Any]):
         out = {}
         for name, value in attributes.items():
             if not isinstance(name, str):
-                raise InvalidArgumentError(f"attributes have text as names, not {name!r}")
+                raise InvalidArgumentError(f"attributes: they have text as names, not {name!r}")
+            if name not in stored and not is_text(name):
+                raise InvalidArgumentError(f"attributes: {name!r} has half a surrogate pair")
             # Values that others have written stay unchanged.
             is_theirs = name in stored and stored[name] is not None and _same(stored[name], value)
             out[name] = (

@@ -19,7 +19,7 @@ from chunkwise.hdmf.model.codecs import Settings, usable_settings
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hdmf.model.values import as_values
-from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
+from chunkwise.hdmf.storage.large_datasets import LargeDatasets
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.stream import ArrayStream, RowPieces, StreamOptions
 
@@ -36,7 +36,7 @@ class BuilderStreams:
         options: StreamOptions,
         *,
         exhaust: bool,
-        copies: DatasetCopies | None,
+        copies: LargeDatasets | None,
     ) -> None:
         self.writer = writer
         self.store = writer.store

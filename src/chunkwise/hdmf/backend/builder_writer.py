@@ -32,10 +32,10 @@ from chunkwise.hdmf.model.element import Element, number
 from chunkwise.hdmf.model.place import canonical_source
 from chunkwise.hdmf.model.reference import Reference, join_path, parent_path
 from chunkwise.hdmf.model.values import as_values
-from chunkwise.hdmf.storage.copy_dataset import copy_dataset, stored_settings
-from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
+from chunkwise.hdmf.storage.large_datasets import LargeDatasets, copy_dataset
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import Dataset
+from chunkwise.hdmf.storage.stored_form import stored_settings
 from chunkwise.hdmf.storage.stream import StreamOptions
 
 __all__ = ["BuilderWriter", "check_link_name"]
@@ -62,7 +62,7 @@ class BuilderWriter:
         exhaust: bool,
         export_source: str | None,
         keep_types: bool,
-        copies: DatasetCopies | None,
+        copies: LargeDatasets | None,
         source_io: HDMFIO | None = None,
     ) -> None:
         self.io = io

@@ -18,6 +18,7 @@ from hdmf.backends.io import HDMFIO
 from hdmf.build import BuildManager, TypeMap
 from hdmf.spec import NamespaceCatalog
 
+from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.journal_document import read_journal
 from chunkwise.copying.work import TaskRunner
@@ -36,7 +37,7 @@ from chunkwise.hdmf.difference import differences_of_copy
 from chunkwise.hdmf.model.place import Place, place_of, source_name
 from chunkwise.hdmf.model.tree import detect_format
 from chunkwise.hdmf.opening import is_hdf5, no_store, open_store
-from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
+from chunkwise.hdmf.storage.large_datasets import LargeDatasets
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning
 
 if TYPE_CHECKING:
@@ -148,6 +149,7 @@ def convert(
     ending = os.fspath(target) if isinstance(target, str | os.PathLike) else ""
     if format is None and ending.endswith((".nwb", ".h5", ".hdf5")):
         format = "hdf5"
+    workers, limit = workers_of(executor), as_nbytes(memory, "memory")
     with open_source(source, **(source_options or {})) as src, ExitStack() as closed:
         h5 = None if isinstance(src, ZarrIO) else closed.enter_context(closing(_h5_copy(src)))
         if not drop_broken_links:
@@ -169,16 +171,14 @@ def convert(
                 place = replacement.staging
                 if not resume or read_journal(place) is None:
                     delete_all_below(place.store, place.path)
-            copies = DatasetCopies(
+            copies = LargeDatasets(
                 place,
-                workers_of(executor),
+                workers,
                 {
                     "source": _identity(src),
                     "options": _as_text([format, codec, drop_broken_links, options]),
                 },
-                memory=as_nbytes(memory),
-                resume=resume,
-                verify=verify,
+                CopyOptions(memory=limit, resume=resume, verify=verify),
                 compare=partial(_compare, src),
                 progress=progress or (lambda nbytes: None),
             )

@@ -31,7 +31,7 @@ from chunkwise.hdmf.model.tree import Format, detect_format
 from chunkwise.hdmf.model.zarr_python_stores import is_nested, is_read_only, is_store_of_zarr2
 from chunkwise.hdmf.opening import UNFINISHED, new_store, no_store, open_store
 from chunkwise.hdmf.replacement import finish_replacement
-from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
+from chunkwise.hdmf.storage.large_datasets import LargeDatasets
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.resolve import ExternalLinks, StoreSet
 from chunkwise.hdmf.storage.store import HdmfStore
@@ -89,7 +89,7 @@ class ZarrIO(StoreWriting):
         The compressor of all new arrays, whatever their data asks for; False for none.
     herd_path : str, optional
         Path of hdmf's file of external resources.
-    copies : DatasetCopies, optional
+    copies : LargeDatasets, optional
         Lets workers copy the large datasets of a new store; see `chunkwise.hdmf.convert`.
     replacement : Replacement, optional
         Place of these copies until they replace the old store.
@@ -129,7 +129,7 @@ class ZarrIO(StoreWriting):
         progress: StreamProgress | None = None,
         codec: Any = None,
         herd_path: str | None = None,
-        copies: DatasetCopies | None = None,
+        copies: LargeDatasets | None = None,
         replacement: Replacement | None = None,
     ) -> None:
         check_choice(mode, "mode", MODES)
@@ -188,7 +188,9 @@ class ZarrIO(StoreWriting):
 
     @property
     def path(self) -> Any:
-        """The path, URL or kvstore that was given."""
+        """The absolute path, or the URL or kvstore that was given."""
+        if isinstance(self._path, str | os.PathLike) and not is_url(os.fspath(self._path)):
+            return os.path.abspath(os.fspath(self._path))
         return self._path
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -28,7 +29,7 @@ from chunkwise.hdmf.backend.stored_group import StoredGroup, path_in
 from chunkwise.hdmf.model.place import canonical_source
 from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path
 from chunkwise.hdmf.opening import UNFINISHED
-from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
+from chunkwise.hdmf.storage.large_datasets import LargeDatasets
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import Dataset, HdmfStore
 from chunkwise.hdmf.storage.stream import StreamOptions
@@ -49,7 +50,7 @@ class StoreWriting(StoreReading):
     _new: NewStore | None
     _keep_types: bool
     _stream_options: StreamOptions
-    _copies: DatasetCopies | None
+    _copies: LargeDatasets | None
 
     _source_io: HDMFIO | None = None
     """The file that is being exported."""
@@ -86,9 +87,15 @@ class StoreWriting(StoreReading):
             Multiplies `number_of_jobs`.
         consolidate_metadata : bool
             Whether to write consolidated metadata.
+
+        Warns
+        -----
+        UserWarning
+            If an object that was read was taken out of its container: it stays in the store.
         """
         cache_spec = kwargs.pop("cache_spec", True)
         self._check_source(container)
+        self._warn_of_removed(container)
         self._use_threads(kwargs)
         consolidate = kwargs.pop("consolidate_metadata", True)
         super().write(container=container, **kwargs, consolidate_metadata=consolidate, _finish=False)
@@ -101,6 +108,25 @@ class StoreWriting(StoreReading):
             raise UnsupportedOperation(
                 f"{container.name} was read from {self._source}, which it would replace: export it to "
                 "another place, or write it in mode 'r+'"
+            )
+
+    def _warn_of_removed(self, container: Any) -> None:
+        """Warn if objects of the store were taken out of their containers."""
+        found = self.manager.get_builder(container) if container.read_io is self else None
+        containers = getattr(self.manager, "_BuildManager__containers", {})  # there is no public way
+        pending, removed = [found] if found is not None else [], []
+        while pending:
+            builder = pending.pop()
+            known = containers.get(id(builder))
+            if known is not None and known is not container and known.parent is None:
+                removed.append(path_of(builder))
+            elif isinstance(builder, GroupBuilder):
+                pending += [*builder.groups.values(), *builder.datasets.values()]
+        if removed:
+            warnings.warn(
+                f"{', '.join(sorted(removed))}: taken out of the container, but writing deletes nothing from "
+                f"{self._source}; export to a new file to leave it out",
+                stacklevel=3,
             )
 
     def _use_threads(self, kwargs: dict[str, Any]) -> None:

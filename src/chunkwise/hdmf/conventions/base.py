@@ -50,6 +50,7 @@ SHARD_NBYTES = 1 << 26
 """Size of a shard, uncompressed."""
 
 _SMALL_DOCUMENT = 1 << 12
+_EMPTY_EXTENT = 1024  # of a chunk along an axis without elements
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,8 @@ def fill_value(fill: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 def choose_chunks(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     """Return chunks of about 1 MiB: all of a small dataset, whole rows of a larger one where they fit."""
-    chunks = [max(1, int(n)) for n in shape]
+    # What is empty is going to grow; h5py guesses the same.
+    chunks = [int(n) or _EMPTY_EXTENT for n in shape]
     # Halving the longest axis keeps pieces compact; the first goes first, as data grows along it.
     while itemsize * math.prod(chunks) > TARGET_NBYTES and max(chunks, default=1) > 1:
         axis = max(range(len(chunks)), key=lambda i: (chunks[i], -i))

@@ -102,6 +102,15 @@ class N5Convention(Convention):
     def to_stored(self, values: Any, element: Element, array: PhysicalArray) -> npt.NDArray[Any]:
         return _store_number(as_values(values, element))
 
+    def _storage(self, element: Element, shape: tuple[int, ...], settings: Settings) -> dict[str, Any]:
+        """Return the settings that an empty dataset gets with its first elements."""
+        compressors = settings.compressors("n5")
+        out: dict[str, Any] = {"compression": compressors[-1] if compressors else {"type": "raw"}}
+        if element.kind == "number":
+            new = NewDataset("", element, shape, settings, {})
+            out["blockSize"] = list(self._chunks(new)[::-1])
+        return out
+
     def encoded(
         self,
         path: str,
@@ -113,11 +122,12 @@ class N5Convention(Convention):
     ) -> list[tuple[StoredNode, npt.NDArray[Any] | None]]:
         """Return the nodes of an encoded or empty dataset, each with the values to be stored in it."""
         shape = [] if scalar else list(values.shape)
+        kept = {} if values.size else {"storage": self._storage(element, values.shape, settings)}
         if element.kind == "number":
-            empty = {"shape": shape, "dtype": number(element.memory_dtype).name}
+            empty = {"shape": shape, "dtype": number(element.memory_dtype).name, **kept}
             return [(self.group(path, {**attributes, "_EMPTY": empty, "_DTYPE": element.name}), None)]
         if element.kind != "compound":
-            kind = {"kind": _KINDS[element.kind], "shape": shape, "version": 1}
+            kind = {"kind": _KINDS[element.kind], "shape": shape, "version": 1, **kept}
             head = self.group(path, {**attributes, "_ENCODED": kind})
             if not values.size:
                 return [(head, None)]
@@ -131,7 +141,7 @@ class N5Convention(Convention):
                     )
                     out.append((node, column))
             return out
-        fields = {"kind": "compound", "fields": element.describe(), "shape": shape, "version": 1}
+        fields = {"kind": "compound", "fields": element.describe(), "shape": shape, "version": 1, **kept}
         out = [(self.group(path, {**attributes, "_ENCODED": fields}), None)]
         for i, m in enumerate(element.members):
             at = join_path(path, str(i))
@@ -144,6 +154,15 @@ class N5Convention(Convention):
             else:
                 out += self.encoded(at, m.element, column, False, settings, {})
         return out
+
+
+def kept_settings(attributes: Mapping[str, Any]) -> Settings | None:
+    """Return the settings of a dataset without elements, which no array holds; None if there are none."""
+    found = (attributes.get("_EMPTY") or attributes.get("_ENCODED") or {}).get("storage")
+    if not isinstance(found, dict):
+        return None
+    chunks = found.get("blockSize")
+    return Settings(chunks and tuple(chunks[::-1]), compressor=found.get("compression", True))
 
 
 def _finite(attributes: Mapping[str, Any]) -> dict[str, Any]:

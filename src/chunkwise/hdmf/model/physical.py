@@ -12,17 +12,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise import Future
+from chunkwise import Future, IndexTransform
 from chunkwise.core.codec.protocol import DecodeInto, PreparedChain
 from chunkwise.core.engine.count_stored import delete_outside
 from chunkwise.core.engine.read import read_into
 from chunkwise.core.engine.write import write_from
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError, UnsupportedError, prefix
-from chunkwise.extension import Members
+from chunkwise.errors import (
+    ChunkwiseError,
+    FailedPreconditionError,
+    NotFoundError,
+    ResizedError,
+    UnsupportedError,
+    prefix,
+)
+from chunkwise.extension import KvStoreDriver, Members
 from chunkwise.extension.formats import Zarr2Format, Zarr3Format, cached_metadata, layout_of
-from chunkwise.extension.inside import Pool, StoredArray, put_bounded
+from chunkwise.extension.inside import Growing, Pool, StoredArray, appending, put_bounded
 from chunkwise.extension.n5 import N5Format
-from chunkwise.extension.trees import Location, change_document, tree_format
+from chunkwise.extension.trees import Location, change_document, read_document, tree_format
 from chunkwise.hdmf.model.selection import Selection, parse_selection
 from chunkwise.hdmf.model.tree import Format, StoredNode
 from chunkwise.hdmf.pickles.codec import SafePickle
@@ -210,39 +217,99 @@ class PhysicalArray:
     def read_selection(self, selection: Selection) -> npt.NDArray[Any]:
         """Return the elements of a selection."""
         stored = self.stored
-        transform = self._reversed(selection).transform(stored.shape)
+        transform = self._transform(selection)
         out = np.empty(transform.input_shape, stored.numpy_dtype)
         try:
             read_into(stored, self.location.store, transform, out, pool=self.pool).result()
         except ChunkwiseError as e:
             raise prefix(e, f'dataset "{self.node.path}"') from None
-        if self.rules.reversed_axes:
+        if self.rules.reversed_axes and not selection.is_paired:
             out = out.T
         return out if selection.mask is None else out[selection.mask]
 
-    def _reversed(self, selection: Selection) -> Selection:
-        return Selection(selection.terms[::-1]) if self.rules.reversed_axes else selection
+    def _transform(self, selection: Selection) -> IndexTransform:
+        """Return the transform to the stored array, from the result or from what is its transpose."""
+        if not self.rules.reversed_axes:
+            return selection.transform(self.stored.shape)
+        if selection.is_paired:  # where the dimension of the points goes depends on the order
+            found = selection.transform(self.shape)
+            return IndexTransform(found.domain, found.output[::-1])
+        return Selection(selection.terms[::-1]).transform(self.stored.shape)
 
     def write(self, key: Any, values: npt.NDArray[Any]) -> Future[None]:
         """Store values where an index says; they must not change before the future is done."""
         selection = parse_selection(key, self.shape)
         if selection.mask is not None:
             raise UnsupportedError("writing takes integers, slices and lists of indices")
-        transform = self._reversed(selection).transform(self.stored.shape)
-        source = np.broadcast_to(values, self._ordered(tuple(transform.input_shape)))
-        if self.rules.reversed_axes:
-            source = source.T
-        if source.dtype != self.stored.numpy_dtype:
-            source = source.astype(self.stored.numpy_dtype)
+        transform = self._transform(selection)
+        shape = tuple(transform.input_shape)
+        source = np.broadcast_to(values, shape if selection.is_paired else self._ordered(shape))
+        # Other software reads a missing chunk of objects as the number 0.
+        store_fill = self.format == "zarr2" and source.dtype == object
+        if not selection.is_paired:
+            source = self._in_stored_order(source)
+        return self._write(self.stored, self.location.store, transform, source, store_fill=store_fill)
+
+    def _in_stored_order(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return values.T if self.rules.reversed_axes else values
+
+    def _write(
+        self,
+        stored: StoredArray,
+        store: KvStoreDriver,
+        transform: IndexTransform,
+        source: npt.NDArray[Any],
+        *,
+        store_fill: bool,
+    ) -> Future[None]:
+        if source.dtype != stored.numpy_dtype:
+            source = source.astype(stored.numpy_dtype)
         return write_from(
-            self.stored,
-            self.location.store,
-            transform,
-            source,
-            pool=self.pool,
-            # Other software reads a missing chunk of objects as the number 0.
-            store_data_equal_to_fill_value=self.format == "zarr2" and source.dtype == object,
+            stored, store, transform, source, pool=self.pool, store_data_equal_to_fill_value=store_fill
         )
+
+    def append(self, values: npt.NDArray[Any]) -> None:
+        """Store rows after the end of the first axis, all of them or none."""
+        axis = len(self.shape) - 1 if self.rules.reversed_axes else 0
+        growing = Growing(
+            self.location.at(self.prefix),
+            self.format,
+            axis,
+            len(values),
+            open=self._reopened,
+            updates_copies=False,  # once, when the store is closed
+        )
+        while True:
+            try:
+                with appending([growing]) as append:
+                    stored, store, _ = self._reopened()
+                    rows = append.new_rows(growing)
+                    shape = (*stored.shape[:axis], rows.stop, *stored.shape[axis + 1 :])
+                    added = tuple(
+                        slice(rows.start, None) if d == axis else slice(None) for d in range(len(shape))
+                    )
+                    self._write(
+                        replace(stored, shape=shape),
+                        rows(store, True),
+                        parse_selection(added, shape).transform(shape),
+                        self._in_stored_order(values),
+                        store_fill=True,
+                    ).result()
+                    append.commit()
+                break
+            except ResizedError:  # by others, without an append
+                continue
+        self._reopened()
+
+    def _reopened(self) -> tuple[StoredArray, KvStoreDriver, Pool]:
+        """Read the document again."""
+        key = self.prefix + self.rules.array_key
+        document = read_document(self.location.store, key, self.rules.load)
+        if not isinstance(document, dict):
+            raise NotFoundError(f'dataset "{self.node.path}" was deleted')
+        self.node.document = document
+        self._stored = None
+        return self.stored, self.location.store, self.pool
 
     def resize(self, shape: Sequence[int]) -> None:
         """Change the shape, in the store too; chunks outside of it are deleted."""

@@ -1,4 +1,4 @@
-"""Indices as h5py and NumPy users write them, as a rectangle or outer product to read."""
+"""Indices as h5py and NumPy users write them, as a box or points to read."""
 
 from __future__ import annotations
 
@@ -20,21 +20,35 @@ _PLAIN = (int, slice, EllipsisType)
 
 
 class Selection(NamedTuple):
-    """What an index selects of each dimension; the product is read, and then a mask selects from it."""
+    """What an index selects of each dimension; all of it is read, and then a mask selects from it."""
 
     terms: tuple[Any, ...]  # positions: an integer, a range, or an array of one dimension
     mask: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def is_paired(self) -> bool:
+        """True if the elements of several arrays are taken together, as NumPy does."""
+        return sum(isinstance(term, np.ndarray) for term in self.terms) > 1
 
     def transform(self, shape: Sequence[int]) -> IndexTransform:
         """Return the index transform from the result, whose origin is 0, to an array of that shape."""
         identity = IndexTransform.identity(IndexDomain(shape=tuple(shape)))
         if all(isinstance(t, range) and t == range(n) for t, n in zip(self.terms, shape, strict=True)):
             return identity
-        selected = identity.oindex[as_key(self.terms)]
+        selected = (
+            identity[as_key(self.terms, joint=True)]
+            if self.is_paired
+            else identity.oindex[as_key(self.terms)]
+        )
         return selected.translate_to[0] if selected.input_rank else selected
 
     def of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the selected elements of an array in memory; of shape ``()`` for one element."""
+        if self.is_paired:
+            paired: npt.NDArray[Any] = values[
+                tuple(as_slice(t) if isinstance(t, range) else t for t in self.terms)
+            ]
+            return paired
         for axis, term in enumerate(self.terms):
             part = slice(term, term + 1) if isinstance(term, int) else term
             part = as_slice(part) if isinstance(part, range) else part
@@ -79,7 +93,8 @@ def members_of(values: npt.NDArray[Any], names: str | list[str], path: str) -> n
 def parse_selection(key: Any, shape: Sequence[int]) -> Selection:
     """Return the selection of an index in a dataset of the given shape.
 
-    Terms mean what they do in NumPy, and several lists or masks select a product, as in h5py.
+    Terms mean what they do in NumPy: several lists or masks of one dimension are taken together, element by
+    element, as zarr-python does; h5py takes one.
     """
     if (type(key) is slice and key == slice(None)) or key is Ellipsis:
         return Selection(tuple(map(range, shape)))

@@ -332,7 +332,9 @@ class Dataset:
         return values.reshape(()) if self.scalar else values
 
     def append(self, rows: Any) -> None:
-        """Add rows at the end of the first axis, and store them.
+        """Add rows at the end of the first axis: all of them, or none.
+
+        Other processes may append to the same dataset at the same time.
 
         Parameters
         ----------
@@ -347,10 +349,8 @@ class Dataset:
         if not len(rows):
             return
         if self.is_array:
-            physical, n = self.physical, self.shape[0]
-            stored = self.store.convention.to_stored(*self._as_stored(rows), physical)
-            physical.resize((n + len(rows), *physical.shape[1:]))
-            physical.write(slice(n, n + len(rows)), stored).result()
+            physical = self.physical
+            physical.append(self.store.convention.to_stored(*self._as_stored(rows), physical))
         else:
             before = self._stored_logical()
             rows = self._as_stored(rows)[0]

@@ -1,7 +1,8 @@
-"""Stored form of a dataset: its codecs and sizes."""
+"""Stored form of a dataset: its codecs and sizes, and the settings of a copy."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numcodecs
@@ -10,10 +11,11 @@ from chunkwise.errors import ChunkwiseError
 from chunkwise.extension.inside import ArrayInfo
 from chunkwise.extension.inside import stored_nbytes as below_nbytes
 from chunkwise.extension.trees import tree_format
-from chunkwise.hdmf.model.codecs import codec_document
+from chunkwise.hdmf.model.codecs import Settings, codec_document
+from chunkwise.hdmf.model.tree import Format
 from chunkwise.hdmf.storage.store import Dataset
 
-__all__ = ["codec_objects", "dataset_info", "stored_codecs", "stored_nbytes"]
+__all__ = ["codec_objects", "dataset_info", "stored_codecs", "stored_nbytes", "stored_settings"]
 
 _OBJECT_CODECS = ("vlen-utf8", "vlen-bytes", "json2", "pickle", "msgpack2")
 _SERIALIZERS = ("bytes", "vlen-utf8", "vlen-bytes")
@@ -71,3 +73,37 @@ def dataset_info(dataset: Dataset) -> ArrayInfo:
         "nbytes_stored": stored_nbytes(dataset),
     }
     return ArrayInfo({name: value for name, value in facts.items() if value is not None})
+
+
+def stored_settings(source: Dataset, format: Format) -> Settings:
+    """Return the storage settings of a dataset, as far as `format` has the same."""
+    if not source.is_array or source.scalar:
+        return Settings()
+    plain = source.element.is_plain
+    chunks = source.physical.inner_chunk_shape if plain else None
+    filters, compressors = stored_codecs(source)
+    return Settings(
+        chunks=chunks,
+        shards=source.physical.chunk_shape
+        if plain and source.physical.stored.shard and tree_format(format).has_shards
+        else None,
+        compressor=_translated([*filters, *compressors], format),
+        fill_value=source.physical.stored.fill_value[()]
+        if source.element.kind == "number"
+        and tree_format(format).has_fill_value
+        and source.physical.dtype == source.element.dtype
+        else None,
+    )
+
+
+def _translated(listed: list[Any], format: Format) -> Any:
+    if not listed:
+        return None
+    if not tree_format(format).codecs.has_filters:
+        listed = listed[-1:]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return [codec_document(codec, format) for codec in listed]
+    except ChunkwiseError:
+        return True

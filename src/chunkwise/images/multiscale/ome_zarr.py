@@ -39,7 +39,7 @@ from chunkwise.images.multiscale.ome_versions import (
     ome_members,
 )
 
-__all__ = ["ShapeOf", "image_entry", "parse_ome_image"]
+__all__ = ["ShapeOf", "image_entry", "parse_ome_image", "whole_transformation"]
 
 ShapeOf = Callable[[str], Sequence[int] | None]
 """Shape of the array at a path below the group; None if there is none."""
@@ -94,10 +94,7 @@ def parse_ome_image(
         axes_at, system = f"{here}axes", None
     axes = _axes(axes_json, axes_at)
     rank = len(axes)
-    whole = _identity(rank)
-    if system is None and image.get("coordinateTransformations") is not None:
-        member = f"{here}coordinateTransformations"
-        whole = _whole(image["coordinateTransformations"], rank, member, problems)
+    whole = whole_transformation(image, rank, here, problems) if system is None else _identity(rank)
     levels = []
     for i, entry in enumerate(expect_list(image.get("datasets"), f"{here}datasets", "levels")):
         member = f"{here}datasets[{i}]"
@@ -129,8 +126,13 @@ def _identity(rank: int) -> Transformation:
     return Transformation((1.0,) * rank, (0.0,) * rank)
 
 
-def _whole(value: object, rank: int, where: str, problems: list[str]) -> Transformation:
+def whole_transformation(
+    image: Mapping[str, JSON], rank: int, here: str, problems: list[str]
+) -> Transformation:
     """Return the transformation of all levels; of several to systems of coordinates that to "global"."""
+    value, where = image.get("coordinateTransformations"), f"{here}coordinateTransformations"
+    if value is None:
+        return _identity(rank)
     # SpatialData lists one for each system of coordinates, and a system may be turned.
     listed = expect_list(value, where, "transformations", empty=True)
     outputs = [one.get("output") if isinstance(one, dict) else None for one in listed]

@@ -1,6 +1,6 @@
 """``downsample_pyramid``: an image at several resolutions, each made from the one before.
 
-The levels are planned: axes, factors, arrays (`chunkwise.images.pyramid.plan`); then `PyramidWriter` writes
+The levels are planned: axes, factors, arrays (`chunkwise.images.pyramid.plan`); then `PyramidCopy` writes
 them.
 """
 
@@ -12,6 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from chunkwise import Future, Promise, TensorStore, Unit
+from chunkwise.copying.array_options import array_options, read_names, read_units
+from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.losses import warn_of_losses
 from chunkwise.copying.pictures import without_channel
@@ -19,14 +21,14 @@ from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.resolve import Place, resolve
 from chunkwise.core.engine.unfinished import Change
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.extension.inside import as_nbytes, parse_unit, start_thread
+from chunkwise.extension.inside import as_nbytes, check_flag, start_thread
 from chunkwise.extension.trees import Location, LocationLike, locate, located
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
 from chunkwise.images.pyramid.convention import CONVENTIONS, Convention, find_convention
+from chunkwise.images.pyramid.group import PyramidGroup
 from chunkwise.images.pyramid.kept import NOTHING, kept_attributes
 from chunkwise.images.pyramid.plan import PyramidOptions, plan_pyramid
-from chunkwise.images.pyramid.pyramid import Pyramid, PyramidProgress
-from chunkwise.images.pyramid.pyramid_writer import PyramidWriter
+from chunkwise.images.pyramid.pyramid_copy import Pyramid, PyramidCopy, PyramidProgress
 
 __all__ = ["DEFAULT_MEMORY", "downsample_pyramid", "prepare_pyramid"]
 
@@ -41,7 +43,7 @@ def downsample_pyramid(
     convention: str | None = None,
     method: str | None = None,
     labels: bool | None = None,
-    factors: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    factors: int | Sequence[int] | Sequence[Sequence[int]] | None = None,
     levels: int | None = None,
     axes: Sequence[str] | None = None,
     units: Sequence[Unit | str | None] | None = None,
@@ -81,9 +83,9 @@ def downsample_pyramid(
     labels : bool, optional
         Whether elements are labels, which must not be averaged; by default as the image of `array` says.  In
         OME-NGFF, labels get ``image-label`` metadata, and a group called ``labels`` lists the pyramid.
-    factors : sequence of int, or of sequence of int, optional
-        Factors for each axis of the result, or such a list for each level.  By default 2 along axes of space,
-        except where voxels are at least twice as large as along others.
+    factors : int, sequence of int, or of sequence of int, optional
+        Factor along all axes of space, for each axis of the result, or such a list for each level.  By
+        default 2 along axes of space, except where voxels are at least twice as large as along others.
     levels : int, optional
         Number of levels below full resolution; by default until one has no more elements than a chunk.
     axes : sequence of str, optional
@@ -158,7 +160,7 @@ def downsample_pyramid(
     workers = workers_of(executor)
     if executor is None:
         workers = replace(workers, memory=DEFAULT_MEMORY)
-    writer = prepare_pyramid(
+    copy = prepare_pyramid(
         array,
         destination,
         convention=convention,
@@ -178,19 +180,17 @@ def downsample_pyramid(
         resume=resume,
         overwrite=overwrite,
         verify=verify,
-        progress=progress if callable(progress) else None,
     )
-    writer.prepare()
+    copy.begin()
     promise, future = Promise[Pyramid].new()
+    copy.wanted = lambda: not promise.done()
     change = Change(future, future)  # waited for after Ctrl-C; what others write meanwhile is no part of it
 
     def work() -> None:
         try:
-            with shown_progress(progress is True, "pyramid", writer.nbytes, 0, workers) as told:
-                writer.advance = told
-                made = writer.write(lambda: not promise.done())
-            if made is not None:
-                promise.set_result(made)
+            tell = progress if callable(progress) else _not_told
+            with shown_progress(progress is True, "pyramid", copy.nbytes_to_do, 0, workers) as advance:
+                promise.set_result(copy.write(tell, advance))
         except BaseException as e:
             promise.set_exception(e)
         finally:
@@ -208,7 +208,7 @@ def prepare_pyramid(
     convention: str | None,
     method: str | None,
     labels: bool | None,
-    factors: Sequence[int] | Sequence[Sequence[int]] | None,
+    factors: int | Sequence[int] | Sequence[Sequence[int]] | None,
     levels: int | None,
     axes: Sequence[str] | None,
     units: Sequence[Unit | str | None] | None,
@@ -222,9 +222,20 @@ def prepare_pyramid(
     resume: bool,
     overwrite: bool,
     verify: bool,
-    progress: Callable[[PyramidProgress], object] | None = None,
-) -> PyramidWriter:
-    """Return the writer of a pyramid, without writing anything; see `downsample_pyramid`."""
+) -> PyramidCopy:
+    """Return the copy that writes a pyramid, without writing anything; see `downsample_pyramid`."""
+    how = CopyOptions(
+        memory=as_nbytes(memory, "memory"), sync=sync, resume=resume, overwrite=overwrite, verify=verify
+    )
+    if not (name is None or isinstance(name, str)):
+        raise InvalidArgumentError(f"name: expected text, not {name!r}")
+    given = array_options({"chunks": chunks, "codec": codec})
+    if shards is not None:
+        given |= array_options({"shards": shards})
+    named = None if axes is None else read_names(axes, "axes")
+    sized = None if units is None else read_units(units, "units")
+    if labels is not None:
+        check_flag(labels, "labels")
     if resume and overwrite:
         raise InvalidArgumentError(
             "resume goes on with an unfinished pyramid, overwrite starts again: choose one"
@@ -240,11 +251,9 @@ def prepare_pyramid(
         labels=labels,
         factors=factors,
         levels=levels,
-        axes=axes,
-        units=None if units is None else [parse_unit(u) if isinstance(u, str) else u for u in units],
-        chunks=chunks,
-        shards=shards,
-        codec=codec,
+        axes=None if named is None else [one or "" for one in named],
+        units=sized,
+        arrays=given,
     )
     plan = plan_pyramid(
         store, known, _convention(convention, known, first, format), options, first_name=first
@@ -260,21 +269,21 @@ def prepare_pyramid(
     else:
         kept = NOTHING
     warn_of_losses([("", note) for note in kept.left_out])
-    return PyramidWriter(
-        plan,
-        group,
-        labels=labels,
-        name=name,
-        first=first,
-        kept=kept,
-        workers=workers,
-        memory=as_nbytes(memory),
-        sync=sync,
-        resume=resume,
-        overwrite=overwrite,
-        verify=verify,
-        progress=progress,
+    made = PyramidGroup(
+        group, plan.convention, name or _plain_name(group), first=first, renamed=bool(name), kept=kept
     )
+    return PyramidCopy(plan, group, made, how, workers, first=first, labels=labels, left_out=kept.left_out)
+
+
+def _not_told(progress: PyramidProgress) -> None:
+    """Do nothing."""
+
+
+def _plain_name(location: Location) -> str:
+    name = location.name
+    for suffix in (".zarr", ".n5", ".ome"):
+        name = name.removesuffix(suffix)
+    return name or "image"
 
 
 def _convention(name: str | None, known: ArrayImage, first: str | None, format: str) -> Convention:

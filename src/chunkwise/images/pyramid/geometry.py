@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from chunkwise import Unit
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.inside import as_integer, as_items
 from chunkwise.images.multiscale.image_axes import ImageAxis, ngff_unit, unit_in, unit_symbol
 
 __all__ = ["Level", "choose_factors", "first_level", "next_level"]
@@ -63,16 +64,18 @@ def choose_factors(
     first: Level,
     axes: Sequence[ImageAxis],
     chunk: Sequence[int],
-    factors: Sequence[int] | Sequence[Sequence[int]] | None,
+    factors: int | Sequence[int] | Sequence[Sequence[int]] | None,
     n_levels: int | None,
 ) -> list[tuple[int, ...]]:
     """Return the factors of each level relative to the one before; `factors` are for all, or for each."""
-    if factors is not None and factors and not isinstance(factors[0], int):
-        each = [_checked(step, axes) for step in factors]
+    given = as_items(factors)
+    if given and as_items(given[0]) is not None:
+        each = [_checked(step, axes) for step in given]
         if n_levels is not None and n_levels != len(each):
             raise InvalidArgumentError(f"factors are given for {len(each)} levels, not for {n_levels}")
         return each
     fixed = None if factors is None else _checked(factors, axes)
+    n_levels = None if n_levels is None else as_integer(n_levels, -1)
     if n_levels is not None and not 0 <= n_levels <= _MOST_LEVELS:
         raise InvalidArgumentError(f"levels: expected 0 to {_MOST_LEVELS}, but received {n_levels}")
     # By default there are levels until one has no more elements than a chunk, and voxels become cubes.
@@ -90,13 +93,17 @@ def choose_factors(
 
 
 def _checked(step: object, axes: Sequence[ImageAxis]) -> tuple[int, ...]:
-    if not isinstance(step, Sequence) or len(step) != len(axes):
+    one = as_integer(step)
+    items = as_items(step) if one is None else [one if axis.kind == "space" else 1 for axis in axes]
+    if items is None or len(items) != len(axes):
         raise InvalidArgumentError(
-            f"factors: expected {len(axes)} numbers for each level, but received {step!r}"
+            f"factors: expected {len(axes)} numbers for each level, or one for all axes of space, but "
+            f"received {step!r}"
         )
-    if not all(isinstance(f, int) and f > 0 for f in step):
-        raise InvalidArgumentError(f"factors: expected positive integers, but received {list(step)}")
-    return tuple(step)
+    out = tuple(as_integer(f, 0) or 0 for f in items)
+    if not all(f > 0 for f in out):
+        raise InvalidArgumentError(f"factors: expected positive integers, but received {step!r}")
+    return out
 
 
 def _fits(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from chunkwise import Attributes, create_container
 from chunkwise.errors import AlreadyExistsError
@@ -70,17 +69,14 @@ class PyramidGroup:
         if not node.implicit and node.format != format:
             raise AlreadyExistsError(f"{location.text} is a {node.format} group, and the pyramid is {format}")
 
-    @contextmanager
-    def created(self) -> Iterator[None]:
-        """Make the group, and those above it; remove them again if the block fails."""
+    def make(self) -> None:
+        """Make the group, and those above it."""
         location, format = self._location, self._convention.format
         if tree_format(format).has_containers and container_root(location) is None:
             create_container(location)
-        with parents_made(location, format) as made:
+        with parents_made(location, format):
             if _write_group(location, format):
-                made.append(location)
                 update_consolidated(location.store, location.path)
-            yield
 
     def clear(self) -> None:
         """Remove the attributes of a pyramid; a level that stays remains an image."""

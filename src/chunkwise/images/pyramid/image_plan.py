@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from chunkwise.copying.array_template import template_options
+from chunkwise.copying.array_options import array_options
 from chunkwise.copying.copy_job import planned_job
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_source import CopySource, check_apart
@@ -43,7 +43,7 @@ class ImagePlan(ABC):
     def __init__(self, source: Location, destination: Location, options: Mapping[str, Any]) -> None:
         check_apart(source, destination)
         self.location, self.destination = source, destination
-        self.options = template_options(options)
+        self.options = array_options(options)
         self._specs: dict[str, JSON] = {}
 
     @abstractmethod

@@ -19,7 +19,7 @@ from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.metadata import Channel
 from chunkwise.images.multiscale.ome_versions import ome_members
 
-__all__ = ["NOTHING", "Kept", "kept_attributes", "omero_of"]
+__all__ = ["NOTHING", "Kept", "kept_attributes", "omero_of", "with_windows"]
 
 _OME = (
     "ome", "multiscales", "omero", "image-label", "labels", "plate", "well", "bioformats2raw.layout",
@@ -72,11 +72,11 @@ def kept_attributes(found: ArrayImage, format: str) -> Kept:
             notes.append("colours and properties of labels are left out: N5 has no place for them")
         omero, image_label = {}, {}
     elif omero:
-        omero = {**omero, "channels": _with_windows(omero.get("channels", []), image, found.channels)}
+        omero = {**omero, "channels": with_windows(omero.get("channels", []), image, found.channels)}
     return Kept(image._metadata.name, omero, image_label, others, tuple(notes))
 
 
-def _with_windows(listed: list[JSON], image: MultiscaleImage, chosen: tuple[int, ...] | None) -> list[JSON]:
+def with_windows(listed: list[JSON], image: MultiscaleImage, chosen: tuple[int, ...] | None) -> list[JSON]:
     """Return channels with windows, which OME-Zarr demands: of those without one, that of their values."""
     dim = next((dim for dim, axis in enumerate(image.axes) if axis.type == "channel"), None)
     out = []

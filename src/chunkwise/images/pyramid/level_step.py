@@ -14,7 +14,9 @@ from typing import Any
 import numpy.typing as npt
 
 from chunkwise import IndexDomain, TensorStore, array, downsample
+from chunkwise.copying.copy_work import StepResult
 from chunkwise.copying.fence import guard_of
+from chunkwise.copying.narrowing import Narrowing
 from chunkwise.copying.stored_node import check_array_visible
 from chunkwise.extension.inside import BlockCopy, Blocks, block_shape, divide, implicit_converter, item_nbytes
 
@@ -35,6 +37,12 @@ class LevelStep:
     steps: Sequence[Sequence[int]]  # from each target to the next
     method: str
     blocks: Blocks
+    narrowing: Narrowing | None = None
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return item_nbytes(self.targets[0])
 
     @property
     def is_remote(self) -> bool:
@@ -50,11 +58,11 @@ class LevelStep:
         """Raise FailedPreconditionError unless this worker sees the same source as the driver."""
         check_array_visible(self.source, "the source")
 
-    def run(self, tasks: Iterable[int]) -> int:
+    def run(self, tasks: Iterable[int]) -> StepResult:
         """Do tasks; return how many bytes were written."""
         guard = guard_of(tasks)
         targets = self.targets if guard is None else [guard.guarded(target) for target in self.targets]
-        return sum(self._do(number, targets) for number in tasks)
+        return StepResult(sum(self._do(number, targets) for number in tasks), 0, 0)
 
     def _do(self, number: int, targets: Sequence[TensorStore]) -> int:
         block = self.blocks.block(number)

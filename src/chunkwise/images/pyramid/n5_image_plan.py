@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from chunkwise import Unit
+from chunkwise.copying.array_options import check_named
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_source import CopySource
 from chunkwise.copying.losses import fitting_attributes
-from chunkwise.copying.named_sizes import check_named
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
 from chunkwise.extension.n5 import array_data_type

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from chunkwise import Unit
+from chunkwise.copying.array_options import check_named
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_source import CopySource
-from chunkwise.copying.named_sizes import check_named, resolved_sizes
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import Location, tree_format
@@ -90,10 +90,10 @@ class NgffImagePlan(ImagePlan):
         out = dict(self.options)
         for name in ("chunks", "shards"):
             sizes = out.get(name)
-            if sizes is not None and not isinstance(sizes, Mapping):
+            if isinstance(sizes, tuple):
                 out[name] = (*(1,) * (rank - len(sizes)), *sizes)
         check_named(out, source.template.names, "the image")
-        return resolved_sizes(source.template, out)
+        return out
 
     def _part(self, path: str, image: MultiscaleImage) -> _Part:
         kept = kept_attributes(ArrayImage((), image.available()), self.format)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from chunkwise import TensorStore, Unit
+from chunkwise.copying.array_options import check_named, for_array, for_format
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.compressor import parse_compressor
-from chunkwise.copying.named_sizes import check_named
-from chunkwise.core.driver.downsample.spec import check_method
+from chunkwise.core.driver.downsample.spec import METHODS
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.inside import check_choice
 from chunkwise.extension.trees import tree_format
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image_axes import ImageAxis, image_axes, slowest_first
@@ -34,13 +35,11 @@ class PyramidOptions:
 
     method: str = "mean"
     labels: bool = False
-    factors: Sequence[int] | Sequence[Sequence[int]] | None = None
+    factors: int | Sequence[int] | Sequence[Sequence[int]] | None = None
     levels: int | None = None
     axes: Sequence[str] | None = None
     units: Sequence[Unit | None] | None = None
-    chunks: Sequence[int] | Mapping[str, int] | None = None
-    shards: Sequence[int] | Mapping[str, int] | None = None
-    codec: Any = None
+    arrays: Mapping[str, Any] = field(default_factory=dict)  # as `array_options` returns them
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def plan_pyramid(
     first_name: str | None = None,
 ) -> PyramidPlan:
     """Plan a pyramid of `array`, which is its first level itself if that has a name."""
-    check_method(options.method)
+    check_choice(options.method, "method", METHODS)
     if options.labels and options.method not in ("mode", "stride"):
         raise InvalidArgumentError(
             f'labels can be downsampled by "mode" or "stride": "{options.method}" would make new ones'
@@ -88,9 +87,10 @@ def plan_pyramid(
     origin = [array.origin[dim] for dim in order]
     source = array.transpose(order).translate_to[(0,) * array.rank] if array.rank else array
     source = source.label[tuple(axis.name for axis in axes)] if array.rank else source
-    sizes = {"chunks": options.chunks, "shards": options.shards}
-    check_named(sizes, [axis.name for axis in axes], "the image")
-    chunks = _chunks(source, axes, options.chunks)
+    check_named(options.arrays, [axis.name for axis in axes], "the image")
+    usual = _usual(source, axes)
+    given = for_array(for_format(options.arrays, convention.format), usual)
+    chunks: tuple[int, ...] = given.get("chunks") or usual.chunks or ()
     first = first_level(source.shape, origin, axes, starts)
     levels = [first]
     for step in choose_factors(first, axes, chunks, options.factors, options.levels):
@@ -105,7 +105,7 @@ def plan_pyramid(
         source,
         tuple(levels),
         tuple(_names(convention, len(levels), first_name)),
-        tuple(_template(source, axes, convention, level, chunks, options, begin) for level in levels),
+        tuple(_template(usual, axes, convention, level, given, begin) for level in levels),
     )
 
 
@@ -129,22 +129,18 @@ def _axes(
     return axes, starts
 
 
-def _chunks(
-    source: TensorStore, axes: Sequence[ImageAxis], given: Sequence[int] | Mapping[str, int] | None
-) -> tuple[int, ...]:
-    """Return the chunks of all levels, as far as these are large enough: those of the source by default."""
-    if given is not None and not isinstance(given, Mapping):
-        if len(given) != source.rank or not all(isinstance(n, int) and n > 0 for n in given):
-            raise InvalidArgumentError(
-                f"chunks: expected {source.rank} positive integers for axes "
-                f"{', '.join(axis.name for axis in axes)}, but received {list(given)}"
-            )
-        return tuple(given)
+def _usual(source: TensorStore, axes: Sequence[ImageAxis]) -> ArrayTemplate:
+    """Return the template of all levels without options: with the chunks of the source, or usual ones."""
     own = source.chunk_layout.read_chunk.shape or (None,) * source.rank
     usual = _CHUNKS.get(sum(axis.kind == "space" for axis in axes), 16)
     sizes = (n or (usual if axis.kind == "space" else 1) for n, axis in zip(own, axes, strict=True))
-    named = given or {}
-    return tuple(named.get(axis.name, size) for size, axis in zip(sizes, axes, strict=True))
+    return ArrayTemplate(
+        shape=source.shape,
+        dtype=source.dtype,
+        chunks=tuple(sizes),
+        fill_value=source.fill_value,
+        names=tuple(axis.name for axis in axes),
+    )
 
 
 def _names(convention: Convention, n: int, first: str | None) -> list[str]:
@@ -164,39 +160,30 @@ def _names(convention: Convention, n: int, first: str | None) -> list[str]:
 
 
 def _template(
-    source: TensorStore,
+    usual: ArrayTemplate,
     axes: Sequence[ImageAxis],
     convention: Convention,
     level: Level,
-    chunks: tuple[int, ...],
-    options: PyramidOptions,
+    given: Mapping[str, Any],
     begin: Sequence[float],
 ) -> ArrayTemplate:
-    shards: tuple[int, ...] | None = None
-    if isinstance(options.shards, Mapping):
-        shards = tuple(options.shards.get(axis.name, size) for axis, size in zip(axes, chunks, strict=True))
-    elif options.shards is not None:
-        shards = tuple(options.shards)
-    if shards is not None and len(shards) != len(axes):
-        raise InvalidArgumentError(f"shards: expected {len(axes)} numbers, but received {list(shards)}")
-    if shards is None:
-        chunks = tuple(min(c, max(1, n)) for c, n in zip(chunks, level.shape, strict=True))
+    rules, made = tree_format(convention.format), usual.replaced(given)
+    assert made.chunks is not None, "a level has some"
+    if made.shards is None:
+        cut = tuple(min(c, max(1, n)) for c, n in zip(made.chunks, level.shape, strict=True))
+        made = made.replaced({"chunks": cut})
     units: list[Unit | None] = [None] * len(axes)
     if convention.has_own_units(level):
         units = [
             Unit(size, axis.unit) if axis.unit or size != 1 else None
             for size, axis in zip(level.scale, axes, strict=True)
         ]
-    usual = tree_format(convention.format).codecs.new_compressor or "zstd"  # what any software has
-    codec = usual if options.codec is None else options.codec
-    return ArrayTemplate(
-        shape=level.shape,
-        dtype=source.dtype,
-        chunks=chunks,
-        shards=shards,
-        codec=parse_compressor(codec) if isinstance(codec, str) else codec,
-        fill_value=source.fill_value if tree_format(convention.format).has_fill_value else None,
-        names=tuple(axis.name for axis in axes),
-        units=tuple(units),
-        attributes=convention.level_attributes(axes, level, begin),
+    return made.replaced(
+        {
+            "shape": level.shape,
+            "codec": given.get("codec") or parse_compressor(rules.codecs.new_compressor or "zstd"),
+            "fill_value": made.fill_value if rules.has_fill_value else None,
+            "units": tuple(units),
+            "attributes": convention.level_attributes(axes, level, begin),
+        }
     )

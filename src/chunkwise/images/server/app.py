@@ -102,13 +102,7 @@ def limits_of(max_requests: int, max_memory: int | str) -> Limits:
     """Return the limits that the arguments give."""
     if max_requests < 1:
         raise InvalidArgumentError(f"max_requests: expected at least 1, but received {max_requests}")
-    try:
-        nbytes = as_nbytes(max_memory)
-    except ValueError as e:
-        raise InvalidArgumentError(f"max_memory: {e}") from None
-    if nbytes < 1:
-        raise InvalidArgumentError(f"max_memory: expected a number of bytes, but received {max_memory}")
-    return Limits(max_requests, MAX_WAITING, nbytes)
+    return Limits(max_requests, MAX_WAITING, as_nbytes(max_memory, "max_memory"))
 
 
 def make_app(sources: Sources, token: str | None, limits: Limits) -> Any:

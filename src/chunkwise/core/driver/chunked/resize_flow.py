@@ -22,7 +22,6 @@ from chunkwise.errors import (
     ChunkwiseError,
     FailedPreconditionError,
     InvalidArgumentError,
-    ResizedError,
     prefix,
 )
 
@@ -81,15 +80,12 @@ def resize_array(
     *,
     expand_only: bool = False,
     shrink_only: bool = False,
-    expected: Sequence[int | None] | None = None,
     at_once: bool = False,
 ) -> Flow[tuple[Opened, tuple[int, ...]]]:
     """Write metadata with a new shape; return it, and the shape before.
 
-    With `expected`, it is written only if the array has these sizes: any other resize at the same time, even
-    to the same shape, makes this one fail with `ResizedError`.  With `at_once`, it is written on condition of
-    the known generation, and read only if that fails.  The store must compare generations when it writes, not
-    later as in a transaction.
+    With `at_once`, it is written on condition of the known generation, and read only if that fails.  The
+    store must compare generations when it writes, not later as in a transaction.
     """
     wanted = partial(
         new_shape,
@@ -102,7 +98,6 @@ def resize_array(
         now = time.time()
         shape = before = known.metadata.shape
         with suppress(ChunkwiseError):  # the stored shape may cause no error
-            _check_expected(request, before, expected)
             shape = wanted(before)
         if shape != before:
             written = yield from _write(request, known._replace(time=now), shape)
@@ -114,7 +109,6 @@ def resize_array(
         if not request.format.same_but_resized(known.metadata, current.metadata):
             raise replaced(request, known.metadata, current.metadata)
         before = current.metadata.shape
-        _check_expected(request, before, expected)
         try:
             shape = wanted(before)
         except ChunkwiseError as e:
@@ -125,17 +119,6 @@ def resize_array(
         if written is not None:
             return written, before
         losses.add(current.generation)
-
-
-def _check_expected(
-    request: OpenRequest, shape: tuple[int, ...], expected: Sequence[int | None] | None
-) -> None:
-    for dim, (size, wanted) in enumerate(zip(shape, expected or shape, strict=True)):
-        if wanted is not None and size != wanted:
-            raise ResizedError(
-                f"Error writing {request.name}: dimension {dim} has size {size}, no longer {wanted}: another "
-                "writer has resized the array"
-            )
 
 
 def _write(request: OpenRequest, current: Opened, shape: tuple[int, ...]) -> Flow[Opened | None]:

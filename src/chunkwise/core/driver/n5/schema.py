@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.chunked.agree import check_codec, check_rank_and_dtype
@@ -113,6 +114,8 @@ def create_metadata(constraints: N5Constraints, schema: Schema) -> N5Metadata:
     if units is not None:
         document["units"] = list(units)
     if resolution is not None:
+        if not all(map(isfinite, resolution)):  # JSON has no place for it, and nobody could open the array
+            raise InvalidArgumentError(f"dimension_units: expected finite numbers, not {list(resolution)}")
         document["resolution"] = list(resolution)
     return parse_metadata(document)
 

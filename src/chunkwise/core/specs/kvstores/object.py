@@ -20,6 +20,7 @@ from chunkwise.core.kvstore.mapping import MappingStore
 from chunkwise.core.kvstore.object_store import ObjectStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver, is_store, missing_members
 from chunkwise.core.kvstore.request_limits import Limits, Slots
+from chunkwise.core.kvstore.this_process import sent_store
 from chunkwise.core.kvstore.zarr_python import ZarrPythonStore, is_zarr_python, store_class
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.errors import SpecError
@@ -72,6 +73,8 @@ class ObjectKvStoreSpec(KvStoreSpec):
             state["store"] = ForeignBucket(self.store)  # its pickle leaves out credentials
         elif is_fsspec(self.store) or is_zarr_python(self.store) or _is_upath(self.store):
             state["store"] = self.open_driver()[0]  # its pickle knows whether files are in memory
+        else:
+            state["store"] = sent_store(self.store)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""``GuardedStore``: the store as a task sees it, which must not write after its work has ended."""
+"""``GuardedStore``: a store that is written only while its caller may write."""
 
 from __future__ import annotations
 
@@ -43,15 +43,21 @@ class _ConditionalWriter(Protocol):
 class GuardedStore(SameKeysStore):
     """Store over `base` that writes to empty keys, and replaces values only while `check` allows it.
 
-    `check` raises unless the work is open.  It is called between the read of the old value and its
-    replacement: the value read belongs to the same work, and a later one is not replaced.
+    `check` raises unless the caller may write.  It is called between the read of the old value and its
+    replacement, which is conditional on that value: what somebody else has stored since is not replaced.
+    With `check_new` it is called before an empty key is written, too.
     """
 
     def __init__(
-        self, base: KvStoreDriver, check: Callable[[], None], note: Callable[[Written], object]
+        self,
+        base: KvStoreDriver,
+        check: Callable[[], None],
+        note: Callable[[Written], object],
+        *,
+        check_new: bool = False,
     ) -> None:
         super().__init__(base)
-        self._check, self._note = check, note
+        self._check, self._note, self._check_new = check, note, check_new
         self._traits = super().traits
         opener = traits_of(base).open_writer
         if opener is not None and offers(opener(), _ConditionalWriter):
@@ -96,7 +102,7 @@ class GuardedStore(SameKeysStore):
             return self.base.write(key, value, if_equal=if_equal)
         expected = if_equal or MISSING_GENERATION
         for _ in range(MOST_LOST):
-            if expected != MISSING_GENERATION:
+            if self._check_new or expected != MISSING_GENERATION:
                 self._check()
             generation = write(key, value, expected)
             if generation is not None:

@@ -1,0 +1,85 @@
+"""Failures that nobody asked for: futures of the public API that fail and are dropped are reported.
+
+Otherwise ``array.write(values)`` without ``.result()`` would leave data unwritten silently.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import sys
+import weakref
+from collections.abc import Callable
+from functools import wraps
+from types import FrameType
+from typing import Any, ParamSpec, TypeVar, cast
+
+from chunkwise.core.engine.combine import WriteFutures
+from chunkwise.core.engine.future import Future
+
+__all__ = ["watches"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_LOG = logging.getLogger("chunkwise")
+_TEXT = "Future exception was never retrieved: nothing called result() of the future made at %s:%d"
+_OWN = __name__.partition(".")[0]
+
+
+class _Failure:
+    """A failure with the place that made its future; reported when it is dropped before it was taken."""
+
+    __slots__ = ("__weakref__", "_error", "_place")
+
+    def __init__(self, error: BaseException, place: tuple[str, int]) -> None:
+        self._error: BaseException | None = error
+        self._place = place
+        _failures.add(self)
+
+    def take(self) -> None:
+        """Note that somebody knows of the failure."""
+        self._error = None
+
+    def report(self) -> None:
+        """Log the failure, once."""
+        error, self._error = self._error, None
+        if error is not None:
+            file, line = self._place
+            _LOG.error(_TEXT, file, line, exc_info=error)
+
+    __del__ = report
+
+
+_failures: weakref.WeakSet[_Failure] = weakref.WeakSet()
+
+
+def _report_all() -> None:
+    for failure in list(_failures):
+        failure.report()
+
+
+atexit.register(_report_all)
+
+
+def watches(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a public function or method whose future is reported if it fails and isn't asked."""
+
+    @wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> R:
+        future = function(*args, **options)
+        _watch(future._commit if isinstance(future, WriteFutures) else cast("Future[Any]", future))
+        return future
+
+    return call
+
+
+def _watch(future: Future[Any]) -> None:
+    if future._has_value():
+        return
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _OWN:
+        frame = frame.f_back
+    if frame is not None:
+        place = frame.f_code.co_filename, frame.f_lineno
+        future._watch(lambda error: _Failure(error, place))

@@ -1,0 +1,234 @@
+"""``Lease``: a small document that one owner holds at a time, and that another can take over.
+
+The document is made on condition that there is none, and changed only on condition of the version that its
+owner knows, so two owners can't both hold it.  While it is held, it is written again every few seconds.  An
+owner that has ended (of the same machine), or that has been silent for some time, measured by the clock of
+the process that waits, is replaced.  It may still be running: what it does under the lease has to be
+conditional on `Lease.check`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+from weakref import WeakValueDictionary, ref
+
+from chunkwise.core.base.binding import load_json
+from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.thread import start_thread
+from chunkwise.core.kvstore.protocol import (
+    MISSING_GENERATION,
+    Buffer,
+    KvStoreDriver,
+    Stamped,
+    SyncedLater,
+    offers,
+)
+from chunkwise.core.kvstore.staging import has_ended, new_owner
+from chunkwise.core.kvstore.traits import traits_of
+from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.errors import AbortedError, ChunkwiseError, FailedPreconditionError, LostAnswerError
+
+__all__ = ["Lease", "Patience", "check_owner", "parse_lease"]
+
+_BEAT = 5.0
+_SILENCE = 20.0  # seconds of silence after which an owner is assumed to be dead
+_FIRST_PAUSE, _LONGEST_PAUSE, _LONGEST_REMOTE_PAUSE = 0.001, 0.05, 0.5
+
+_here: WeakValueDictionary[str, Lease] = WeakValueDictionary()
+
+
+class Lease:
+    """A document and its owner; `state` are the members beside those of the lease itself."""
+
+    def __init__(self, kv: KvStoreDriver, key: str, about: str) -> None:
+        # Only a change that must outlast a loss of power waits for the disk.
+        self._kv = (kv.unsynced() if offers(kv, SyncedLater) else None) or kv
+        self._durable, self.key, self._about = kv, key, about
+        self.owner = new_owner()
+        self.state: dict[str, Any] = {}
+        self._generation = MISSING_GENERATION
+        self._n_beats = 0
+        self._lock = new_lock()
+        self._ended = threading.Event()
+        self.thread = threading.get_ident()
+
+    @property
+    def where(self) -> str:
+        """Name of the document."""
+        return self._kv.describe(self.key)
+
+    def take(self, state: Mapping[str, Any], *, beats: bool = True) -> Stamped | None:
+        """Make the document, and return None; or return the one of somebody else.
+
+        Unless it `beats`, nothing is written again: another lease shows that its owner lives.
+        """
+        self._generation = MISSING_GENERATION
+        while True:
+            with suppress(LostAnswerError):
+                if self._write(state):
+                    break
+            found = read_bounded(self._kv, self.key)
+            if found.value is None:
+                continue
+            if self._is_own(found):  # the answer to the write was lost
+                self._generation, self.state = found.generation, dict(state)
+                break
+            return found
+        if beats:
+            self._hold()
+        return None
+
+    def take_over(self, found: Stamped) -> bool:
+        """Become the owner of the document of somebody else, if it is still the same."""
+        document = parse_lease(found.value or b"", self.where)
+        self._generation, self._n_beats = found.generation, document.pop("beat")
+        document.pop("owner"), document.pop("about")
+        if not self._write(document):
+            return False
+        self._hold()
+        return True
+
+    def check(self) -> None:
+        """Raise AbortedError unless the document is still this owner's."""
+        check_owner(self._kv, self.key, self.owner)
+
+    def change(self, state: Mapping[str, Any], *, durable: bool = False) -> None:
+        """Change the state, on disk if `durable`; raise AbortedError if it is no longer this owner's."""
+        with self._lock:
+            self._replace(state, self._durable if durable else self._kv)
+
+    def release(self) -> None:
+        """Delete the document, unless it is somebody else's by now."""
+        self.forget()
+        with self._lock:
+            if not traits_of(self._kv).conditional_deletes:
+                if self._is_own(read_bounded(self._kv, self.key)):
+                    self._kv.delete(self.key)
+            elif self._kv.delete(self.key, if_equal=self._generation) is None:
+                found = read_bounded(self._kv, self.key)
+                if self._is_own(found):
+                    self._kv.delete(self.key, if_equal=found.generation)
+
+    def forget(self) -> None:
+        """Give no more signs of life, so that others take the document over."""
+        self._ended.set()
+        _here.pop(self.owner, None)
+
+    # -- the document -----------------------------------------------------------------------------------
+
+    def _write(self, state: Mapping[str, Any], kv: KvStoreDriver | None = None) -> bool:
+        members = {"about": self._about, "owner": self.owner, "beat": self._n_beats, **state}
+        text = json.dumps(members, indent=2).encode()
+        generation = (kv or self._kv).write(self.key, text, if_equal=self._generation)
+        if generation is None:
+            return False
+        self._generation, self.state = generation, dict(state)
+        return True
+
+    def _replace(self, state: Mapping[str, Any], kv: KvStoreDriver | None = None) -> None:
+        while True:
+            lost: LostAnswerError | None = None
+            try:
+                if self._write(state, kv):
+                    return
+            except LostAnswerError as e:
+                lost = e
+            # The store may have stored a write that it reported as failed.
+            found = read_bounded(self._kv, self.key)
+            if not self._is_own(found):
+                raise lost or _lost(self._kv, self.key)
+            self._generation = found.generation
+
+    def _is_own(self, found: Stamped) -> bool:
+        return _owns(self.owner, found)
+
+    def _hold(self) -> None:
+        self._ended.clear()
+        _here[self.owner] = self
+        start_thread(_beat, ref(self), self._ended)  # without a thread, only a short hold is safe from others
+
+    def _give_sign(self) -> None:
+        with self._lock:
+            if not self._ended.is_set():
+                self._n_beats += 1
+                self._replace(self.state)
+
+
+def check_owner(kv: KvStoreDriver, key: str, owner: str) -> None:
+    """Raise AbortedError unless a document is still its owner's."""
+    if not _owns(owner, read_bounded(kv, key)):
+        raise _lost(kv, key)
+
+
+def _owns(owner: str, found: Stamped) -> bool:
+    return found.value is not None and f'"{owner}"'.encode() in bytes(found.value)
+
+
+def _lost(kv: KvStoreDriver, key: str) -> AbortedError:
+    return AbortedError(
+        f"another process has taken over {kv.describe(key)}, since this one was silent for {_SILENCE:g} s"
+    )
+
+
+def _beat(lease: ref[Lease], ended: threading.Event) -> None:
+    while not ended.wait(_BEAT):
+        held = lease()
+        if held is None:
+            return
+        try:
+            held._give_sign()
+        except AbortedError:
+            return
+        except ChunkwiseError:  # the store may answer again
+            pass
+        del held
+
+
+def parse_lease(value: Buffer, where: str) -> dict[str, Any]:
+    """Return the members of the document of a lease; raise FailedPreconditionError if it is none."""
+    try:
+        document = load_json(bytes(value))
+    except ChunkwiseError as e:
+        raise FailedPreconditionError(f"{where} is damaged, or another's: {e.message}") from None
+    for name, kind in (("about", str), ("owner", str), ("beat", int)):
+        if not isinstance(document, dict) or not isinstance(document.get(name), kind):
+            raise FailedPreconditionError(
+                f'{where} is damaged, or another\'s: "{name}": expected {kind.__name__}'
+            )
+    assert isinstance(document, dict)
+    return document
+
+
+class Patience:
+    """The wait of one process for documents of others."""
+
+    def __init__(self, kv: KvStoreDriver) -> None:
+        is_slow = traits_of(kv).request_concurrency is not None
+        self._longest = _LONGEST_REMOTE_PAUSE if is_slow else _LONGEST_PAUSE
+        self._pause = _FIRST_PAUSE
+        self._seen: tuple[str, bytes] = ("", b"")
+        self._since = 0.0
+
+    def is_over(self, key: str, found: Stamped, where: str) -> bool:
+        """Wait for a moment; return True at once if the owner of a document has ended, or is silent."""
+        owner = parse_lease(found.value or b"", where)["owner"]
+        lease = _here.get(owner)
+        if lease is not None and lease.thread == threading.get_ident():
+            raise FailedPreconditionError(f"{where}: the calling thread itself is at work there")
+        is_own = owner.split("-")[:2] == new_owner().split("-")[:2]
+        if (is_own and lease is None) or has_ended(owner):
+            return True
+        now = time.monotonic()
+        if self._seen != (key, found.generation):
+            self._seen, self._since = (key, found.generation), now
+        elif now - self._since > _SILENCE:
+            return True
+        time.sleep(random.uniform(0.5, 1.0) * self._pause)
+        self._pause = min(self._longest, 2 * self._pause)
+        return False

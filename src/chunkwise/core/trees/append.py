@@ -1,0 +1,269 @@
+"""``Append``: rows added to one array, or to several together, which others see all at once or not at all.
+
+1. The document ``.chunkwise-append.json`` of each array is taken (`chunkwise.core.kvstore.lease`): whoever
+   appends to one of them waits.  That of the first array is the *record*, the others name it.
+2. The rows are written to chunks beyond the end of the arrays, where no reader looks, by stores that look at
+   the record and the shape before each write.
+3. The record says that the rows are complete.  This is the moment at which the append has happened.
+4. The arrays get their new shapes, and copies of these in groups above are changed together.
+5. The documents are deleted, the record last.
+
+The next append, of any process, finds the record of one that was killed.  Before step 3 the rows are cleared;
+after it, steps 4 and 5 are done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from uuid import uuid4
+
+from chunkwise.core.engine.together import together
+from chunkwise.core.kvstore.lease import Lease, Patience
+from chunkwise.core.kvstore.protocol import Stamped
+from chunkwise.core.kvstore.staging import APPEND
+from chunkwise.core.kvstore.traits import traits_of
+from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.trees.append_record import link_state, members_of, record_of, state_of
+from chunkwise.core.trees.consolidated import update_consolidated
+from chunkwise.core.trees.growing import Growing, NewRows
+from chunkwise.core.trees.location import Location
+from chunkwise.errors import (
+    AbortedError,
+    ChunkwiseError,
+    InvalidArgumentError,
+    NotFoundError,
+    ResizedError,
+    UnsafeWriteError,
+)
+
+__all__ = ["Append", "Growing", "appending", "sizes_before"]
+
+_ABOUT = "rows are being appended by chunkwise; the next append finishes or clears what a killed process left"
+
+
+class Append:
+    """An append to arrays that this process has taken; made by `appending`."""
+
+    def __init__(self, lease: Lease, arrays: Sequence[Growing]) -> None:
+        self._lease = lease
+        self._arrays = arrays
+        sizes = together(arrays[0].location.store, lambda array: array.shape()[array.axis], arrays)
+        self._before = dict(zip(map(_path, arrays), sizes, strict=True))
+        self.is_committed = self._is_over = False
+
+    def size(self, array: Growing) -> int:
+        """Return the size of an array before the append."""
+        return self._before[_path(array)]
+
+    def __contains__(self, array: Growing) -> bool:
+        return _path(array) in self._before
+
+    def new_rows(self, array: Growing) -> NewRows:
+        """Return the rows that an array gets."""
+        return NewRows(array, self.size(array), self._lease.key, self._lease.owner)
+
+    def commit(self) -> None:
+        """Make the rows visible, all of which are stored."""
+        state = state_of(self._lease.state["id"], self._arrays, self._before)
+        several = len(self._arrays) > 1  # of which a loss of power must not leave some
+        self._lease.change(state, durable=several)
+        self.is_committed = True
+        self._finish()
+
+    def _finish(self, *, late: bool = False) -> None:
+        try:
+            _finish(self._lease, self._arrays, self._before, late=late)
+        except AbortedError:
+            if not self._is_finished_by_others():
+                raise
+        self._is_over = True
+
+    def _is_finished_by_others(self) -> bool:
+        """Return True if somebody has taken over, and has made the rows visible or is just doing it."""
+        leader = self._arrays[0].location
+        record = record_of(leader, read_bounded(leader.store, leader.path + APPEND))
+        if record is not None and record.document["id"] == self._lease.state["id"]:
+            return True
+        return all(array.shape()[array.axis] >= self.size(array) + array.n_rows for array in self._arrays)
+
+    def end(self) -> None:
+        """Clear rows that were not committed; make others visible, if that failed."""
+        try:
+            if not self.is_committed:
+                _undo(self._lease, self._arrays)
+            elif not self._is_over:
+                self._finish(late=True)
+        except ChunkwiseError:  # the store may have failed for good: the next append does it
+            pass
+        finally:
+            self._lease.forget()
+
+
+@contextmanager
+def appending(arrays: Sequence[Growing]) -> Iterator[Append]:
+    """Take arrays for an append, once others have ended theirs; clear its rows unless the block commits them.
+
+    Raises
+    ------
+    UnsafeWriteError
+        If the store has no conditional writes.
+    """
+    for array in arrays:
+        _check_promise(array.location)
+    if len({array.location.store.identity for array in arrays}) > 1:
+        raise InvalidArgumentError("append: the arrays are in different stores, and can't grow together")
+    if len(set(map(_path, arrays))) < len(arrays):
+        raise InvalidArgumentError("append: two of the arrays are the same one")
+    append = _take(sorted(arrays, key=_path))
+    try:
+        yield append
+    finally:
+        append.end()
+
+
+def sizes_before(arrays: Mapping[str, tuple[Location, int]]) -> dict[str, int]:
+    """Return the sizes of arrays before the append that is becoming visible; empty if there is none.
+
+    `arrays` are locations and axes, which count as in the documents.
+    """
+    for location, _ in arrays.values():
+        found = read_bounded(location.store, location.path + APPEND)
+        record = record_of(location, found)
+        if record is not None:
+            entries = record.entries()
+            return {
+                name: entry["before"]
+                for name, (at, axis) in arrays.items()
+                if (entry := entries.get(at.path, {})).get("axis") == axis and "before" in entry
+            }
+    return {}
+
+
+# -- taking ----------------------------------------------------------------------------------------------
+
+
+def _take(arrays: Sequence[Growing]) -> Append:
+    leader = arrays[0].location
+    patience = Patience(leader.store)
+    while True:
+        lease, number = Lease(leader.store, leader.path + APPEND, _ABOUT), uuid4().hex
+        other = lease.take(state_of(number, arrays))
+        if other is not None:
+            _wait(leader, other, patience)
+            continue
+        try:
+            others = together(leader.store, partial(_follow, leader=leader, number=number), arrays[1:])
+            busy = [(a, found) for a, found in zip(arrays[1:], others, strict=True) if found is not None]
+            if not busy:
+                return Append(lease, arrays)
+            _release(lease, arrays)
+        except BaseException:
+            with suppress(ChunkwiseError):
+                _release(lease, arrays)
+            lease.forget()
+            raise
+        _wait(busy[0][0].location, busy[0][1], patience)
+
+
+def _follow(array: Growing, *, leader: Location, number: str) -> Stamped | None:
+    """Make the document of an array that names the record; return that of another append, if there is one."""
+    location = array.location
+    lease = Lease(location.store, location.path + APPEND, _ABOUT)
+    return lease.take(link_state(number, location, leader), beats=False)  # the record shows that it lives
+
+
+def _wait(location: Location, found: Stamped, patience: Patience) -> None:
+    """Wait for another append to an array; end it if its process has ended."""
+    record = record_of(location, found)
+    if record is None:  # that append is over
+        left = Lease(location.store, location.path + APPEND, _ABOUT)
+        if left.take_over(found):
+            left.release()
+        return
+    lease = Lease(location.store, record.leader.path + APPEND, _ABOUT)
+    if not patience.is_over(lease.key, record.found, lease.where) or not lease.take_over(record.found):
+        return
+    try:
+        entries = record.entries()
+        arrays = [
+            Growing(record.leader.at(path), entry["format"], entry["axis"], entry["rows"])
+            for path, entry in sorted(entries.items())
+        ]
+        if record.document["state"] == "complete":
+            _finish(lease, arrays, {path: entry["before"] for path, entry in entries.items()}, late=True)
+        else:
+            _undo(lease, arrays)
+    finally:
+        lease.forget()
+
+
+# -- ending ----------------------------------------------------------------------------------------------
+
+
+def _finish(
+    lease: Lease, arrays: Sequence[Growing], before: Mapping[str, int], *, late: bool = False
+) -> None:
+    """Make complete rows visible; what was deleted or resized meanwhile stays, if that is `late`."""
+
+    def finish(array: Growing) -> None:
+        size = before[_path(array)]
+        try:
+            array.resize(size, size + array.n_rows, lease.check)
+        except (NotFoundError, ResizedError):
+            if not late:
+                raise
+
+    store = arrays[0].location.store
+    try:
+        together(store, finish, arrays)
+        update_consolidated(store, *(_path(array) for array in arrays if array.updates_copies))
+    except ResizedError:  # by others, without an append
+        _release(lease, arrays)
+        raise
+    _release(lease, arrays)
+
+
+def _undo(lease: Lease, arrays: Sequence[Growing]) -> None:
+    """Clear rows that are not complete."""
+    for array in arrays:
+        if _taken(lease, array) is not None:  # otherwise it is another's, and no rows were written
+            with suppress(NotFoundError):
+                array.clear(lease.check)
+    _release(lease, arrays)
+
+
+def _release(lease: Lease, arrays: Sequence[Growing]) -> None:
+    """Delete the documents of an append, the record last."""
+
+    def release(array: Growing) -> None:
+        key = array.location.path + APPEND
+        if key != lease.key and (found := _taken(lease, array)) is not None:
+            array.location.store.delete(key, if_equal=found.generation)
+
+    together(arrays[0].location.store, release, arrays)
+    lease.release()
+
+
+def _taken(lease: Lease, array: Growing) -> Stamped | None:
+    """Return the document of an array if it is that of the append of `lease`."""
+    found = read_bounded(array.location.store, array.location.path + APPEND)
+    if found.value is None or members_of(array.location, found.value)["id"] != lease.state["id"]:
+        return None
+    return found
+
+
+def _check_promise(location: Location) -> None:
+    traits = traits_of(location.store)
+    if not traits.conditional_writes(location.path + APPEND):
+        why = traits.why_unsafe()
+        raise UnsafeWriteError(
+            f"{location.text}: an append excludes others by conditional writes, which this store does not "
+            f"promise{f', since {why}' if why else ''}; "
+            'if nobody else writes there, set "single_writer" in the kvstore'
+        )
+
+
+def _path(array: Growing) -> str:
+    return array.location.path

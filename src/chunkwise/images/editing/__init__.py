@@ -1,0 +1,1 @@
+"""Editing the metadata of images."""

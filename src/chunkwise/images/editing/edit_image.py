@@ -1,0 +1,257 @@
+"""``edit_image``: scale, units, position and channels of an image, changed as its convention has them.
+
+A change is made of edits of documents.  All are tried before the first is written, and the image is read
+again afterwards, so that no member that says otherwise is overlooked.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from chunkwise import Unit
+from chunkwise.errors import DataCorruptionError, InvalidArgumentError, UnsupportedError
+from chunkwise.extension import JSON
+from chunkwise.extension.inside import dump, with_storage_options
+from chunkwise.extension.trees import LocationLike, locate
+from chunkwise.images.editing.change import Change, Edit, apply
+from chunkwise.images.editing.edit_n5 import n5_edits
+from chunkwise.images.editing.edit_ome import ome_edits
+from chunkwise.images.multiscale.image import MultiscaleImage
+from chunkwise.images.multiscale.image_axes import symbol_of, unit_in
+from chunkwise.images.multiscale.metadata import Transformation
+from chunkwise.images.multiscale.ome_display import color_of
+from chunkwise.images.multiscale.open import open_multiscale
+
+__all__ = ["edit_image"]
+
+T = TypeVar("T")
+
+_PRECOMPUTED = "neuroglancer precomputed"
+_N5 = ("n5-viewer", "cosem", "paintera", "bdv")
+
+
+def edit_image(
+    place: LocationLike,
+    *,
+    scale: Mapping[str, float | str | Unit] | Sequence[float | str | Unit] | None = None,
+    units: Mapping[str, str | None] | Sequence[str | None] | None = None,
+    translation: Mapping[str, float] | Sequence[float] | None = None,
+    channels: Mapping[int | str, str] | Sequence[str] | None = None,
+    colors: Mapping[int | str, str] | Sequence[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> MultiscaleImage:
+    """Change scale, units, position and channels of an image, in all places where its convention has them.
+
+    Elements are not touched.
+
+    Parameters
+    ----------
+    place : LocationLike
+        Group of the image: OME-Zarr 0.1 to 0.5, N5 of n5-viewer, COSEM, Paintera or BigDataViewer (with its
+        XML file), or a precomputed volume.
+    scale : mapping of str to (float, str or Unit), or sequence, optional
+        Size of a voxel of full resolution, for some axes by name, or for each in the order of the arrays: in
+        the unit of the axis, or with a unit, such as ``"40 nm"``.  The sizes of the other levels, and their
+        distances from the first, change by the same factor.
+    units : mapping of str to (str or None), or sequence, optional
+        Units of axes, such as ``"um"``; None for none.  Numbers stay as they are.
+    translation : mapping of str to float, or sequence, optional
+        Position of the centre of the first voxel of full resolution, in the unit of the axis.
+    channels : mapping of (int or str) to str, or sequence of str, optional
+        Names of channels, for some by number from 0 on or by present name, or for all.
+    colors : mapping of (int or str) to str, or sequence of str, optional
+        Colours of channels, six hexadecimal digits each, ``"RRGGBB"``.
+    storage_options : mapping, optional
+        As for `open_group`.
+
+    Returns
+    -------
+    MultiscaleImage
+        The image as it is now.
+
+    Raises
+    ------
+    NotFoundError
+        If there is nothing.
+    InvalidArgumentError
+        If there is no image, or no such axis or channel, or a value is wrong.  Nothing is changed then.
+    UnsupportedError
+        If the convention has no place for it.  Nothing is changed then.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> path = tempfile.mkdtemp() + "/image.zarr"
+    >>> scan = chunkwise.array(np.zeros((64, 96), "uint16"))
+    >>> _ = chunkwise.downsample_pyramid(scan, path, levels=1).result()
+    >>> image = chunkwise.edit_image(path, scale={"y": "0.5 um", "x": "0.5 um"}, channels=["DAPI"])
+    >>> image.scales, image.axes[0].unit, image.channels[0].label
+    (((0.5, 0.5), (1.0, 1.0)), 'um', 'DAPI')
+    """
+    place = with_storage_options(place, storage_options)
+    image = open_multiscale(place)
+    if not isinstance(image, MultiscaleImage):
+        raise InvalidArgumentError(f"{image!r} is not one image; edit one of those in it")
+    change = _change(image, scale, units, translation)
+    names = _by_channel(image, channels, "channels")
+    shown = _by_channel(image, colors, "colors")
+    change = replace(
+        change,
+        names={number: str(name) for number, name in names.items()},
+        colors={number: _color(color, number) for number, color in shown.items()},
+    )
+    apply(_edits(image, place, change))
+    changed = open_multiscale(place)
+    assert isinstance(changed, MultiscaleImage)
+    _check(changed, change)
+    return changed
+
+
+def _edits(image: MultiscaleImage, place: LocationLike, change: Change) -> list[Edit]:
+    convention, location = image.convention, locate(place)
+    if convention.startswith("ome-ngff-"):
+        return ome_edits(image, location, change)
+    if change.names or change.colors:
+        raise UnsupportedError(f"{convention} has no place for names and colours of channels")
+    if convention in _N5:
+        return n5_edits(image, location, change)
+    if convention == _PRECOMPUTED:
+        return [Edit(location, "info", lambda value: _info(value, image, change))]
+    raise UnsupportedError(f"{image.location}: the metadata of {convention} can't be edited")
+
+
+def _info(value: bytes, image: MultiscaleImage, change: Change) -> bytes:
+    """Return the document of a precomputed volume, whose sizes are in nanometres."""
+    if any(unit != "nm" for unit in change.units[:3]):
+        raise UnsupportedError("units: sizes in a precomputed volume are in nm")
+    if change.moves(image):
+        raise UnsupportedError("translation: chunks of a precomputed volume are named by their positions")
+    document: dict[str, JSON] = json.loads(value)
+    for entry, place in zip(document["scales"], change.places, strict=True):
+        entry["resolution"] = [int(n) if n.is_integer() else n for n in place.scale[:3]]
+    return json.dumps(document).encode()
+
+
+def _change(image: MultiscaleImage, scale: object, units: object, translation: object) -> Change:
+    """Return the units, and the place of each level, that the image is to have."""
+    named = {dim: "" if unit is None else unit for dim, unit in _by_axis(image, units, "units").items()}
+    for dim, unit in named.items():
+        if not isinstance(unit, str):
+            raise InvalidArgumentError(
+                f"units: expected text or None for axis {image.axes[dim].name}, but received {unit!r}"
+            )
+    symbols = [symbol_of(named.get(dim, axis.unit)) for dim, axis in enumerate(image.axes)]
+    first = image._metadata.levels[0].place
+    sizes, starts = list(first.scale), list(first.translation)
+    for dim, given in _by_axis(image, scale, "scale").items():
+        at = f"scale: {image.axes[dim].name}"
+        if isinstance(given, str | Unit):
+            unit = Unit(given) if isinstance(given, str) else given
+            symbols[dim] = symbols[dim] or symbol_of(unit.base_unit)
+            sizes[dim] = unit_in(unit, symbols[dim]) if unit.base_unit else unit.multiplier
+        else:
+            sizes[dim] = _number(given, at)
+        if not 0 < sizes[dim] < math.inf:
+            raise InvalidArgumentError(f"{at}: expected a positive size, but received {given!r}")
+    factors = [new / old for new, old in zip(sizes, first.scale, strict=True)]
+    moved = _by_axis(image, translation, "translation")
+    if image.convention == _PRECOMPUTED:  # which has positions in voxels
+        starts = [start * factor for start, factor in zip(starts, factors, strict=True)]
+    starts = [
+        _number(moved[dim], f"translation: {image.axes[dim].name}") if dim in moved else start
+        for dim, start in enumerate(starts)
+    ]
+    places = []
+    for level in image._metadata.levels:
+        by_dim = zip(*level.place, first.translation, starts, factors, strict=True)
+        pairs = [(_plain(s * f), _plain(start + (t - old) * f)) for s, t, old, start, f in by_dim]
+        places.append(Transformation(tuple(s for s, _ in pairs), tuple(t for _, t in pairs)))
+    return Change(tuple(symbols), tuple(factors), tuple(places))
+
+
+def _plain(number: float) -> float:
+    """Round a product to 14 digits: 0.04 * 1000 is 40, not 40.00000000000001."""
+    return float(f"{number:.14g}")
+
+
+def _number(value: object, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InvalidArgumentError(f"{where}: expected a number, but received {value!r}")
+    return float(value)
+
+
+def _by_axis(image: MultiscaleImage, given: object, what: str) -> dict[int, Any]:
+    """Return what is given, by dimension."""
+    names = [axis.name for axis in image.axes]
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        if unknown := [name for name in given if name not in names]:
+            raise InvalidArgumentError(f"{what}: no axis {unknown[0]!r} among {', '.join(names)}")
+        return {names.index(name): value for name, value in given.items()}
+    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != len(names):
+        raise InvalidArgumentError(
+            f"{what}: expected a value for each of the axes {', '.join(names)}, or a mapping of some, but "
+            f"received {given!r}"
+        )
+    return dict(enumerate(given))
+
+
+def _by_channel(image: MultiscaleImage, given: object, what: str) -> dict[int, Any]:
+    """Return what is given, by number of the channel."""
+    if given is None:
+        return {}
+    dim = next((dim for dim, axis in enumerate(image.axes) if axis.type == "channel"), None)
+    n = 1 if dim is None else image.levels[0].shape[dim]
+    if not isinstance(given, Mapping):
+        if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != n:
+            raise InvalidArgumentError(
+                f"{what}: expected a text for each of {n} channels, or a mapping of some, but received "
+                f"{given!r}"
+            )
+        given = dict(enumerate(given))
+    labels: list[Any] = [channel.label for channel in image.channels]
+    out = {}
+    for key, value in given.items():
+        number = labels.index(key) if labels.count(key) == 1 else key
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < n:
+            known = ", ".join(dump(label) for label in labels if label)
+            raise InvalidArgumentError(
+                f"{what}: expected the number of a channel up to {n - 1}{known and f', or one of {known}'}, "
+                f"but received {key!r}"
+            )
+        if not isinstance(value, str):
+            raise InvalidArgumentError(f"{what}: expected text for channel {key}, but received {value!r}")
+        out[number] = value
+    return out
+
+
+def _color(value: str, number: int) -> str:
+    found = color_of(value, f"colors: channel {number}")
+    if found is None:
+        raise InvalidArgumentError(f"colors: channel {number}: expected six hexadecimal digits")
+    return found
+
+
+def _check(image: MultiscaleImage, change: Change) -> None:
+    """Raise DataCorruptionError unless an image is as it was to become."""
+    found = [tuple(level.place) for level in image._metadata.levels]
+    pairs = zip(found, change.places, strict=True)
+    same = all(
+        math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
+        for place, wanted in pairs
+        for ours, theirs in zip(place, wanted, strict=True)
+        for a, b in zip(ours, theirs, strict=True)
+    )
+    if not same or tuple(axis.unit for axis in image.axes) != change.units:
+        raise DataCorruptionError(
+            f"{image.location}: another member says otherwise: levels are at {found} in "
+            f"{[axis.unit for axis in image.axes]}, not at {[tuple(place) for place in change.places]} in "
+            f"{list(change.units)}"
+        )

@@ -1,0 +1,350 @@
+"""``PyramidCopy``: the levels of a planned pyramid, written into its group as the passes of one copy.
+
+1. The group is made, with the journal of the copy (`chunkwise.copying.planned_copy`).
+2. One level after the other is written in blocks, from the array of the level before, downsampled; or several
+   from one read of a block, where the memory allows that (`chunkwise.images.pyramid.level_step`).
+3. If wanted, every level is read again and compared with the level before, downsampled.
+4. The group gets its attributes, by which viewers recognise a pyramid.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import ClassVar, NamedTuple
+
+from chunkwise import TensorStore, downsample
+from chunkwise.copying.copy_job import ArrayJob, CopyJob
+from chunkwise.copying.copy_options import CopyOptions
+from chunkwise.copying.copy_passes import LARGE, is_pyramid_journal
+from chunkwise.copying.copy_plan import CopyPlan, sizes_of_json
+from chunkwise.copying.destination import Destination, begun_at, unfinished
+from chunkwise.copying.executors import Workers
+from chunkwise.copying.journal import Journal
+from chunkwise.copying.journal_document import JournalDocument, Ranges
+from chunkwise.copying.new_array import open_array
+from chunkwise.copying.planned_copy import PlannedCopy
+from chunkwise.copying.small_arrays import SmallArrays
+from chunkwise.copying.target import target_spec
+from chunkwise.copying.task_stages import Chain
+from chunkwise.copying.tree_plan import TreePlan
+from chunkwise.copying.work import TaskRunner
+from chunkwise.errors import AbortedError, FailedPreconditionError
+from chunkwise.extension import JSON
+from chunkwise.extension.inside import BLOCK_NBYTES, Blocks, DriverSpec, divide, item_nbytes, memory_limit
+from chunkwise.extension.trees import JOURNAL, Location, check_free, tree_format
+from chunkwise.images.pyramid.group import PyramidGroup
+from chunkwise.images.pyramid.level_step import LevelStep, blocks_of_levels
+from chunkwise.images.pyramid.plan import PyramidPlan
+from chunkwise.images.pyramid.preview import PyramidPreview, preview_levels
+
+__all__ = ["Pyramid", "PyramidCopy", "PyramidProgress"]
+
+
+_N, _SHAPE = "levels together", "block shape"  # members of a pass in a journal
+
+
+class WrittenLevels(tuple[TensorStore, ...]):
+    """The arrays of a pyramid, shown by their shapes and data types."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        shown = [f"TensorStore {level.shape} {level.dtype.name}" for level in self]
+        return f"({', '.join(shown)}{',' * (len(shown) == 1)})"
+
+
+class PyramidProgress(NamedTuple):
+    """Progress of a pyramid.
+
+    Attributes
+    ----------
+    level : int
+        The one that is being written.
+    n_levels : int
+    nbytes_done, nbytes : int
+        Bytes of all levels to write, plus those to compare.
+    """
+
+    level: int
+    n_levels: int
+    nbytes_done: int
+    nbytes: int
+
+
+class Pyramid(NamedTuple):
+    """A pyramid that has been written.
+
+    Attributes
+    ----------
+    convention : str
+    path : str
+        Of the group.
+    names : tuple of str
+        Of the arrays in it.
+    levels : tuple of TensorStore
+        The arrays, the one of full resolution first.
+    factors : tuple of tuple of int
+        Of each level relative to the first.
+    left_out : tuple of str
+        Metadata of the source that the convention can't hold.
+    """
+
+    convention: str
+    path: str
+    names: tuple[str, ...]
+    levels: tuple[TensorStore, ...]
+    factors: tuple[tuple[int, ...], ...]
+    left_out: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(
+            f"{name}: {'x'.join(map(str, level.shape))}"
+            for name, level in zip(self.names, self.levels, strict=True)
+        )
+        return f"<{self.convention} pyramid at {self.path}: {shapes}>"
+
+
+class _Level(CopyJob):
+    """A level to write, as a copy of the level before, downsampled."""
+
+    what = "pyramid"
+
+
+class PyramidCopy(PlannedCopy):
+    """Writes the levels of a plan, by `begin` and `write`."""
+
+    command: ClassVar[str] = "chunkwise pyramid --resume"
+
+    def __init__(
+        self,
+        pyramid: PyramidPlan,
+        location: Location,
+        group: PyramidGroup,
+        how: CopyOptions,
+        workers: Workers,
+        *,
+        first: str | None,  # name of the first level, if it is there already
+        labels: bool,
+        left_out: tuple[str, ...],
+    ) -> None:
+        self._pyramid, self._group, self._labels = pyramid, group, labels
+        self._left_out = left_out
+        self._start = 0 if first is None else 1
+        self._block_nbytes = _block_nbytes(workers, how.memory)
+        self.wanted: Callable[[], bool] = lambda: True
+        super().__init__(Destination(location, location), how, workers)
+        self.nbytes_to_do = self.nbytes * (2 if how.verify else 1)
+
+    def preview(self) -> PyramidPreview:
+        """Return a preview; write nothing, and raise what `begin` would raise."""
+        if self._begun is None or not self._how.resume:
+            self._check()
+        arrays = [*self._before, *(job.target for job in self._levels)]
+        return preview_levels(self._pyramid, self._top.text, arrays, self._steps, self._left_out)
+
+    def write(
+        self, progress: Callable[[PyramidProgress], object], advance: Callable[[int], object]
+    ) -> Pyramid:
+        """Write the rest; raise AbortedError if it isn't wanted any more."""
+        pyramid, done = self._pyramid, 0
+
+        def told(path: str, nbytes: int) -> None:
+            nonlocal done
+            if nbytes:
+                done += nbytes
+                advance(nbytes)
+                level, n = pyramid.names.index(path), len(pyramid.names)
+                progress(PyramidProgress(level, n, done, self.nbytes_to_do))
+            self._check_wanted()
+
+        if self._levels:
+            told(pyramid.names[self._start], self.nbytes_done)
+        self.run(told, told)
+        return Pyramid(
+            pyramid.convention.name,
+            self._top.text,
+            pyramid.names,
+            WrittenLevels(open_array(self._top.child(name), read=True) for name in pyramid.names),
+            tuple(level.factors for level in pyramid.levels),
+            self._left_out,
+        )
+
+    def _check_wanted(self) -> None:
+        if not self.wanted():
+            raise AbortedError("the pyramid isn't wanted any more")
+
+    def _make_plan(self, begun: JournalDocument | None) -> tuple[TreePlan, SmallArrays, dict[str, JSON]]:
+        pyramid, how = self._pyramid, self._how
+        if begun is not None and not is_pyramid_journal(begun):
+            if how.resume:
+                raise FailedPreconditionError(
+                    f"the unfinished copy can't be resumed: {self._top.describe(JOURNAL)} is of another "
+                    "copy, or of an earlier version of chunkwise; go on with what began it, or use "
+                    "--overwrite to start again"
+                )
+            begun = None
+        known = None if begun is None else begun["task"]
+        # Levels are made beside what they replace, also when another process goes on with them.
+        self._replaces = how.overwrite or (known is not None and known.get("replaces") is True)
+        done = Ranges(() if begun is None else begun["done"][LARGE])
+        first = [open_array(self._top.child(name), read=True) for name in pyramid.names[: self._start]]
+        self._before, self._levels, self._places = first, list[_Level](), list[Destination]()
+        self._steps: list[tuple[int, LevelStep]] = []  # with the number of the first level
+        for number in range(self._start, len(pyramid.levels)):
+            self._add_level(number, is_done=number - self._start in done)
+        task: dict[str, JSON] = {
+            "convention": pyramid.convention.name,
+            "method": pyramid.method,
+            "source": _stores(pyramid.source._array.spec()),
+            "part": pyramid.source._transform.to_json(),
+            "steps": [list(level.step) for level in pyramid.levels],
+            "shape": list(pyramid.source.shape),
+            "axes": [list(axis) for axis in pyramid.axes],
+            **(
+                {"replaces": True, "places": [to.place.path for to in self._places]} if self._replaces else {}
+            ),
+            "levels": {
+                name: job.target_spec.spec
+                for name, job in zip(pyramid.names[self._start :], self._levels, strict=True)
+            },
+        }
+        same = known is not None and json.loads(json.dumps(task)).items() <= known.items()
+        task["passes"] = self._plan_passes(known.get("passes") if known is not None and same else None)
+        names = pyramid.names[self._start :]
+        plan = TreePlan(large=dict[str, ArrayJob](zip(names, self._levels, strict=True)))
+        none = SmallArrays(self._top, self._top, pyramid.convention.format, (), how)
+        return plan, none, task
+
+    def _add_level(self, number: int, *, is_done: bool) -> None:
+        """Plan the array of a level; one that is done may have taken its place already."""
+        pyramid, format = self._pyramid, self._pyramid.convention.format
+        location = self._top.child(pyramid.names[number])
+        to = Destination.replacing(location) if self._replaces else Destination(location, location)
+        place = location if is_done and not to.is_staged else to.place
+        target = target_spec(pyramid.templates[number], format, ("codec", "shards"))
+        if separator := tree_format(format).separator_member:
+            target.spec["metadata"][separator] = "/"
+        source = pyramid.source
+        if number:
+            before = self._levels[-1].target if self._levels else self._before[-1]
+            names = tuple(axis.name for axis in pyramid.axes)
+            labelled = before.label[names] if names else before
+            source = downsample(labelled, pyramid.levels[number].step, pyramid.method)
+        job = _Level(source, place, format, target, None, node=None, how=self._how)
+        blocks = divide(job.target, job.arrays.source, self._block_nbytes)  # of a comparison
+        one = item_nbytes(job.target)
+        job.plan = CopyPlan((blocks,), (1.0,), (1,), (1,), None, one, self._block_nbytes, 1)
+        self._levels.append(job)
+        self._places.append(to)
+
+    def _plan_passes(self, known: JSON) -> list[JSON]:
+        """Decide which levels are made together, and in which blocks, unless `known`; return it as JSON."""
+        pyramid, passes = self._pyramid, list[JSON]()
+        begun = _parse_passes(known, len(self._levels), pyramid.source.rank)
+        at = 0
+        while at < len(self._levels):
+            jobs = self._levels[at:]
+            source, targets = jobs[0].arrays.source, [job.target for job in jobs]
+            steps = [level.step for level in pyramid.levels[self._start + at + 1 :]]
+            if begun:
+                n, shape = begun[len(passes)]
+                blocks = Blocks(targets[0].domain, tuple(targets[0].origin), shape)
+            else:
+                n, blocks = blocks_of_levels(
+                    source, targets, steps, self._block_nbytes, 2 * self.workers.n_workers
+                )
+            step = LevelStep(source, targets[:n], steps[: n - 1], pyramid.method, blocks)
+            jobs[0].steps, jobs[0].nbytes = [step], step.nbytes
+            self._steps.append((self._start + at, step))
+            for job in jobs[1:n]:  # made with the first
+                job.steps, job.nbytes = (), 0
+            passes.append({_N: n, _SHAPE: list(blocks.shape)})
+            at += n
+        return passes
+
+    def _check(self) -> None:
+        """Raise AlreadyExistsError if something is in the way that can't be replaced."""
+        Journal(self._top, {}, 0).check_store()
+        self._group.check()
+        if not self._how.overwrite and begun_at(self._top) is not None:
+            raise unfinished(self._top)
+        for to in self._places:
+            if to.replacement is None:
+                check_free(to.location, self._pyramid.convention.format)
+            else:
+                Destination.choose(to.location, overwrite=True, go_on=False)
+
+    def _is_there(self) -> bool:
+        return False
+
+    def _check_free(self) -> list[tuple[int, int]]:
+        self._check()
+        for to in self._places:
+            to.clear()
+        if self._how.overwrite:
+            self._top.store.delete(self._top.path + JOURNAL)
+        self._group.make()
+        return []
+
+    def _delete_own(self) -> bool:
+        return False
+
+    def _surround_first(self) -> None:
+        """Do nothing: the group is there."""
+
+    def _surround(self) -> None:
+        """Let the levels take their places, and make the group a pyramid."""
+        for to in self._places:
+            if to.replacement is None or to.is_staged:
+                to.commit()
+            else:  # a process was killed after this, perhaps before it had deleted the old level
+                to.clear()
+        if self._replaces:
+            self._group.clear()
+        pyramid = self._pyramid
+        levels = list(zip(pyramid.names, pyramid.levels, strict=True))
+        self._group.finish(pyramid.axes, levels, method=pyramid.method, labels=self._labels)
+
+    def _commit(self) -> None:
+        """Do nothing: the levels have taken their places."""
+
+    def _name_of(self, path: str) -> str:
+        return f"level {path}"
+
+    def _chains(self, runner: TaskRunner) -> Iterator[Chain]:
+        yield chain.from_iterable(super()._chains(runner))  # each level is made of the one before
+
+    def _tick(self) -> None:
+        super()._tick()
+        self._check_wanted()
+
+    def _distrust(self, passes: Sequence[int]) -> None:
+        self._journal.restart()  # the levels below were made of it
+
+
+def _parse_passes(found: JSON, n_levels: int, rank: int) -> list[tuple[int, tuple[int, ...]]]:
+    """Return the number of levels and the block shape of each pass, as a journal has them; or nothing."""
+    try:
+        passes = [(each[_N], sizes_of_json(each[_SHAPE])) for each in found]
+        fits = sum(sizes_of_json(n for n, _ in passes)) == n_levels
+    except (KeyError, TypeError, ValueError):
+        return []
+    return passes if fits and all(len(shape) == rank for _, shape in passes) else []
+
+
+def _block_nbytes(workers: Workers, memory: int | None) -> int:
+    """Return the size of the largest block that fits into the memory of a task."""
+    memory = memory or workers.memory or memory_limit() // 4
+    return min(BLOCK_NBYTES, max(1, memory // (3 * workers.n_at_once)))
+
+
+def _stores(spec: DriverSpec) -> JSON:
+    """Return the arrays that a source is made of, as JSON; of arrays in memory only that they are."""
+    store = spec.key_value_store
+    if store is not None:
+        # A store of another library is an object; a journal can hold no more of it than its kind.
+        described = json.dumps(store.strip().to_json(), default=lambda one: type(one).__name__)
+        return [spec.driver, json.loads(described)]
+    return [spec.driver, *(_stores(part) for part in spec.parts() if isinstance(part, DriverSpec))]

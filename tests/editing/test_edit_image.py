@@ -1,0 +1,213 @@
+"""Edits of images: in every convention, each change is read back, and nothing else changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chunkwise as cw
+from chunkwise.cli.main import main
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
+
+VALUES = np.random.default_rng(0).integers(0, 60000, (8, 20, 24)).astype("u2")
+
+
+def _base(path: Path, convention: str = "ome-ngff-0.5", **options: Any) -> Path:
+    array = cw.array(VALUES)
+    how = {"units": ["4 um", "2 um", "2 um"], "levels": 2, "factors": [2, 2, 2], "axes": ["z", "y", "x"]}
+    cw.downsample_pyramid(array, path, convention=convention, chunks=[8, 8, 8], **{**how, **options}).result()
+    return path
+
+
+def _with_whole(path: Path) -> Path:
+    """An image whose levels have a transformation in common."""
+    _base(path)
+    group = cw.open_group(path, "r+")
+    entry = group.attrs["ome"]["multiscales"][0]
+    steps = [{"type": "scale", "scale": [2.0, 2.0, 2.0]}, {"type": "translation", "translation": [5.0, 0, 1]}]
+    ome = group.attrs["ome"]
+    group.attrs["ome"] = {**ome, "multiscales": [{**entry, "coordinateTransformations": steps}]}
+    return path
+
+
+def _copied(path: Path, layout: str) -> Path:
+    _base(path / "base.zarr")
+    assert main(["cp", "-r", str(path / "base.zarr"), str(path / "a.n5"), "--layout", layout, "--quiet"]) == 0
+    return path / "a.n5"
+
+
+def _precomputed(path: Path) -> Path:
+    kvstore = {"driver": "file", "path": f"{path}/"}
+    for number, factor in enumerate((1, 2)):
+        spec = {
+            "driver": "neuroglancer_precomputed",
+            "kvstore": kvstore,
+            "scale_index": number,
+            "scale_metadata": {
+                "resolution": [4.0 * factor, 4.0 * factor, 40.0 * factor],
+                "size": [24 // factor, 20 // factor, 8 // factor],
+                "voxel_offset": [8 // factor, 0, 0],
+                "encoding": "raw",
+                "chunk_size": [8, 8, 8],
+            },
+            "multiscale_metadata": {"data_type": "uint16", "num_channels": 1, "type": "image"},
+        }
+        if number:
+            spec.pop("scale_index")
+        cw.open(spec, create=True).result()
+    return path
+
+
+KINDS = {
+    "ome-ngff-0.5": lambda path: _base(path / "a.zarr"),
+    "ome-ngff-0.4": lambda path: _base(path / "a.zarr", "ome-ngff-0.4"),
+    "whole": lambda path: _with_whole(path / "a.zarr"),
+    "n5-viewer": lambda path: _base(path / "a.n5", "n5-viewer"),
+    "n5-viewer, stride": lambda path: _base(path / "a.n5", "n5-viewer", method="stride"),
+    "cosem": lambda path: _base(path / "a.n5", "cosem"),
+    "paintera": lambda path: _copied(path, "paintera"),
+    "paintera data": lambda path: _copied(path, "paintera") / "data",
+    "bdv": lambda path: _copied(path, "bdv") / "setup0",
+    "bdv timepoint": lambda path: _copied(path, "bdv") / "setup0/timepoint0",
+    "precomputed": lambda path: _precomputed(path / "a"),
+}
+CHANGES: dict[str, dict[str, Any]] = {
+    "scale": {"scale": {"x": 0.3, "z": 1.7}},
+    "scale with a unit": {"scale": {"x": "300 nm"}},
+    "units": {"units": {"x": "nm", "y": "nm", "z": "nm"}},
+    "translation": {"translation": {"y": 12.5, "x": -3.25}},
+    "all": {
+        "scale": {"x": 1e-3, "y": 2e-3, "z": 0.04},
+        "units": {"x": "mm", "y": "mm", "z": "mm"},
+        "translation": {"x": 0.1, "y": 0.2, "z": 0.3},
+    },
+}
+
+
+def _files(path: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_read_back(kind: str, change: str, tmp_path: Path) -> None:
+    place, given = KINDS[kind](tmp_path), CHANGES[change]
+    before, files = cw.open_multiscale(place), _files(tmp_path)
+    if kind == "precomputed" and (change != "scale" and change != "scale with a unit"):
+        if change != "units":
+            with pytest.raises(UnsupportedError, match=r"translation|units"):
+                cw.edit_image(place, **given)
+            assert _files(tmp_path) == files
+        return
+    made = cw.edit_image(place, **given)
+    after = cw.open_multiscale(place)
+    names = [axis.name for axis in before.axes]
+    for dim, name in enumerate(names):
+        unit = before.axes[dim].unit
+        wanted = given.get("scale", {}).get(name, before.scales[0][dim])
+        if isinstance(wanted, str):
+            wanted = 300.0 if unit == "nm" else 0.3
+        factor = wanted / before.scales[0][dim]
+        start = given.get("translation", {}).get(name, before.translations[0][dim])
+        assert after.axes[dim].unit == given.get("units", {}).get(name, unit)
+        for level in range(len(before.levels)):
+            moved = start + (before.translations[level][dim] - before.translations[0][dim]) * factor
+            if "translation" not in given and kind == "precomputed":
+                moved = before.translations[level][dim] * factor
+            assert after.scales[level][dim] == pytest.approx(before.scales[level][dim] * factor, rel=1e-12)
+            assert after.translations[level][dim] == pytest.approx(moved, rel=1e-9, abs=1e-9)
+    assert (made.scales, made.translations, made.axes) == (after.scales, after.translations, after.axes)
+    for level, (old, new) in enumerate(zip(before.levels, after.levels, strict=True)):
+        np.testing.assert_array_equal(old, new)
+        units = [unit for unit in new.dimension_units if unit is not None]
+        assert all(unit.multiplier in after.scales[level] for unit in units)
+    changed = {path.name for path, value in _files(tmp_path).items() if files.get(path) != value}
+    documents = {"zarr.json", ".zattrs", "attributes.json", "info", "a.xml", ".zmetadata"}
+    assert changed and changed <= documents
+    cw.edit_image(place, **given)  # again: nothing changes any more
+    assert cw.open_multiscale(place).scales == after.scales
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_channels(version: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    values = np.arange(3 * 8 * 8, dtype="u1").reshape(3, 8, 8)
+    made = cw.downsample_pyramid(
+        cw.array(values), path, axes=["c", "y", "x"], levels=1, convention=f"ome-ngff-{version}"
+    )
+    made.result()
+    image = cw.edit_image(path, channels=["DAPI", "GFP", "RFP"])
+    assert [channel.label for channel in image.channels] == ["DAPI", "GFP", "RFP"]
+    image = cw.edit_image(path, channels={"GFP": "mCherry"}, colors={0: "0000ff", "RFP": "#FF0000"})
+    assert [channel.label for channel in image.channels] == ["DAPI", "mCherry", "RFP"]
+    assert [channel.color for channel in image.channels] == ["0000FF", "FFFFFF", "FF0000"]
+    assert all(channel.window is not None and channel.window.end is not None for channel in image.channels)
+    for wrong in (
+        {"channels": ["a"]},
+        {"channels": {3: "a"}},
+        {"colors": {0: "blue"}},
+        {"channels": {"x": "y"}},
+    ):
+        files = _files(tmp_path)
+        with pytest.raises(InvalidArgumentError, match=r"channels|colors"):
+            cw.edit_image(path, **wrong)  # type: ignore[arg-type]
+        assert _files(tmp_path) == files
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"scale": {"q": 1}}, "no axis 'q' among z, y, x"),
+        ({"scale": [1, 2]}, "each of the axes z, y, x"),
+        ({"scale": {"x": 0}}, "positive size"),
+        ({"scale": {"x": "3 s"}}, "s"),
+        ({"scale": {"x": True}}, "a number"),
+        ({"translation": {"x": float("nan")}}, "a number"),
+        ({"units": {"x": 3}}, "text or None"),
+        ({"scale": {"x": 7}, "channels": {5: "a"}}, "number of a channel"),
+    ],
+)
+def test_a_wrong_value_changes_nothing(given: dict[str, Any], match: str, tmp_path: Path) -> None:
+    path = _base(tmp_path / "a.zarr")
+    files = _files(tmp_path)
+    with pytest.raises(InvalidArgumentError, match=match):
+        cw.edit_image(path, **given)
+    assert _files(tmp_path) == files
+
+
+def test_what_a_convention_has_no_place_for(tmp_path: Path) -> None:
+    n5 = _base(tmp_path / "a.n5", "n5-viewer")
+    old = cw.create_group(tmp_path / "old.zarr", format="zarr2")
+    old.create_array("0", VALUES)
+    old.attrs["multiscales"] = [{"version": "0.3", "axes": ["z", "y", "x"], "datasets": [{"path": "0"}]}]
+    files = _files(tmp_path)
+    with pytest.raises(UnsupportedError, match="no place for names and colours"):
+        cw.edit_image(n5, scale={"x": 3}, channels=["a"])
+    with pytest.raises(UnsupportedError, match="one unit for all axes of space"):
+        cw.edit_image(n5, units={"x": "nm"})
+    with pytest.raises(UnsupportedError, match=r"0\.3 has no sizes"):
+        cw.edit_image(tmp_path / "old.zarr", scale={"x": 3})
+    assert _files(tmp_path) == files
+    assert cw.edit_image(tmp_path / "old.zarr", channels=["DAPI"]).channels[0].label == "DAPI"
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _base(tmp_path / "a.zarr")
+    assert main(["image", str(path)]) == 0
+    assert "x" in capsys.readouterr().out
+    assert main(["image", str(path), "--scale", "z=40 nm,y=4,x=4", "--unit", "nm", "--channels", "DAPI"]) == 0
+    out = capsys.readouterr().out
+    assert "DAPI" in out and "40000" not in out
+    assert main(["image", str(path), "--translation", "0,1,-2.5", "--colors", "0=00FF00", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["axes"] == [
+        {"name": name, "type": "space", "unit": "nm", "scale": size, "translation": at}
+        for name, size, at in (("z", 40.0, 0.0), ("y", 4.0, 1.0), ("x", 4.0, -2.5))
+    ]
+    assert shown["channels"] == [{"label": "DAPI", "color": "00FF00"}]
+    assert main(["image", str(path), "--scale", "q=3"]) == 1
+    assert main(["image", str(path), "--scale", "a,b,c"]) == 2

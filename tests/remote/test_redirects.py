@@ -1,0 +1,130 @@
+"""Redirects of each status, to each place, of each request: no secret goes there, nothing comes back."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from test_web_servers import Web, answer, web
+
+from chunkwise import errors
+from chunkwise.core.kvstore.azure import AzureContainer
+from chunkwise.core.kvstore.gcs import GcsBucket
+from chunkwise.core.kvstore.http import HttpStore
+from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, ByteRange
+from chunkwise.core.kvstore.request_limits import Limits, Retries, Slots
+from chunkwise.core.kvstore.s3 import S3Bucket
+
+ONCE = Limits(Slots(), Retries(0, 0.001, 0.001, 0.2))
+SECRET = "s3cr3t"
+STATUSES = (301, 302, 303, 307, 308)
+PLACES: dict[str, Callable[[Web], str]] = {
+    "other port": lambda other: f"{other.url}/there",
+    "other host": lambda other: f"http://localhost:{other.port}/there",
+    "link-local": lambda other: "http://169.254.169.254/latest/meta-data/",
+    "other scheme": lambda other: f"https://127.0.0.1:{other.port}/there",
+    "no scheme of the web": lambda other: "file:///etc/passwd",
+    "bad host": lambda other: "http://[bad/there",
+    "bad port": lambda other: "http://127.0.0.1:abc/there",
+    "port too large": lambda other: "http://127.0.0.1:99999/there",
+}
+REQUESTS: dict[str, Callable[[Any], object]] = {
+    "GET": lambda store: store.read("a/k"),
+    "GET of a part": lambda store: store.read("a/k", byte_range=ByteRange(1, 3)),
+    "HEAD": lambda store: store.read("a/k", byte_range=ByteRange(2, 2)),
+    "PUT": lambda store: store.write("a/k", b"value"),
+    "PUT on condition": lambda store: store.write("a/k", b"value", if_equal=MISSING_GENERATION),
+    "POST and parts": lambda store: store.write("a/k", bytes(1 << 25)),
+    "DELETE": lambda store: store.delete("a/k"),
+    "LIST": lambda store: list(store.list("a/", "a0")),
+    "LIST and DELETE": lambda store: store.delete_range("a/", "a0"),
+    "LIST of a level": lambda store: store.list_children("a/"),
+}
+
+
+def _s3(url: str) -> ObjectStore:
+    keys = {"access_key_id": "key", "secret_access_key": SECRET, "token": SECRET, "expires_at": None}
+    return ObjectStore(S3Bucket("bucket", "eu-west-1", url, provider=lambda: keys), ONCE)
+
+
+def _gcs(url: str) -> ObjectStore:
+    later = datetime.now(UTC) + timedelta(hours=1)
+    provider = lambda: {"token": SECRET, "expires_at": later}  # noqa: E731
+    return ObjectStore(GcsBucket("bucket", f"project-{SECRET}", provider), ONCE)
+
+
+def _azure(kind: str) -> Callable[[str], ObjectStore]:
+    def made(url: str) -> ObjectStore:
+        given: dict[str, Any] = {"access_key": base64.b64encode(SECRET.encode()).decode()}
+        if kind == "token":
+            given = {"token": SECRET, "expires_at": None}
+        if kind == "sas":
+            given = {"sas_token": f"sv=2023&sig={SECRET}", "expires_at": None}
+        given.setdefault("expires_at", None)
+        return ObjectStore(AzureContainer("c", "acc", f"{url}/acc", provider=lambda: given), ONCE)
+
+    return made
+
+
+def _http(url: str) -> HttpStore:
+    headers = [(name, SECRET) for name in ("Authorization", "Cookie", "X-Amz-Security-Token", "X-Goog-Token")]
+    return HttpStore(url, headers, ONCE)
+
+
+STORES: dict[str, Callable[[str], Any]] = {
+    "s3": _s3,
+    "gcs": _gcs,
+    "azure, key": _azure("key"),
+    "azure, token": _azure("token"),
+    "azure, sas": _azure("sas"),
+    "http": _http,
+}
+XML = (
+    b"<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>a/wrong</Key><Size>1</Size>"
+    b"<LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents></ListBucketResult>"
+)
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_redirects(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def elsewhere(target: str, head: str) -> Iterator[bytes]:
+        body = XML if "list" in target else b"wrong"
+        yield answer(body, ETag='"e"', Last_Modified="Mon, 01 Jan 2024 00:00:00 GMT")
+
+    now: list[Any] = [301, ""]
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    wrong = []
+    with web(elsewhere) as other, web(lambda *_: iter([answer(b"", now[0], Location=now[1])])) as server:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        for status, place, request in itertools.product(STATUSES, PLACES, REQUESTS):
+            reads = request.startswith(("GET", "HEAD"))
+            if name == "http" and not reads:
+                continue
+            now[:] = status, PLACES[place](other)
+            case = f"{status} {place} {request}"
+            try:
+                found = REQUESTS[request](STORES[name](server.url))
+            except errors.ChunkwiseError as e:
+                text = str(e)
+                if SECRET in text or not (server.url in text or "gs://" in text):
+                    wrong.append(f"{case}: {text}")
+            except BaseException as e:
+                wrong.append(f"{case}: raw {e!r}")
+            else:
+                if name != "http" or place not in ("other port", "other host"):
+                    wrong.append(f"{case}: {found!r}")
+            wrong += [f"{case}: sent {head}" for head in other.requests if SECRET in head]
+            if name != "http" and other.requests:
+                wrong.append(f"{case}: followed")
+            other.requests.clear()
+    assert not wrong, f"{len(wrong)}\n" + "\n".join(wrong[:20])
