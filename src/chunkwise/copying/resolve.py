@@ -94,10 +94,16 @@ class ResolvedPlace(Resolvable):
         return self
 
     def _found(self) -> _Found:
-        assert self.asked is not None
         if self._known is None:
-            self._known = _stored(self.asked, self.context)
+            assert self.asked is not None
+            self._known = _stored(self.asked, find_node(self.asked), self.context)
         return self._known
+
+    def seen(self, node: Node | None) -> ResolvedPlace:
+        """Return the place itself, which need not look for the node that `find_node` has found there."""
+        if self._known is None and self.asked is not None:
+            self._known = _stored(self.asked, node, self.context)
+        return self
 
     @property
     def is_view(self) -> bool:
@@ -265,10 +271,9 @@ def _pictures(place: object, context: Context | None) -> ResolvedPlace | None:
 _RECOGNIZERS = (_open_object, _spec, _pictures)
 
 
-def _stored(location: Location, context: Context | None) -> _Found:
+def _stored(location: Location, node: Node | None, context: Context | None) -> _Found:
     """Return the node at a location, in the file or database there, or the array that a driver finds."""
     is_file = is_root_of_file(location)
-    node = find_node(location)
     if node is None or node.undeclared:
         inside = None if node is not None else inside_file(location, context, archives=True)
         inside = inside or in_database(location, context)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
-from chunkwise.copying.resolve import resolve
+from chunkwise.copying.resolve import Resolvable, resolve
 from chunkwise.core.base.arguments import check_choice
 from chunkwise.core.base.binding import load_json, not_too_deep
 from chunkwise.core.driver.auto.found_instead import database_instead, interrupted_instead
@@ -50,7 +50,7 @@ _MODES = ("r", "r+", "a", "w", "w-")
 
 
 def open_group(
-    place: LocationLike,
+    place: LocationLike | Resolvable,
     mode: Mode = "r",
     *,
     format: str | None = None,
@@ -120,7 +120,9 @@ def open_group(
     if isinstance(place, str) and place.startswith("n5:"):
         raise InvalidArgumentError(f"{place!r} is an N5 URI: open it with open_n5_uri")
     context = as_context(context)
-    location = locate(with_storage_options(place, storage_options), context)
+    place = with_storage_options(place, storage_options)
+    asked = place._resolve().asked if isinstance(place, Resolvable) else None
+    location = asked or locate(place, context)  # type: ignore[arg-type]  # an array, which is none
     wanted = None if format is None else check_format(format, group=True)
     if consolidated and mode != "r":
         raise InvalidArgumentError(
@@ -151,7 +153,7 @@ def open_group(
     if mode == "w" and (node is not None or others):
         return _replace(node, wanted or format_of_new(location), attributes or {}, options)
     if mode == "r" and wanted is None and (node is None or node.undeclared):
-        found = resolve(place, context)
+        found = resolve(place, context).seen(node)
         if found.array is not None:
             raise InvalidArgumentError(
                 f"{location.text} is {found.what}, not a group; chunkwise.open_multiscale opens it"

@@ -110,7 +110,7 @@ def open_multiscale(
             return single_array(resolved.as_array(), resolved.named)
         assert resolved.asked is not None
         try:  # the likely case, with as few requests as a group takes
-            group = open_group(resolved.asked, format=format, context=context)
+            group = open_group(resolved, format=format, context=context)
         except (InvalidArgumentError, NotFoundError):
             assert resolved.location is not None
             if resolved.array is not None:
