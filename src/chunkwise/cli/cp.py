@@ -160,7 +160,7 @@ def _inside_directory(source: str, destination: str) -> str:
 
 def _copy(arguments: argparse.Namespace, source: CopySource, destination: Location) -> int:
     """Copy one array."""
-    format = choose_format(arguments, destination, source.template.format or "zarr3")
+    format = choose_format(arguments, destination, source.template.format)
     options = template_options(arguments, source.store.dtype)
     check_ranks(options, source.store.rank)
     options = for_format(options, format)

@@ -15,6 +15,7 @@ from chunkwise.copying.target import Target
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
+from chunkwise.core.base.extras import is_of
 from chunkwise.core.driver.auto.found_instead import interrupted_instead
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
 from chunkwise.core.index_space import IndexTransform, align_by_position
@@ -22,13 +23,13 @@ from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.trees.attributes import write_first_attributes
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.new_location import check_free, check_outside_arrays, create_parents, remove_groups
+from chunkwise.core.trees.new_location import create_parents, remove_groups
 from chunkwise.core.trees.node import Node, find_documented, require_node
-from chunkwise.core.trees.own_keys import delete_own
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
+from chunkwise.extension.trees import check_outside_arrays, check_place, delete_own
 
-__all__ = ["NewArray", "create_array", "open_array", "open_node"]
+__all__ = ["NewArray", "create_array", "is_of_dask", "open_array", "open_node"]
 
 
 def open_array(location: Location, *, found: Node | None = None, **options: Any) -> TensorStore:
@@ -62,7 +63,7 @@ def create_array(location: Location, target: Target) -> TensorStore:
     format = FORMATS[target.spec["driver"]]
     if not is_staging(location.name):  # which is in the array that it replaces, in some stores
         check_outside_arrays(location)
-    check_free(location, format)
+    check_place(location, "array", format)
     spec = {**target.spec, "kvstore": location.kvstore()}
     # Nothing may remain of an array that can't be made.
     planned = open_spec({**spec, "open": True, "assume_metadata": True}).result()
@@ -70,6 +71,11 @@ def create_array(location: Location, target: Target) -> TensorStore:
     new = NewArray(format, spec, target.attributes)
     new.write_to(location, lambda: create_parents(location, format, text=text))
     return open_array(location)
+
+
+def is_of_dask(data: object) -> bool:
+    """Return True for an array of dask, which is computed in blocks."""
+    return is_of(data, "dask") and hasattr(data, "store")
 
 
 @dataclass(frozen=True)
@@ -96,10 +102,7 @@ class NewArray:
             if tree_format(self.format).consolidated_key:
                 update_consolidated(place.store, place.path)
             if self.data is not None:
-                data, target = self.data, self._alone(store, place)
-                if isinstance(data, TensorStore):  # else its names would be taken for places
-                    data = data[align_by_position(data.domain, target.domain)]
-                target.write(data).result()
+                self._fill(self._alone(store, place))
         except BaseException:  # an interrupt too: no half array may stay
             with suppress(ChunkwiseError):  # the store may have failed for good
                 if made or find_documented(place) is None:  # otherwise somebody was faster
@@ -108,6 +111,15 @@ class NewArray:
                 remove_groups(parents)
             raise
         return store
+
+    def _fill(self, target: TensorStore) -> None:
+        data = self.data
+        if is_of_dask(data):  # block by block, since it need not fit into memory
+            data.store(target.translate_to[0] if target.rank else target, lock=False)
+            return
+        if isinstance(data, TensorStore):  # else its names would be taken for places
+            data = data[align_by_position(data.domain, target.domain)]
+        target.write(data).result()
 
     def _alone(self, store: TensorStore, place: Location) -> TensorStore:
         """Return the new array as its only writer sees it."""

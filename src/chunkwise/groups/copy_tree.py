@@ -23,10 +23,9 @@ from chunkwise.core.base.unknown_names import options_of
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.consolidated_tree import is_consolidated
 from chunkwise.core.trees.location import LocationLike, locate, located
-from chunkwise.core.trees.new_location import suggested_format
+from chunkwise.core.trees.new_format import format_of
 from chunkwise.core.trees.node import Node
 from chunkwise.core.trees.resolve import ResolvedNode
-from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.groups.open_group import open_group
 
@@ -165,7 +164,7 @@ def prepare_tree_copy(
     root, there = _group_at(resolve(source)), locate(destination)
     here = root.location
     check_apart(here, there)
-    wanted = check_format(format or suggested_format(there, root.own_format) or "zarr3", group=True)
+    wanted = format_of(there, "group", format=format, source=root.own_format)
     tree = open_group(here, "r")
     return tree_copy_to(
         NodeSource(ResolvedNode(tree._tree, (), tree._node), fields),

@@ -26,7 +26,7 @@ from chunkwise.copying.array_options import (
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.compressor import parse_compressor
-from chunkwise.copying.new_array import NewArray
+from chunkwise.copying.new_array import NewArray, is_of_dask
 from chunkwise.copying.target import target_spec
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
@@ -42,9 +42,10 @@ from chunkwise.core.trees.attribute_value import (
     check_non_finite,
     to_json_value,
 )
+from chunkwise.core.trees.destination import check_place
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.new_location import check_free, check_replaceable
 from chunkwise.core.trees.replacement import replacing
+from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import InvalidArgumentError, OptionError
 
 __all__ = ["SCHEMA_OPTIONS", "new_array"]
@@ -122,6 +123,8 @@ def new_array(
             "checksum: the codecs are given by `metadata`, `schema` or a CodecSpec, which can say it"
         )
     check_named(given, given.get("dimension_names", ()), "the array")
+    if given.get("chunks") == "auto" and is_of_dask(data):
+        given["chunks"] = tuple(max(1, *sizes) for sizes in data.chunks)
     given = for_array(for_format(given, format), template)
     if rules.codecs.is_chain and "codecs" in metadata:
         given["codec"] = metadata["codecs"]
@@ -163,14 +166,26 @@ def new_array(
     look()
     text = template.dtype.name == "ustring"
     new = NewArray(format, spec, target.attributes, options, data)
-    if not (overwrite and check_replaceable(location, format)):
-        check_free(location, format)
+    state, _ = check_place(location, "array", check_format(format), "overwrite" if overwrite else "new")
+    if state == "nothing" or not overwrite:
         return new.write_to(location, partial(make_parents, text))
     with replacing(location) as staging:
         new.write_to(staging)
         make_parents(text)
     whole = {"driver": spec["driver"], "kvstore": spec["kvstore"], "open": True}
     return open_spec(whole, context=options.get("context")).result()
+
+
+def _type_of(data: Any) -> DTypeLike:
+    """Return the data type of values; objects that are all text, or all bytes, have one too."""
+    if isinstance(data, np.ndarray) and data.dtype == object and data.size:
+        kinds = set(map(type, data.ravel().tolist()))
+        if kinds <= {str, np.str_}:
+            return "ustring"
+        if kinds <= {bytes, np.bytes_}:
+            return "string"
+    found: DTypeLike = data.dtype
+    return found
 
 
 def _template(
@@ -185,11 +200,11 @@ def _template(
         shape = domain.shape
     if dtype is None and schema is not None:
         dtype = schema.dtype
-    if data is not None and not isinstance(data, TensorStore):
+    if data is not None and not (isinstance(data, TensorStore) or is_of_dask(data)):
         data = np.asarray(data)
     if data is not None:
         shape = data.shape if shape is None else shape
-        dtype = data.dtype if dtype is None else dtype
+        dtype = _type_of(data) if dtype is None else dtype
     if shape is None:
         raise InvalidArgumentError("an array needs a shape, or data")
     if dtype is None:

@@ -20,15 +20,9 @@ from chunkwise.core.driver.auto.found_instead import group_instead
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.storage_options import with_storage_options
 from chunkwise.core.trees.attribute_value import NonFinite
-from chunkwise.core.trees.location import LocationLike, locate
-from chunkwise.core.trees.new_location import (
-    check_outside_arrays,
-    create_parents,
-    suggested_format,
-)
+from chunkwise.core.trees.destination import Destination, Mode
+from chunkwise.core.trees.location import LocationLike
 from chunkwise.core.trees.node import nothing_at
-from chunkwise.core.trees.node_name import check_new_names
-from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 from chunkwise.groups.new_array import new_array
 
@@ -110,11 +104,10 @@ def create_array(
     array([[0, 1, 2],
            [3, 4, 5]])
     """
-    location = locate(with_storage_options(place, storage_options), context)
-    kind = check_format(format) if format else suggested_format(location) or "zarr3"
-    if location.name:
-        check_new_names([location.name], kind)
-    check_outside_arrays(location)
+    mode: Mode = "overwrite" if overwrite else "new"
+    given = with_storage_options(place, storage_options)
+    to = Destination.of(given, "array", format=format, mode=mode, context=context)
+    location, kind = to.location, to.format
     new_array(
         location,
         format=kind,
@@ -134,7 +127,7 @@ def create_array(
         non_finite=non_finite,
         overwrite=overwrite,
         look=lambda: None,
-        make_parents=lambda text: create_parents(location, kind, text=text),
+        make_parents=lambda text: to.create_parents(text=text),
     )
     return open_at(location)
 

@@ -92,14 +92,15 @@ class WritableGroup(ReadableGroup):
         Parameters
         ----------
         path : str
-        data : array_like or TensorStore, optional
-            Values to write; shape and data type are by default those of the data.
+        data : array_like, TensorStore or dask array, optional
+            Values to write; shape and data type are by default those of the data.  A dask array is computed
+            and written block by block.
         shape : sequence of int, or int
         dtype : dtype_like
         chunks : int, sequence of int, mapping, bool or "auto"
             Shape of the chunks, inside shards if there are any; one number is for all dimensions, -1 a whole
-            dimension, a mapping has sizes by dimension name.  ``"auto"`` or True: about a megabyte each;
-            False: one chunk.
+            dimension, a mapping has sizes by dimension name.  ``"auto"`` or True: about a megabyte each,
+            or as large as the blocks of a dask array; False: one chunk.
         shards : int, sequence of int, mapping, bool or "auto", optional
             Zarr v3 only.
         codec : str, JSON, codec of numcodecs or zarr-python, list or CodecSpec, optional

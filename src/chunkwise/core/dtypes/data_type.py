@@ -152,6 +152,11 @@ class DataType:
         return np.dtype(self._memory.kind) if self._kind in ("char", "byte") else self._memory
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy type of elements in memory: where ``numpy.dtype(x)`` looks, so it takes a data type."""
+        return self._memory
+
+    @property
     def itemsize(self) -> int:
         """Size of an element in memory, in bytes; for string, ustring and json, the size of a reference."""
         return self._memory.itemsize

@@ -18,10 +18,11 @@ from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, KvStoreDriver
 from chunkwise.core.trees.attribute_value import attributes_to_json
 from chunkwise.core.trees.consolidated import update_consolidated
+from chunkwise.core.trees.destination import check_place
 from chunkwise.core.trees.document import change_document
 from chunkwise.core.trees.link import remove_link
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.new_location import check_vacant, remove_groups
+from chunkwise.core.trees.new_location import remove_groups
 from chunkwise.core.trees.node import Node, find_node
 from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.core.trees.replacement import replacing
@@ -105,14 +106,12 @@ def make_group(
         node = tree.find(names, others=others)
         if node is not None and node.kind == "array":
             raise AlreadyExistsError(f"{node.location.text} is an array already ({node.format})")
-        if node is not None and not names and node.format != tree.format:
-            node = None  # metadata of two formats may be in the same location
         if node is not None and not node.implicit and not exist_ok and not overwrite:
             raise AlreadyExistsError(f"{node.location.text} is a group already ({node.format})")
         if node is None:
             check_no_link(tree, names)
         if node is None or node.implicit:
-            check_vacant(location, node, others)
+            check_place(location, "group", tree.format, "overwrite" if overwrite else "add", (node, others))
             written = write_group(location, tree.format, values)
             if written:
                 made.append(location)

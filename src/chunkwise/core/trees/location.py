@@ -54,6 +54,9 @@ LocationLike: TypeAlias = (
 """A path, a URL, a spec of an array or a kvstore or its JSON, an open kvstore, or a location."""
 
 
+_NONE: Mapping[str, JSON] = {}
+
+
 class Location(NamedTuple):
     """Location of a node, which need not exist."""
 
@@ -62,6 +65,7 @@ class Location(NamedTuple):
     text: str  # as given by the user
     base: Mapping[str, JSON]  # JSON spec of the store's root; `path` is appended to its "path"
     store_spec: KvStoreSpec  # the same, bound to live resources
+    members: Mapping[str, JSON] = _NONE  # of a spec of an array that named it, such as "driver"
 
     @property
     def name(self) -> str:
@@ -89,7 +93,7 @@ class Location(NamedTuple):
 
     def at(self, path: str) -> Location:
         """Return the location in the same store with another path."""
-        return self._replace(path=path, text=self.store.describe(path))
+        return self._replace(path=path, text=self.store.describe(path), members=_NONE)
 
     def describe(self, key: str) -> str:
         """Return the name of a key of the node for messages."""
@@ -242,9 +246,14 @@ def _of_json(members: Mapping[str, JSON], text: str, context: Context | None) ->
             raise kvstore_missing()
         raise InvalidArgumentError(f'"{text}" names a view of an array, not where one is stored')
     spec = parse_kvstore_spec(kvstore, kvstore_from_url)
-    if isinstance(members.get("path"), str) and kvstore is not members:
+    if kvstore is members:
+        return location_of(spec.bind(as_context(context)), text)
+    if isinstance(members.get("path"), str):
         spec = spec.joined(members["path"])
-    return location_of(spec.bind(as_context(context)), text)
+    if members.get("context") is not None:
+        context = Context(members["context"], as_context(context))
+    others = {name: value for name, value in members.items() if name not in ("kvstore", "path", "context")}
+    return location_of(spec.bind(as_context(context)), text)._replace(members=others)
 
 
 def location_of(spec: KvStoreSpec, text: str | None = None) -> Location:

@@ -22,7 +22,7 @@ from chunkwise.copying.resolve import Place, resolve
 from chunkwise.core.engine.unfinished import Change
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension.inside import as_nbytes, check_flag, start_thread
-from chunkwise.extension.trees import Location, LocationLike, locate, located
+from chunkwise.extension.trees import ChunkedArray, Destination, Location, LocationLike, Mode, located
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
 from chunkwise.images.pyramid.convention import CONVENTIONS, Convention, find_convention
 from chunkwise.images.pyramid.group import PyramidGroup
@@ -240,7 +240,8 @@ def prepare_pyramid(
         raise InvalidArgumentError(
             "resume goes on with an unfinished pyramid, overwrite starts again: choose one"
         )
-    store, group, first, format = _places(array, destination)
+    mode: Mode = "among" if overwrite else "resume" if resume else "add"
+    store, group, first, format = _places(array, destination, convention, mode)
     known = image_of_array(store)
     if first is not None and known.error is not None:
         raise known.error  # what the metadata say would be lost
@@ -298,7 +299,12 @@ def _convention(name: str | None, known: ArrayImage, first: str | None, format: 
     return find_convention(name, format)
 
 
-def _places(array: Place, destination: LocationLike | None) -> tuple[TensorStore, Location, str | None, str]:
+def _places(
+    array: Place,
+    destination: LocationLike | None,
+    convention: str | None,
+    mode: Mode,
+) -> tuple[TensorStore, Location, str | None, str]:
     """Return array, group, name of the array if it is the first level, and the format that is wanted."""
     found = resolve(array)
     store = without_channel(found.as_array(of_image=True))
@@ -316,6 +322,11 @@ def _places(array: Place, destination: LocationLike | None) -> tuple[TensorStore
                 f"{node.location.text} is in no group; give a destination for its pyramid"
             )
         return store, group, node.location.name, str(node.format)
-    group = locate(destination)
-    inside_n5 = any(part.endswith(".n5") for part in group.path.split("/"))
-    return store, group, None, "n5" if inside_n5 else "zarr3"
+    said = None if convention is None else find_convention(convention, "").format
+    to = Destination.of(destination, "group", format=said, source=_stored_format(store), mode=mode)
+    return store, to.location, None, to.format
+
+
+def _stored_format(store: TensorStore) -> str | None:
+    node = store._find_node().node if isinstance(store._array, ChunkedArray) else None
+    return None if node is None else node.own_format
