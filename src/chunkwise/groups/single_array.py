@@ -21,7 +21,7 @@ from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.storage_options import with_storage_options
 from chunkwise.core.trees.attribute_value import NonFinite
 from chunkwise.core.trees.destination import Destination, Mode
-from chunkwise.core.trees.location import LocationLike
+from chunkwise.core.trees.location import LocationLike, locate
 from chunkwise.core.trees.node import nothing_at
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 from chunkwise.groups.new_array import new_array
@@ -182,11 +182,11 @@ def open_array(
         return open_spec(spec, read=True, write=mode == "r+", context=context).result()
     except FailedPreconditionError as e:
         found = resolve(spec, context)
-        location = found.asked
-        if mode == "r" and location is not None and found.is_file and found.kind != "array":
+        if mode == "r" and not found.is_view and found.is_file and found.kind != "array":
             return found.as_array()
-        if location is None or not isinstance(e, NoFormatError):
+        if not isinstance(e, NoFormatError):
             raise
+        location = found.asked or locate(spec, context)
         text = "" if location.base.get("driver") == "object" else location.text
         group = group_instead(location.store, location.path, text)
         if group:
