@@ -19,7 +19,7 @@ from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.copy_source import CopySource, stored_source, view_source
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.progress import check_progress, shown_progress
-from chunkwise.copying.source import find_array, find_source
+from chunkwise.copying.resolve import resolve
 from chunkwise.copying.value_difference import (
     ValueDifferences,
     as_json,
@@ -36,7 +36,7 @@ from chunkwise.core.engine.together import is_slow, together
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.link import Link, parse_links, without_links
 from chunkwise.core.trees.location import LocationLike, located
-from chunkwise.core.trees.node import Node, require_node
+from chunkwise.core.trees.node import Node
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import FailedPreconditionError
 
@@ -235,8 +235,8 @@ def _store_of(at: Node | CopySource) -> object:
 
 
 def _found(place: LocationLike) -> Node | CopySource:
-    array = find_array(place)
-    return require_node(find_source(place)) if array is None else view_source("", array)
+    found = resolve(place)
+    return found.as_node() if found.array is None else view_source("", found.array)
 
 
 def _nodes(root: Node | CopySource) -> dict[str, Node | CopySource]:

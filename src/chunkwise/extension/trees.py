@@ -24,7 +24,14 @@ from chunkwise.core.trees.create import get_or_create
 from chunkwise.core.trees.destination import Destination, Mode, check_outside_arrays, check_place
 from chunkwise.core.trees.document import change_document, dump_like, read_document
 from chunkwise.core.trees.link import links_of
-from chunkwise.core.trees.location import Location, LocationLike, inside_file, locate, located, location_of
+from chunkwise.core.trees.location import (
+    Location,
+    LocationLike,
+    is_root_of_file,
+    locate,
+    located,
+    location_of,
+)
 from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_from_json, marker_to_json
 from chunkwise.core.trees.new_format import Kind, format_of, format_said, node_above
 from chunkwise.core.trees.new_location import create_parents, parents_made, remove_groups
@@ -82,9 +89,9 @@ __all__ = [
     "format_of",
     "format_said",
     "get_or_create",
-    "inside_file",
     "is_consolidated",
     "is_declared",
+    "is_root_of_file",
     "links_of",
     "locate",
     "located",

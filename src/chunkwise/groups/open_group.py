@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
-from chunkwise.copying.source import find_array, find_source, what_is
+from chunkwise.copying.resolve import Resolvable, resolve
 from chunkwise.core.base.arguments import check_choice
 from chunkwise.core.base.binding import load_json, not_too_deep
 from chunkwise.core.driver.auto.found_instead import database_instead, interrupted_instead
@@ -43,7 +43,7 @@ _MODES = ("r", "r+", "a", "w", "w-")
 
 
 def open_group(
-    place: LocationLike,
+    place: LocationLike | Resolvable,
     mode: Mode = "r",
     *,
     format: str | None = None,
@@ -113,7 +113,9 @@ def open_group(
     if isinstance(place, str) and place.startswith("n5:"):
         raise InvalidArgumentError(f"{place!r} is an N5 URI: open it with open_n5_uri")
     context = as_context(context)
-    location = locate(with_storage_options(place, storage_options), context)
+    place = with_storage_options(place, storage_options)
+    asked = place._resolve().asked if isinstance(place, Resolvable) else None
+    location = asked or locate(place, context)  # type: ignore[arg-type]  # an array, which is none
     wanted = format_said(location, format)
     if wanted is not None:
         check_format(wanted, group=True)
@@ -136,17 +138,6 @@ def open_group(
             raise NotFoundError(f"there are no consolidated metadata at {location.text}")
     others: list[str] = []
     node = find_node(location, wanted, others)
-    if node is None and mode == "r":
-        inside = find_source(place, context)
-        if (inside.path, inside.text) != (location.path, location.text):
-            return open_group(
-                inside,
-                format=format,
-                consolidated=consolidated,
-                context=context,
-                non_finite=non_finite,
-                external_links=external_links,
-            )
     if node is not None and wanted is not None and node.format not in (wanted, None):
         if mode in ("r", "r+"):
             raise NotFoundError(
@@ -164,12 +155,16 @@ def open_group(
             to = Destination.of(location, "group", format=wanted, mode="overwrite")
         return _replace(to, attributes or {}, options)
     if mode == "r" and (node is None or node.undeclared):
-        found = database_instead(location.store, location.path, location.text)
-        array = None if found else find_array(place, context)
-        if array is not None:
+        found = resolve(place, context).seen(node)
+        if found.array is not None:
             raise InvalidArgumentError(
-                f"{location.text} is {what_is(array)}, not a group; chunkwise.open_multiscale opens it"
+                f"{location.text} is {found.what}, not a group; chunkwise.open_multiscale opens it"
             )
+        inside = found.location
+        is_elsewhere = inside is not None and (inside.path, inside.text) != (location.path, location.text)
+        if is_elsewhere and found.node is not None and (found.kind == "group" or node is None):
+            location, node = found.node.location, found.node
+            options["root"] = location
     is_missing = node is None or (node.implicit and mode in ("a", "w-"))
     if node is None or is_missing:
         if mode in ("r", "r+"):

@@ -13,10 +13,11 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from chunkwise import Unit
+from chunkwise.copying.resolve import resolve
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump, with_storage_options
-from chunkwise.extension.trees import LocationLike, find_node, inside_file, locate
+from chunkwise.extension.trees import LocationLike, locate
 from chunkwise.images.editing.change import Change, Edit, apply
 from chunkwise.images.editing.edit_n5 import n5_edits
 from chunkwise.images.editing.edit_ome import ome_edits
@@ -114,9 +115,9 @@ def edit_image(
 
 
 def _edits(image: MultiscaleImage, place: LocationLike, change: Change) -> list[Edit]:
-    convention, location = image.convention, locate(place)
-    if convention != _PRECOMPUTED and find_node(location) is None:  # an archive, named without what is in it
-        location = inside_file(location, None, archives=True) or location
+    convention = image.convention
+    found = None if convention == _PRECOMPUTED else resolve(place).location
+    location = found or locate(place)
     if convention.startswith("ome-ngff-"):
         return ome_edits(image, location, change)
     if change.names or change.colors:
