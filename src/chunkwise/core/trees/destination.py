@@ -22,6 +22,7 @@ from chunkwise.core.kvstore.protocol import (
     WithDirectories,
     offers,
 )
+from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.specs.context import Context
 from chunkwise.core.trees.container import CONTAINER_FORMAT, check_container
 from chunkwise.core.trees.location import Location, LocationLike, locate
@@ -97,7 +98,7 @@ class Destination:
         above = node_above(location)
         _check_not_inside(above)
         chosen = format_of(location, kind, format=format, source=source, default=default, above=above)
-        if location.name:
+        if location.name and not is_staging(location.name):
             check_new_names([location.name], chosen)
         state, node = check_place(location, kind, chosen, mode)
         return cls(location, kind, chosen, state, node)
