@@ -1,9 +1,11 @@
 """``read(out=array)``: the caller's memory is filled, whatever its layout, or the error names both sides."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import chunkwise as ts
+from chunkwise.core.dtypes.data_type import dtypes
 
 
 @pytest.fixture(params=["zarr3", "n5", "memory", "cast", "stack"])
@@ -66,7 +68,7 @@ def test_in_a_batch(store):
     assert out[5, 6] == 41
 
 
-int16 = np.dtype("int16")  # which a tensor's module has
+int8, int16 = np.dtype("int8"), np.dtype("int16")  # which a tensor's module has
 
 
 class Tensor:
@@ -87,9 +89,39 @@ class Tensor:
     def numpy(self):
         if self.why:
             raise RuntimeError(self.why)
-        if self.dtype != "int16":
+        if self.dtype not in ("int8", "int16"):
             raise TypeError(f"Got unsupported ScalarType {self.dtype}")
         return self.bits
+
+
+# integers of less than 8 bits are in memory as int8 in both libraries
+SMALL = [name for name in dtypes if hasattr(ml_dtypes, name)]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_type_of_ml_dtypes(name, tmp_path):
+    """Elements that NumPy knows by ml_dtypes, and a tensor with the same bits: written, read, read into."""
+    kind = np.dtype(getattr(ml_dtypes, name))
+    values = np.array([0, 1, 1, 0, 1, 0], "f4").astype(kind).reshape(2, 3)
+    bits = values.view(f"int{8 * kind.itemsize}")
+    tensor = Tensor(bits.copy(), f"torch.{name}")
+    for given in (values, tensor):
+        for store in (
+            ts.create_array(tmp_path / "a", given, overwrite=True),
+            ts.array(given),
+            ts.open(f"memory://{name}/|zarr3", create=True, dtype=name, shape=[2, 3]).result(),
+        ):
+            store[...] = given
+            store[0].write(
+                given.astype(kind)[0] if given is values else Tensor(bits[0], tensor.dtype)
+            ).result()
+            assert store.dtype.name == name
+            np.testing.assert_array_equal(store.read().result().view(bits.dtype), bits)
+            out = Tensor(np.zeros((2, 3), bits.dtype), tensor.dtype)
+            assert store.read(out=out).result() is out
+            np.testing.assert_array_equal(out.bits, bits)
+    with pytest.raises(TypeError, match="safe"):
+        ts.array(np.zeros((2, 3), bool))[...] = tensor
 
 
 def test_tensors_of_types_that_numpy_lacks(tmp_path):

@@ -226,11 +226,11 @@ class Program:
 
     def do_replace(self):
         if self.random.random() < 0.5:
-            self.outside.append(self.replace(self.contexts[0], None))
+            self.outside.append(self.replace(self.random.choice(self.contexts), None))
 
     def do_replace_inside(self):
         if self.random.random() < 0.5:
-            self.inside.append(self.replace(self.contexts[0], self.transaction))
+            self.inside.append(self.replace(self.random.choice(self.contexts), self.transaction))
 
     def do_delete(self):
         if self.random.random() < 0.3:
@@ -251,7 +251,7 @@ class Program:
 
     def do_open(self):
         if self.stored is not None:
-            self.outside.append(self.open(self.contexts[0]))
+            self.outside.append(self.open(self.random.choice(self.contexts)))
 
     def do_open_inside(self):
         if self.view() is not None:

@@ -14,7 +14,7 @@ from chunkwise.cli.command import UsageError, message, show, text_of
 from chunkwise.cli.template_options import fill_value_of
 from chunkwise.copying.pictures import has_wildcard, is_picture, matching, stack_planes
 from chunkwise.copying.quantities import format_shape, plural
-from chunkwise.copying.source import open_source
+from chunkwise.copying.resolve import resolve
 from chunkwise.copying.spec_file import check_new_file, write_spec_file
 from chunkwise.copying.stack_report import Box, StackReport, report_stack
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
@@ -133,7 +133,7 @@ def _open(paths: Sequence[_LayerPath], dtype: DataType | None) -> list[TensorSto
     layers, errors = [], []
     for path, origin in paths:
         try:
-            layer = open_source(path)
+            layer = resolve(path).as_array(of_image=True)
             layer = layer[d[:].mark_bounds_implicit[False]] if layer.rank else layer
             if origin is not None:
                 if len(origin) != layer.rank:

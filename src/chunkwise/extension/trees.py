@@ -8,6 +8,7 @@ from __future__ import annotations
 from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
+from chunkwise.core.engine.together import together
 from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, to_json_value
 from chunkwise.core.trees.attributes import (
     node_attributes,
@@ -19,10 +20,18 @@ from chunkwise.core.trees.consolidated import EMPTY as EMPTY_CONSOLIDATED
 from chunkwise.core.trees.consolidated import update_consolidated, with_copies
 from chunkwise.core.trees.consolidated_tree import is_consolidated, renew_copies_above
 from chunkwise.core.trees.container import check_container, container_root
+from chunkwise.core.trees.create import get_or_create
 from chunkwise.core.trees.destination import Destination, Mode, check_outside_arrays, check_place
 from chunkwise.core.trees.document import change_document, dump_like, read_document
 from chunkwise.core.trees.link import links_of
-from chunkwise.core.trees.location import Location, LocationLike, inside_file, locate, located, location_of
+from chunkwise.core.trees.location import (
+    Location,
+    LocationLike,
+    is_root_of_file,
+    locate,
+    located,
+    location_of,
+)
 from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_from_json, marker_to_json
 from chunkwise.core.trees.new_format import Kind, format_of, format_said, node_above
 from chunkwise.core.trees.new_location import create_parents, parents_made, remove_groups
@@ -79,9 +88,10 @@ __all__ = [
     "find_node",
     "format_of",
     "format_said",
-    "inside_file",
+    "get_or_create",
     "is_consolidated",
     "is_declared",
+    "is_root_of_file",
     "links_of",
     "locate",
     "located",
@@ -102,6 +112,7 @@ __all__ = [
     "require_node",
     "split_path",
     "to_json_value",
+    "together",
     "tree_format",
     "update_consolidated",
     "walk",

@@ -34,6 +34,7 @@ from chunkwise.core.base.arguments import check_flag
 from chunkwise.core.base.binding import dump
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.dtypes.data_type import DTypeLike
+from chunkwise.core.dtypes.tensor import elements_of
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.trees.attribute_value import (
@@ -60,7 +61,7 @@ def new_array(
     location: Location,
     *,
     format: str,
-    shape: Sequence[int] | None,
+    shape: Sequence[int] | int | None,
     dtype: DTypeLike | None,
     data: Any,
     chunks: Sizes | None,
@@ -166,9 +167,10 @@ def new_array(
     look()
     text = template.dtype.name == "ustring"
     new = NewArray(format, spec, target.attributes, options, data)
-    state, _ = check_place(location, "array", check_format(format), "overwrite" if overwrite else "new")
-    if state == "nothing" or not overwrite:
+    check_place(location, "array", check_format(format), "overwrite" if overwrite else "new")
+    if not overwrite:
         return new.write_to(location, partial(make_parents, text))
+    # Also where nothing is yet: somebody else may be making it at the same time.
     with replacing(location) as staging:
         new.write_to(staging)
         make_parents(text)
@@ -189,7 +191,7 @@ def _type_of(data: Any) -> DTypeLike:
 
 
 def _template(
-    shape: Sequence[int] | None, dtype: DTypeLike | None, data: Any, schema_options: Mapping[str, Any]
+    shape: Sequence[int] | int | None, dtype: DTypeLike | None, data: Any, schema_options: Mapping[str, Any]
 ) -> ArrayTemplate:
     """Return the template with nothing but shape and data type."""
     schema: Schema | None = schema_options.get("schema")
@@ -201,7 +203,7 @@ def _template(
     if dtype is None and schema is not None:
         dtype = schema.dtype
     if data is not None and not (isinstance(data, TensorStore) or is_of_dask(data)):
-        data = np.asarray(data)
+        data = np.asarray(elements_of(data))
     if data is not None:
         shape = data.shape if shape is None else shape
         dtype = _type_of(data) if dtype is None else dtype

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
-from chunkwise.copying.source import find_array, find_source, what_is
+from chunkwise.copying.resolve import Resolvable, resolve
 from chunkwise.core.base.arguments import check_choice
 from chunkwise.core.base.binding import load_json, not_too_deep
 from chunkwise.core.driver.auto.found_instead import database_instead, interrupted_instead
@@ -17,11 +18,11 @@ from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.storage_options import with_storage_options
 from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite
 from chunkwise.core.trees.container import check_container, container_root, create_container, mark_container
-from chunkwise.core.trees.create import group_attributes, make_group, write_group
+from chunkwise.core.trees.create import get_or_create, group_attributes, make_group, write_group
 from chunkwise.core.trees.destination import Destination
 from chunkwise.core.trees.location import Location, LocationLike, locate
 from chunkwise.core.trees.new_format import format_of, format_said, node_above
-from chunkwise.core.trees.node import Node, find_node, node_of, nothing_at
+from chunkwise.core.trees.node import Node, find_documented, find_node, node_of, nothing_at
 from chunkwise.core.trees.replacement import replacing
 from chunkwise.core.trees.snapshot import parse_snapshot
 from chunkwise.core.trees.tree import ExternalLinks, Tree, check_format, check_group
@@ -30,6 +31,7 @@ from chunkwise.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
+    PermissionDeniedError,
 )
 from chunkwise.groups.group import Group
 
@@ -41,7 +43,7 @@ _MODES = ("r", "r+", "a", "w", "w-")
 
 
 def open_group(
-    place: LocationLike,
+    place: LocationLike | Resolvable,
     mode: Mode = "r",
     *,
     format: str | None = None,
@@ -111,7 +113,9 @@ def open_group(
     if isinstance(place, str) and place.startswith("n5:"):
         raise InvalidArgumentError(f"{place!r} is an N5 URI: open it with open_n5_uri")
     context = as_context(context)
-    location = locate(with_storage_options(place, storage_options), context)
+    place = with_storage_options(place, storage_options)
+    asked = place._resolve().asked if isinstance(place, Resolvable) else None
+    location = asked or locate(place, context)  # type: ignore[arg-type]  # an array, which is none
     wanted = format_said(location, format)
     if wanted is not None:
         check_format(wanted, group=True)
@@ -134,17 +138,6 @@ def open_group(
             raise NotFoundError(f"there are no consolidated metadata at {location.text}")
     others: list[str] = []
     node = find_node(location, wanted, others)
-    if node is None and mode == "r":
-        inside = find_source(place, context)
-        if (inside.path, inside.text) != (location.path, location.text):
-            return open_group(
-                inside,
-                format=format,
-                consolidated=consolidated,
-                context=context,
-                non_finite=non_finite,
-                external_links=external_links,
-            )
     if node is not None and wanted is not None and node.format not in (wanted, None):
         if mode in ("r", "r+"):
             raise NotFoundError(
@@ -156,25 +149,45 @@ def open_group(
             )
     if mode == "w":
         to = Destination.of(location, "group", format=wanted, mode="overwrite")
-        return (_create if to.state == "nothing" else _replace)(to, attributes or {}, options)
+        if to.state == "nothing":
+            with suppress(AlreadyExistsError):  # somebody else was faster
+                return _create(to, attributes or {}, options)
+            to = Destination.of(location, "group", format=wanted, mode="overwrite")
+        return _replace(to, attributes or {}, options)
     if mode == "r" and (node is None or node.undeclared):
-        found = database_instead(location.store, location.path, location.text)
-        array = None if found else find_array(place, context)
-        if array is not None:
+        found = resolve(place, context).seen(node)
+        if found.array is not None:
             raise InvalidArgumentError(
-                f"{location.text} is {what_is(array)}, not a group; chunkwise.open_multiscale opens it"
+                f"{location.text} is {found.what}, not a group; chunkwise.open_multiscale opens it"
             )
+        inside = found.location
+        is_elsewhere = inside is not None and (inside.path, inside.text) != (location.path, location.text)
+        if is_elsewhere and found.node is not None and (found.kind == "group" or node is None):
+            location, node = found.node.location, found.node
+            options["root"] = location
     is_missing = node is None or (node.implicit and mode in ("a", "w-"))
     if node is None or is_missing:
         if mode in ("r", "r+"):
             raise nothing_at(location, "group")
-        to = Destination.of(location, "group", format=wanted)
-        return _create(to, attributes or {}, options)
+
+        def new() -> Group:
+            return _create(Destination.of(location, "group", format=wanted), attributes or {}, options)
+
+        # In mode "a" somebody else may be doing the same.
+        return new() if mode == "w-" else get_or_create(lambda: _found(location, wanted, options), new)
     if node.implicit:
         _check_implicit(node)
     if mode == "w-":
         Destination.of(location, "group", format=wanted)
     return _opened(node, wanted, options, writable=mode != "r")
+
+
+def _found(location: Location, wanted: FormatName | None, options: dict[str, Any]) -> Group | None:
+    """Return the group that is declared at `location`, of a format if given, or None."""
+    node = find_documented(location, wanted)
+    if node is None or (wanted is not None and node.format != wanted):
+        return None
+    return _opened(node, wanted, options, writable=True)
 
 
 def _check_implicit(node: Node) -> None:
@@ -227,7 +240,10 @@ def _from_snapshot(location: Location, wanted: FormatName | None, options: dict[
     kv, path = location.store, location.path
     for format, rules in TREE_FORMATS.items():
         key = rules.consolidated_key
-        found = read_bounded(kv, path + key) if key and wanted in (None, format) else None
+        try:
+            found = read_bounded(kv, path + key) if key and wanted in (None, format) else None
+        except PermissionDeniedError:  # as of a missing key in a bucket that may not be listed
+            continue
         if found is None or found.value is None:
             continue
         if not rules.consolidated_member:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from chunkwise.copying.array_options import Sizes
 from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.new_array import open_array as open_at
-from chunkwise.copying.source import Place, open_source
+from chunkwise.copying.resolve import Place, resolve
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.unknown_names import options_of
@@ -111,7 +111,7 @@ def create_array(
     new_array(
         location,
         format=kind,
-        shape=(shape,) if isinstance(shape, int) else shape,
+        shape=shape,
         dtype=dtype,
         data=data,
         chunks=chunks,
@@ -180,8 +180,13 @@ def open_array(
     spec: Any = place if storage_options is None else with_storage_options(place, storage_options)
     try:
         return open_spec(spec, read=True, write=mode == "r+", context=context).result()
-    except NoFormatError:
-        location = locate(spec, context)
+    except FailedPreconditionError as e:
+        found = resolve(spec, context)
+        if mode == "r" and not found.is_view and found.is_file and found.kind != "array":
+            return found.as_array()
+        if not isinstance(e, NoFormatError):
+            raise
+        location = found.asked or locate(spec, context)
         text = "" if location.base.get("driver") == "object" else location.text
         group = group_instead(location.store, location.path, text)
         if group:
@@ -228,4 +233,6 @@ def read(
     >>> chunkwise.read(path)
     array([1.5, 2.5])
     """
-    return np.asarray(open_source(with_storage_options(place, storage_options), context).read().result())
+    return np.asarray(
+        resolve(with_storage_options(place, storage_options), context).as_array().read().result()
+    )

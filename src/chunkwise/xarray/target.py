@@ -54,8 +54,11 @@ class DatasetTarget:
         mode: str,
         non_finite: NonFinite,
         root: DatasetTarget | None = None,
+        *,
+        whole: bool = False,
     ) -> None:
-        # `root`: the target of the tree around this group, if both are written together.
+        # `root`: the target of the tree around this group, if both are written together.  `whole`: a new
+        # group appears when it is complete.
         if isinstance(place, Group) and place.mode == "r":
             raise InvalidArgumentError(f"{place.location.text} was opened with mode 'r', for reading only")
         top = place.location if isinstance(place, Group) else locate(place)
@@ -70,6 +73,7 @@ class DatasetTarget:
         self._names: list[str] = names
         self._mode = mode
         self._non_finite = non_finite
+        self._whole = whole
         self._is_occupied = False
         self._group = None if root is not None and root.is_replaced else self._existing()
         self._replacement: Replacement | None = None
@@ -179,7 +183,7 @@ class DatasetTarget:
 
     def begin(self) -> None:
         """Make the group if it is missing or to be replaced."""
-        if self.is_replaced:
+        if self.is_replaced or (self._whole and self._group is None and self._root is None):
             self._replacement = Replacement.begin(self.location)
         elif self._group is not None:
             return

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.parity.programs.computed import batches, computed
 from tests.parity.programs.formats import codecs, images, pipelines, precomputed
+from tests.parity.programs.handles import handles, reopened
 from tests.parity.programs.parts import (
     DRIVERS,
     SMALL,
@@ -395,6 +396,8 @@ FAMILIES: dict[str, Callable[[Random], list[str]]] = {
         computed,
         stored,
         transactions,
+        handles,
+        reopened,
         batches,
         keys,
         pipelines,

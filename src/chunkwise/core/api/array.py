@@ -12,6 +12,7 @@ from chunkwise.core.base.arguments import as_flag
 from chunkwise.core.driver.array.spec import ArraySpec
 from chunkwise.core.dtypes.as_array import as_array
 from chunkwise.core.dtypes.data_type import DataType, DTypeLike
+from chunkwise.core.dtypes.tensor import elements_of
 from chunkwise.core.index_space import IndexTransform
 from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.schema import Schema
@@ -66,6 +67,7 @@ def array(
     """
     if isinstance(array, TensorStore):
         array = array.read().result()
+    array = elements_of(array)
     copy = None if copy is None else as_flag(copy, "copy")
     write = None if write is None else as_flag(write, "write")
     given = array if isinstance(array, np.ndarray) else None

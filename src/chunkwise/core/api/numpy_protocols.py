@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from abc import abstractmethod
 from collections.abc import Iterator
 from numbers import Number
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.dtypes.data_type import dtypes
+from chunkwise.core.dtypes.tensor import memory_of_tensor
 from chunkwise.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -80,13 +79,13 @@ class NumpyProtocols:
         return complex(self._number("complex"))
 
     def __eq__(self, other: object) -> bool:
+        if isinstance(other, NumpyProtocols):
+            return self is other  # as in TensorStore, so that lists and dataclasses can hold arrays
         # Comparing by identity would silently return False where elements are meant.
-        if self is other:
-            return True
-        if isinstance(other, NumpyProtocols | Number | list | tuple):
+        if isinstance(other, Number | list | tuple):
             raise TypeError(
-                "arrays can't be compared by == before they are read: compare the results, such as "
-                "a.read().result() == b.read().result(), or the arrays themselves by `is`"
+                "an array can't be compared by == before it is read: compare the result, such as "
+                "a.read().result() == 5"
             )
         return NotImplemented
 
@@ -112,25 +111,12 @@ def writable_view(out: Any) -> npt.NDArray[Any]:
             "read into that and copy"
         )
     # PyTorch's own way, since NumPy considers its DLPack read-only.
-    shared = _shared_by_torch if callable(getattr(out, "numpy", None)) else np.from_dlpack
+    shared = memory_of_tensor if callable(getattr(out, "numpy", None)) else np.from_dlpack
     try:
         view: npt.NDArray[Any] = shared(out)
     except (TypeError, RuntimeError, BufferError) as e:  # such as a tensor that requires a gradient
         raise InvalidArgumentError(f"out: the {type(out).__name__} gives no memory to write: {e}") from None
     return view
-
-
-def _shared_by_torch(out: Any) -> Any:
-    """Return the memory of a tensor; types that NumPy lacks, such as bfloat16, become ml_dtypes' types."""
-    try:
-        return out.numpy()
-    except TypeError:
-        found = dtypes.get(str(out.dtype).removeprefix("torch."))
-        if found is None:
-            raise
-    dtype = found.memory_dtype
-    bits = getattr(sys.modules[type(out).__module__], f"int{8 * dtype.itemsize}")
-    return out.view(bits).numpy().view(dtype)
 
 
 _PROCESSOR = (1, 3, 11)  # DLPack devices, including pinned memory of CUDA and ROCm

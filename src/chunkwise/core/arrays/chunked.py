@@ -34,6 +34,7 @@ from chunkwise.core.engine.together import is_slow
 from chunkwise.core.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.core.kvstore.adapter.pending import pending_under
 from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.specs.dimension_units import DimensionUnits
 from chunkwise.core.specs.schema import Schema
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
@@ -174,7 +175,7 @@ class ChunkedArray:
         """Return the array as a transaction sees it that has just opened or created it."""
         within = self.over(store, opened, wrap)
         if opened.written:
-            within._forget_after_commit()
+            within._forget_after_commit(created=True)
         return within
 
     @property
@@ -317,16 +318,18 @@ class ChunkedArray:
 
     def _newest(self) -> Opened:
         """Return the metadata that others found, read again if that is too old."""
-        shared = self._shared
+        shared, request = self._shared, self._request
         if self._pending is not None:
             store, above = self._pending
-            generation = store.changed_generation(above + self._request.key)
+            generation = store.changed_generation(above + request.key)
             if generation is not None:
                 known = self._opened
                 if generation == known.generation:
                     return known
-                return run(read_metadata(self._request, known), self._store)
-        opened = shared.opened
+                return run(read_metadata(request, known), self._store)
+        if request.mode.assume_metadata:
+            return self._opened
+        opened = shared.known((self._outside or self)._store, request.key)
         if opened is not None and not self._rechecks:
             return opened
         oldest = oldest_allowed(self._spec.recheck_cached_metadata, self._time)
@@ -334,7 +337,7 @@ class ChunkedArray:
             with shared.lock:
                 opened = shared.opened
                 if opened is None or opened.time < oldest:
-                    opened = run(read_metadata(self._request, opened), self._store)
+                    opened = run(read_metadata(request, opened or self._opened), self._store)
                     self._share(opened)
         return opened
 
@@ -346,19 +349,20 @@ class ChunkedArray:
             if cache is not None:
                 cache_document(cache, self._store, self._request, opened)
 
-    def _forget_after_commit(self) -> None:
+    def _forget_after_commit(self, *, created: bool = False) -> None:
         """Make all handles read the metadata again after the commit of a transaction that has changed it."""
         if self._pending is None:
             return
-        outside = self._outside or self
         shared, cache = self._shared, cache_of(self._spec.metadata_pool)
-        identity, key = outside._store.identity, self._request.key
+        store, request = (self._outside or self)._store, self._request
 
         def forget() -> None:
             with shared.lock:
                 shared.opened = None
                 if cache is not None:
-                    cache.evict(identity, key)
+                    cache.evict(store.identity, request.key)
+            if created:
+                note_replaced(store, request.path)
 
         self._pending[0].after_commit.append(forget)
 

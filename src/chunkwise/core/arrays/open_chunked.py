@@ -61,6 +61,8 @@ def open_chunked(
         opened = run(open_array(first), within)
         shared = shared_with(spec.metadata_pool, store, request, opened, pending=True)
     if opened.written:
+        if wrap is None:
+            shared.note_written(store, request.path)
         try:
             metadata_written(spec, request, store, wrap)
         except BaseException:  # an interrupt too
@@ -98,7 +100,7 @@ def _open_shared(
     shared = shared_metadata(pool, store, request)
     cache = cache_of(pool)
     with shared.lock:
-        known = shared.opened or cached_document(cache, store, request)
+        known = shared.known(store, request.key) or cached_document(cache, store, request)
         if mode.assume_cached_metadata:
             assumed = run(open_array(request), store)
             if known is None:
@@ -125,12 +127,14 @@ def open_from_document(
     *,
     generation: bytes,
     time: float,
+    looked: int | None,
     readable: bool,
     writable: bool,
 ) -> ChunkedArray:
     """Open an array without reading the store."""
-    # `generation` and `time` belong to the read of `document`; `generation` is empty if unknown.  The spec is
-    # bound and has no constraints on the metadata.
+    # `generation` and `time` belong to the read of `document`; `generation` is empty if unknown.  `looked` is
+    # the number of the last change in this process before that.  The spec is bound and has no constraints on
+    # the metadata.
     request = spec.open_request(path, store.describe)
     try:
         metadata = cached_metadata(request.format, document)
@@ -140,7 +144,7 @@ def open_from_document(
     return ChunkedArray(
         spec,
         request,
-        shared_with(spec.metadata_pool, store, request, opened),
+        shared_with(spec.metadata_pool, store, request, opened, looked=looked),
         opened,
         cached(spec, store, request.path),
         pool_under(spec),

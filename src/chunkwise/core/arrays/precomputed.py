@@ -127,10 +127,13 @@ def open_precomputed(
     opened = run(open_scale(request, spec.precomputed), seen)
     assert isinstance(opened.metadata, PrecomputedMetadata)
     request = request._replace(format=spec.precomputed.of_scale(opened.metadata))
+    shared = shared_with(spec.metadata_pool, store, request, opened, pending=wrap is not None)
+    if opened.written and wrap is None:
+        shared.note_written(store, request.path)
     array = PrecomputedArray(
         spec,
         request,
-        shared_with(spec.metadata_pool, store, request, opened, pending=wrap is not None),
+        shared,
         opened,
         stored,
         pool_of(spec.resource("data_copy_concurrency")),

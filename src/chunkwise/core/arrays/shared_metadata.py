@@ -7,7 +7,6 @@ document longer.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Hashable
 from math import inf
@@ -17,10 +16,9 @@ from weakref import WeakValueDictionary, ref
 from chunkwise.core.base.fork import new_lock, new_rlock
 from chunkwise.core.driver.chunked.format import Format
 from chunkwise.core.driver.chunked.open_flow import Opened, OpenRequest
-from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.adapter.value_cache import CacheEntry, ValueCache
-from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.kvstore.replaced_places import Place, change_number, is_replaced, note_replaced, place_of
 from chunkwise.core.specs.resources.live import CachePool
 from chunkwise.errors import ChunkwiseError
 
@@ -37,11 +35,29 @@ __all__ = [
 class SharedMetadata:
     """The current version of one document; the lock is held while the store is read."""
 
-    __slots__ = ("__weakref__", "lock", "opened")
+    __slots__ = ("__weakref__", "_looked", "lock", "opened")
 
-    def __init__(self, opened: Opened | None = None) -> None:
+    def __init__(self, opened: Opened | None = None, looked: int | None = None) -> None:
         self.lock = new_rlock()
         self.opened = opened
+        # number of the last change that `opened` may know of
+        self._looked = change_number() if looked is None else looked
+
+    def known(self, store: KvStoreDriver, key: str) -> Opened | None:
+        """Return the metadata; None if this process has put something else in its place."""
+        if self._looked != change_number():
+            with self.lock:
+                now = change_number()
+                if is_replaced(place_of(store, key), self._looked):
+                    self.opened = None
+                self._looked = now
+        return self.opened
+
+    def note_written(self, store: KvStoreDriver, path: str) -> None:
+        """Tell handles of other contexts that `opened` has just been created, perhaps in place of theirs."""
+        number = note_replaced(store, path)
+        if self._looked == number - 1:  # nobody else has changed anything meanwhile
+            self._looked = number
 
 
 class _Table:
@@ -86,11 +102,20 @@ def shared_metadata(pool: CachePool, store: KvStoreDriver, request: OpenRequest)
 
 
 def shared_with(
-    pool: CachePool, store: KvStoreDriver, request: OpenRequest, opened: Opened, *, pending: bool = False
+    pool: CachePool,
+    store: KvStoreDriver,
+    request: OpenRequest,
+    opened: Opened,
+    *,
+    pending: bool = False,
+    looked: int | None = None,
 ) -> SharedMetadata:
     """Return the entry of an array that was opened without asking it, with the newer metadata of both."""
+    # `pending` means in a transaction; `looked` is the number of the last change before the document was read
     if request.mode.assume_metadata:
         return SharedMetadata(opened)
+    if looked is not None and looked != change_number() and is_replaced(place_of(store, request.key), looked):
+        return SharedMetadata(opened, looked)
     entry = shared_metadata(pool, store, request)
     if pending and (opened.written or opened.time == inf):
         return entry  # only the transaction sees this
@@ -104,12 +129,8 @@ def shared_with(
     return entry
 
 
-def _place(store: KvStoreDriver, request: OpenRequest) -> tuple[Hashable, Format]:
-    # The same key may belong to several stores, one of which is a part of the other.
-    if isinstance(store, FileStore):
-        return os.path.normcase(f"{store.real_root}/{request.key}"), request.format
-    whole, above = whole_store(store)
-    return (whole.identity, above + request.key), request.format
+def _place(store: KvStoreDriver, request: OpenRequest) -> tuple[Place, Format]:
+    return place_of(store, request.key), request.format
 
 
 def cached_document(cache: ValueCache | None, store: KvStoreDriver, request: OpenRequest) -> Opened | None:

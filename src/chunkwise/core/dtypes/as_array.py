@@ -11,6 +11,7 @@ from chunkwise.core.base.binding import plain_json
 from chunkwise.core.dtypes.convert_text import fitted, objects
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.integer import is_small, sign_extended
+from chunkwise.core.dtypes.tensor import elements_of
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = ["as_array"]
@@ -21,8 +22,8 @@ def as_array(value: Any, dtype: DataType, max_rank: int | None = None) -> npt.ND
     # Arrays are converted if NumPy calls that safe.  Python scalars and lists are converted element by
     # element, so that 1.7 becomes the integer 1.  NumPy scalars are converted unchecked.  For json, lists
     # below `max_rank` are elements.
-    if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
-        value = _plain(value)
+    if type(value) is not np.ndarray:
+        value = _plain(value) if isinstance(value, np.ndarray) else elements_of(value)
     array = _objects(value, dtype, max_rank) if dtype.memory_dtype.hasobject else _fixed(value, dtype)
     if max_rank is not None and array.ndim > max_rank:
         raise ValueError(

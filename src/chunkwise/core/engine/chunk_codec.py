@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -13,6 +13,7 @@ from chunkwise.core.base.cached import cached_property
 from chunkwise.core.codec.chain import prepare_chain
 from chunkwise.core.codec.protocol import BatchDecoder, Buffer, DecodeInto, Encode, PreparedChain
 from chunkwise.core.driver.stored_array import StoredField
+from chunkwise.core.grid.protocol import ChunkGrid
 from chunkwise.core.kvstore.request_limits import Slots
 from chunkwise.errors import TooLargeError
 
@@ -187,6 +188,18 @@ class Coder(StagingBuffer):
     def ordered(self) -> Array:
         """`scratch`, or the field of it, with its axes in the order of the plan."""
         return self.elements(self.scratch).transpose(self._order)
+
+    def covers(
+        self, inside: tuple[Any, ...], grid: ChunkGrid, cell: Iterable[int], shape: tuple[int, ...]
+    ) -> bool:
+        """Return True if a selection in plan order has all elements of a chunk in an array of `shape`."""
+        if self._field is not None:
+            return False
+        touched = np.zeros(self.scratch.shape, bool)
+        touched.transpose(self._order)[inside] = True
+        bounds = [grid.bounds(dim, number) for dim, number in enumerate(cell)]
+        part = [slice(max(0, min(stop, n) - start)) for (start, stop), n in zip(bounds, shape, strict=True)]
+        return bool(touched[tuple(part)].all())
 
 
 def chain_for(chain: PreparedChain, shape: tuple[int, ...]) -> PreparedChain:

@@ -148,12 +148,14 @@ def _exists(store: KvStoreDriver, key: str) -> bool:
     return store.read(key, byte_range=ByteRange(0, 0)).value is not None
 
 
-def stored_cells(array: StoredArray, store: KvStoreDriver) -> Iterator[tuple[str, tuple[int, ...]]]:
+def stored_cells(
+    array: StoredArray, store: KvStoreDriver, list_keys: Callable[[str, str], Iterator[str]] | None = None
+) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield the key and cell of every stored object of an array, even outside its shape."""
     rank = array.grid.rank
     prefix = array.keys.prefix if rank else array.keys.scalar
     keys = KeyRange.of_prefix(prefix)
-    for key in store.list(keys.start, keys.stop):
+    for key in (list_keys or store.list)(keys.start, keys.stop):
         cell = array.keys.cell(key, rank)
         if cell is not None:
             yield key, cell
@@ -164,7 +166,7 @@ def delete_outside(array: StoredArray, store: KvStoreDriver, before: tuple[int, 
     limits = [array.grid.n_cells(dim, size) for dim, size in enumerate(array.shape)]
     outside = [
         key
-        for key, cell in stored_cells(array, store)
+        for key, cell in stored_cells(array, store, getattr(store, "list_unpinned", None))
         if any(number >= limit for number, limit in zip(cell, limits, strict=True))
     ]
     for key in outside:

@@ -32,6 +32,7 @@ from chunkwise.core.engine.update import (
     check_promise,
     defer,
     open_writer,
+    replaceable,
 )
 from chunkwise.core.engine.write_batches import WriteBatches, write_chunks
 from chunkwise.core.kvstore.protocol import Buffer, Readable, Writable, describe
@@ -39,7 +40,7 @@ from chunkwise.core.plan.axis import is_indexed
 from chunkwise.core.plan.partition import Transform
 from chunkwise.core.plan.plan import chunk_order, plan_write, selections, split, wholes
 from chunkwise.core.plan.shard import ShardAxis, ShardRequest, plan_shards, shard_requests
-from chunkwise.errors import UnsafeWriteError, prefix
+from chunkwise.errors import DataCorruptionError, OutOfRangeError, UnsafeWriteError, prefix
 
 __all__ = ["write_shards_from"]
 
@@ -180,7 +181,12 @@ class _ShardWriter:
             old = index = None
             if stored.value is not None:
                 old = memoryview(stored.value).cast("B")
-                index = layout.decode_shard(old)
+                try:
+                    index = layout.decode_shard(old)
+                except (DataCorruptionError, OutOfRangeError) as e:
+                    if not self.covers(request, positions):
+                        raise replaceable(DataCorruptionError(e.message)) from e.__cause__
+                    old = None
             value = self.put_together(request, positions, is_whole, old, index)
             self.context, self.position = "writing", None
             if value is None and old is not None and not can_delete(store):
@@ -196,6 +202,34 @@ class _ShardWriter:
             change_alone(store, self.identity, request.key, attempt)
         except UnsafeWriteError as e:
             raise aligned(e, self.array.grid.chunk_shape) from e.__cause__
+
+    def covers(self, request: ShardRequest, positions: npt.NDArray[np.int64]) -> bool:
+        """Return True if all elements of a shard that are in the array are overwritten."""
+        shape, grid = self.array.shape, self.shard.grid
+        coder = self.coder(request)
+        parts = dict(zip(positions.tolist(), selections(request.axes)[0], strict=True))
+        for position in range(self.layout.n_chunks):
+            cell = self.cell(request.key, position)
+            if all(grid.bounds(dim, number)[0] < shape[dim] for dim, number in enumerate(cell)):
+                inside = parts.get(position)
+                if inside is None or not coder.covers(inside, grid, cell, shape):
+                    return False
+        return True
+
+    def cell(self, key: str, position: int) -> list[int]:
+        """Return the cell of an inner chunk in the grid of inner chunks."""
+        per_shard = self.layout.chunks_per_shard
+        outer = self.array.keys.cell(key, len(per_shard))
+        assert outer is not None, "it is the key of a shard"
+        within = np.unravel_index(position, per_shard)
+        return [o * n + int(i) for o, n, i in zip(outer, per_shard, within, strict=True)]
+
+    def coder(self, request: ShardRequest) -> Coder:
+        """Return the coder for inner chunks in the order of a plan."""
+        order = chunk_order(request.axes)
+        return self.coders.get(order) or self.coders.setdefault(
+            order, Coder(self.chain, order, limit=self.limit)
+        )
 
     def put_together(
         self,
@@ -217,10 +251,7 @@ class _ShardWriter:
                 self.position = self.sink.position
             return self.body.finish()
         chunk_at, out_at = map(list, selections(request.axes))
-        order = chunk_order(request.axes)
-        coder = self.coders.get(order) or self.coders.setdefault(
-            order, Coder(self.chain, order, limit=self.limit)
-        )
+        coder = self.coder(request)
         indexed = is_indexed(request.axes)
         numbers = dict(zip(positions.tolist(), range(len(positions)), strict=True))
         body = self.body
@@ -234,6 +265,7 @@ class _ShardWriter:
             if number is not None:
                 encoded = self.encode(
                     coder,
+                    request.key,
                     position,
                     encoded,
                     chunk_at[number],
@@ -248,6 +280,7 @@ class _ShardWriter:
     def encode(
         self,
         coder: Coder,
+        key: str,
         position: int,
         before: Buffer | None,
         inside: tuple[Any, ...],
@@ -267,7 +300,13 @@ class _ShardWriter:
                     chunk[...] = self.array.fill_value
                 else:
                     self.context = "reading"
-                    coder.decode(before, chunk)
+                    try:
+                        coder.decode(before, chunk)
+                    except DataCorruptionError as e:
+                        cell = self.cell(key, position)
+                        if not coder.covers(inside, self.shard.grid, cell, self.array.shape):
+                            raise replaceable(e) from e.__cause__
+                        chunk[...] = self.array.fill_value
                     self.context = "writing"
             coder.ordered[inside] = values
         if self.sink.is_fill(chunk):

@@ -30,7 +30,7 @@ from chunkwise.core.kvstore.protocol import (
     Writable,
 )
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits, Writer, traits_of
-from chunkwise.errors import UnsafeWriteError
+from chunkwise.errors import DataCorruptionError, UnsafeWriteError
 
 __all__ = [
     "Changer",
@@ -44,6 +44,7 @@ __all__ = [
     "crop",
     "defer",
     "open_writer",
+    "replaceable",
 ]
 
 # Seconds.  A thread that holds a lock for longer is stuck on its store.  Without the lock an update is still
@@ -89,6 +90,13 @@ def aligned(error: UnsafeWriteError, shape: tuple[int, ...] | None) -> UnsafeWri
     """Add to the error of a refused partial write that writes of whole cells of `shape` are safe."""
     cells = "the cells of the grid" if shape is None else f"shape {shape}"
     error.message += f". Writes of whole chunks are safe: align them to {cells}"
+    error.args = (error.message, *error.args[1:])
+    return error
+
+
+def replaceable(error: DataCorruptionError) -> DataCorruptionError:
+    """Add to the error of a damaged chunk, which a write needs to read, what replaces it."""
+    error.message += "; to replace it, write all of its elements, or delete it first"
     error.args = (error.message, *error.args[1:])
     return error
 
@@ -205,7 +213,14 @@ class Changer:
             if stored.value is None:
                 scratch[...] = self.fill_value
             else:
-                coder.decode(stored.value, scratch)
+                try:
+                    coder.decode(stored.value, scratch)
+                except DataCorruptionError as e:
+                    array = self.array
+                    cell = array.keys.cell(key, array.grid.rank)
+                    if cell is None or not coder.covers(inside, array.grid, cell, array.shape):
+                        raise replaceable(e) from e.__cause__
+                    scratch[...] = self.fill_value
             self.operation = "writing"
             coder.ordered[inside] = values
             if self.is_fill(scratch) and (stored.value is None or can_delete(store)):

@@ -27,6 +27,7 @@ from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.atomic import AtomicWritable, Directories, Modifiable
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import MOST_LOST, Buffer, KvStoreDriver, offers
+from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import (
     ASIDE,
     COMPLETE,
@@ -112,6 +113,15 @@ def take_place(
         raise AlreadyExistsError(
             f"{store.describe(path + min(both))} is in the way, and does not belong to the replaced data"
         )
+    try:
+        _replace(store, staging, path, documents, keep)
+    finally:
+        note_replaced(store, path)
+
+
+def _replace(
+    store: KvStoreDriver, staging: str, path: str, documents: Collection[str], keep: Sequence[str]
+) -> None:
     if not staging.startswith(path) and offers(store, Directories):
         try:
             _exchange(store, staging, path, documents, keep)
@@ -154,11 +164,14 @@ def replace_below(store: KvStoreDriver, path: str, values: Mapping[str, bytes]) 
 
 def delete_all_below(store: KvStoreDriver, path: str) -> None:
     """Delete all keys that begin with `path`, a prefix, and the directory."""
-    if path and offers(store, Directories):
-        store.delete_directory(path[:-1])
-    else:
-        below = KeyRange.of_prefix(path)
-        store.delete_range(below.start, below.stop)
+    try:
+        if path and offers(store, Directories):
+            store.delete_directory(path[:-1])
+        else:
+            below = KeyRange.of_prefix(path)
+            store.delete_range(below.start, below.stop)
+    finally:
+        note_replaced(store, path)
 
 
 def _list(store: KvStoreDriver, path: str) -> Iterator[str]:
@@ -171,8 +184,11 @@ def delete_but(store: KvStoreDriver, path: str, keep: Sequence[str]) -> None:
     if not keep:
         delete_all_below(store, path)
         return
-    for keys in _ranges_but(store, path, keep):
-        store.delete_range(keys.start, keys.stop)
+    try:
+        for keys in _ranges_but(store, path, keep):
+            store.delete_range(keys.start, keys.stop)
+    finally:
+        note_replaced(store, path)
 
 
 def _ranges_but(store: KvStoreDriver, path: str, keep: Sequence[str]) -> list[KeyRange]:

@@ -258,7 +258,11 @@ class Spec(IndexingMixin):
     def __eq__(self, other: object) -> bool:
         check_same_type(self, other)
         assert isinstance(other, Spec)
-        return self._named_json(False, None) == other._named_json(False, None)
+        names, others = dict[int, str](), dict[int, str]()
+        self._driver.name_bound(names, {})
+        other._driver.name_bound(others, {})
+        # The same JSON with resources of two contexts is, for example, two arrays in memory.
+        return names == others and self._named_json(False, None) == other._named_json(False, None)
 
     __hash__ = None  # type: ignore[assignment]
 

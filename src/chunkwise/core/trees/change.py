@@ -12,6 +12,7 @@ from contextlib import suppress
 from chunkwise.core.kvstore.atomic import Directories
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import offers
+from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.take_place import delete_all_below, delete_but
 from chunkwise.core.trees.consolidated import move_consolidated, update_consolidated
 from chunkwise.core.trees.consolidated_tree import renew_copies_above
@@ -137,6 +138,7 @@ def _move(here: Location, there: Location, node: Node) -> None:
     kv = here.store
     if offers(kv, Directories):
         kv.move_directory(here.path[:-1], there.path[:-1])
+        note_replaced(here.store, here.path)
         return
     keys = KeyRange.of_prefix(here.path)
     own = here.path + node.key

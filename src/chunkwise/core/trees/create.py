@@ -8,9 +8,11 @@ below it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import FormatName
@@ -33,11 +35,16 @@ from chunkwise.errors import AlreadyExistsError, ChunkwiseError
 __all__ = [
     "check_names",
     "check_no_link",
+    "get_or_create",
     "group_attributes",
     "make_group",
     "make_groups",
     "write_group",
 ]
+
+T = TypeVar("T")
+
+_PAUSES = (0.0, 0.01, 0.05, 0.2)  # seconds: a new node is seen a moment after it is in the way
 
 
 def make_groups(tree: Tree, names: Sequence[str], known: int = 0) -> list[Location]:
@@ -191,3 +198,27 @@ def _encode(document: JSON) -> bytes:
         return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return json.dumps(document, separators=(",", ":")).encode()
+
+
+def get_or_create(get: Callable[[], T | None], create: Callable[[], T]) -> T:
+    """Return what `get` finds, or else what `create` makes.
+
+    If `create` says that there is something, somebody else was faster, and `get` looks again.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If something is in the way that `get` doesn't find.
+    """
+    found = get()
+    for pause in _PAUSES:
+        if found is not None:
+            return found
+        try:
+            return create()
+        except AlreadyExistsError as e:
+            time.sleep(random.uniform(0.5, 1.0) * pause)
+            found, error = get(), e
+    if found is None:
+        raise error
+    return found

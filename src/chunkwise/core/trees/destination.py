@@ -22,12 +22,13 @@ from chunkwise.core.kvstore.protocol import (
     WithDirectories,
     offers,
 )
+from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.specs.context import Context
 from chunkwise.core.trees.container import CONTAINER_FORMAT, check_container
 from chunkwise.core.trees.location import Location, LocationLike, locate
 from chunkwise.core.trees.new_format import Kind, format_of, node_above
 from chunkwise.core.trees.new_location import create_parents, parents_made
-from chunkwise.core.trees.node import DOCUMENTS, JOURNAL, Node, find_node, nodes_below
+from chunkwise.core.trees.node import DOCUMENTS, JOURNAL, Node, find_documented, find_node, nodes_below
 from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.core.trees.own_keys import is_made_here
 from chunkwise.core.trees.walk import walk
@@ -97,7 +98,7 @@ class Destination:
         above = node_above(location)
         _check_not_inside(above)
         chosen = format_of(location, kind, format=format, source=source, default=default, above=above)
-        if location.name:
+        if location.name and not is_staging(location.name):
             check_new_names([location.name], chosen)
         state, node = check_place(location, kind, chosen, mode)
         return cls(location, kind, chosen, state, node)
@@ -152,9 +153,16 @@ def check_place(
     else:
         node, others = found
     state = _state(location, node, others)
+    if state in ("files", "nodes") and found is None and find_documented(location) is not None:
+        others = []
+        node = find_node(location, None, others)  # which another process has just made
+        state = _state(location, node, others)
     if state == "container" and kind == "array" and format != CONTAINER_FORMAT:
         state = "group"
     if state not in _ANSWERS[kind, mode] and not _is_n5_group(node, kind, format):
+        is_new = found is None and node is not None and node.implicit and find_documented(location)
+        if is_new:  # somebody has just made it
+            return check_place(location, kind, format, mode)
         raise _refusal(location, kind, mode, state, node, others)
     if state in ("files", "nodes"):
         _check_contents(location, kind, format, state, node)

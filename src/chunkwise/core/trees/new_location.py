@@ -9,6 +9,7 @@ from itertools import takewhile
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, WithDirectories, offers
+from chunkwise.core.kvstore.staging import APPEND
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import CONTAINER_FORMAT, mark_container
 from chunkwise.core.trees.document import dump_like
@@ -80,7 +81,8 @@ def remove_groups(made: Sequence[Location]) -> None:
     for location in reversed(made):
         keys = KeyRange.of_prefix(location.path)  # not its directories, some of which may be empty
         below = location.store.list(keys.start, keys.stop)
-        if not all(key[len(location.path) :] in DOCUMENTS for key in below):
+        names = (key[len(location.path) :] for key in below)
+        if not all(name in DOCUMENTS or name == APPEND for name in names):
             return
         delete_own(location)
         update_consolidated(location.store, location.path)

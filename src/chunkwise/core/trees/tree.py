@@ -156,6 +156,7 @@ class Tree:
             node.document if document is None else document,
             generation=UNKNOWN_GENERATION if found is None else found.generation,
             time=found.time if found is not None else self.snapshot.time if self.snapshot else 0.0,
+            looked=self.snapshot.change_number if found is None and self.snapshot else None,
             readable=True,
             writable=self.writable,
         )

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -34,6 +35,7 @@ from chunkwise.extension.inside import as_nbytes, options_of
 from chunkwise.extension.trees import Location, Replacement, format_of
 from chunkwise.hdmf.backend.io import ZarrIO
 from chunkwise.hdmf.difference import differences_of_copy
+from chunkwise.hdmf.model.codecs import check_compressor
 from chunkwise.hdmf.model.place import Place, place_of, source_name
 from chunkwise.hdmf.model.tree import Format, detect_format
 from chunkwise.hdmf.opening import is_hdf5, no_store, open_store
@@ -152,6 +154,11 @@ def convert(
     if format != "hdf5" and ending:
         format = cast(Format, format_of(place_of(target), "group", format=format))
     workers, limit = workers_of(executor), as_nbytes(memory, "memory")
+    how = CopyOptions(memory=limit, resume=resume, verify=verify, overwrite=overwrite)
+    if format != "hdf5":
+        check_compressor(codec, format or "zarr3")
+    if progress is not None and not callable(progress):
+        raise InvalidArgumentError(f"progress: expected a function, not {progress!r}")
     with open_source(source, **(source_options or {})) as src, ExitStack() as closed:
         h5 = None if isinstance(src, ZarrIO) else closed.enter_context(closing(_h5_copy(src)))
         if not drop_broken_links:
@@ -180,7 +187,7 @@ def convert(
                     "source": _identity(src),
                     "options": _as_text([format, codec, drop_broken_links, options]),
                 },
-                CopyOptions(memory=limit, resume=resume, verify=verify),
+                replace(how, overwrite=False),  # the place has been cleared
                 compare=partial(_compare, src),
                 progress=progress or (lambda nbytes: None),
             )

@@ -33,6 +33,7 @@ from chunkwise.hdmf.backend.builders import BuilderTree
 from chunkwise.hdmf.backend.new_store import NewStore
 from chunkwise.hdmf.backend.stored_group import StoredGroup
 from chunkwise.hdmf.backend.writing import StoreWriting
+from chunkwise.hdmf.model.codecs import check_compressor
 from chunkwise.hdmf.model.place import Place, place_of, source_name, with_storage_options
 from chunkwise.hdmf.model.tree import Format, detect_format
 from chunkwise.hdmf.model.zarr_python_stores import is_nested, is_read_only, is_store_of_zarr2
@@ -167,6 +168,7 @@ class ZarrIO(StoreWriting):
         self._keep_types = attribute_types
         self._compat_regions = region_attributes == "compat"
         self._stream_options = StreamOptions(buffer_nbytes, progress)
+        check_compressor(codec, self._format or "zarr3")
         self._codec = codec
         self._copies = copies
         self._chosen = replacement

@@ -151,7 +151,14 @@ def check_factors(factors: Sequence[int], rank: int | None) -> tuple[int, ...]:
 
 def parse_downsample(members: Members, common: SpecMembers) -> DownsampleSpec:
     """Take the members of a spec of this driver."""
-    base = members.take("base", parse_base, example="file:///data/a.zarr/|zarr3:")
+
+    def take_base(value: JSON) -> Spec:
+        # The base of a spec that was made from an array has no type of its own.
+        if isinstance(value, dict) and common.schema.dtype is not None:
+            value = {"dtype": common.schema.dtype.name, **value}
+        return parse_base(value)
+
+    base = members.take("base", take_base, example="file:///data/a.zarr/|zarr3:")
 
     def take_factors(value: JSON) -> tuple[int, ...]:
         if value is MISSING:

@@ -101,6 +101,12 @@ class StackSpec(DriverSpec):
         own = self.schema.merged(schema)
         return replace(self, schema=check_options(own), common=combined(self.layers, own))
 
+    @property
+    def open_mode(self) -> OpenMode:
+        """Open mode of the layers, if all have the same."""
+        modes = [layer.open_mode for layer in self.layers]
+        return modes[0] if modes and all(mode == modes[0] for mode in modes) else OpenMode()
+
     def with_open_mode(self, mode: OpenMode) -> Self:
         """Return the spec with another open mode for all layers."""
         return self._mapped(lambda driver: driver.with_open_mode(mode))

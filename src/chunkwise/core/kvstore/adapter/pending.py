@@ -177,10 +177,15 @@ class PendingStore(SameKeysStore):
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
         """Yield the keys in ``[start, stop)``, the base's first."""
         # Keys that a listing has not found can't be pinned, so repeatable reads exclude listings.
+        if self._repeatable_read:
+            self._admit(self, KeyRange.between(start, stop), False)
+            raise UnsupportedError("repeatable_read mode not supported for transactional list operations")
+        yield from self.list_unpinned(start, stop)
+
+    def list_unpinned(self, start: str, stop: str) -> Iterator[str]:
+        """Yield the keys in ``[start, stop)``, for a change that doesn't depend on which there are."""
         keys = KeyRange.between(start, stop)
         self._admit(self, keys, False)
-        if self._repeatable_read:
-            raise UnsupportedError("repeatable_read mode not supported for transactional list operations")
         with self._lock:
             changes, deleted = dict(self.changes), tuple(self.deleted)
         for key in self.base.list(start, stop):
@@ -305,6 +310,12 @@ class PendingPart(PrefixStore):
     """The keys of a PendingStore that begin with a prefix."""
 
     base: PendingStore
+
+    def list_unpinned(self, start: str, stop: str) -> Iterator[str]:
+        """Yield the keys in ``[start, stop)``; see `PendingStore.list_unpinned`."""
+        below, n = KeyRange.between(start, stop).shifted(self.prefix), len(self.prefix)
+        for key in self.base.list_unpinned(below.start, below.stop):
+            yield key[n:]
 
     def modify(self, key: str, modification: Modification) -> None:
         """Note what is to be done to the value that `key` has when the transaction is committed."""

@@ -26,6 +26,8 @@ __all__ = ["Exported", "export_archive"]
 # Object stores accept a condition only for a value in one request, with at most 5 GiB on S3 and Azure.
 _LARGEST_CONDITIONAL = 1 << 32
 
+_DOCUMENT = "zarr.json"
+
 
 class Exported(NamedTuple):
     """Number of members and size in bytes of an archive."""
@@ -47,6 +49,9 @@ def export_archive(
     # Raises AlreadyExistsError unless `overwrite`, AbortedError if a key of `source` is deleted meanwhile,
     # and, before anything is written, InvalidArgumentError for a key that is not a safe name of a member.
     keys = sorted(source.list(), key=encode_key)
+    if key.endswith(".ozx"):  # OME-Zarr's archives (RFC-9) begin with the documents, that of the root first
+        is_document = {name: name.rpartition("/")[2] == _DOCUMENT for name in keys}
+        keys.sort(key=lambda name: (0, name.count("/")) if is_document[name] else (1, 0))
     for name in keys:
         check_member_name(name)
     if not overwrite:

@@ -7,9 +7,12 @@ caller allows it.
 
 from __future__ import annotations
 
+import atexit
 from collections import deque
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +52,7 @@ class Hdf5File:
 
     def __init__(self, store: KvStoreDriver, key: str, url: str) -> None:
         h5py = load_package("h5py", "reading HDF5 files")
+        _close_at_exit()
         self.url = url
         self._value = ValueFile(store, key)
         self._store, self._key = store, key
@@ -60,6 +64,7 @@ class Hdf5File:
             raise DataCorruptionError(
                 f"{store.describe(key)} is no HDF5 file that can be read: {e}"
             ) from None
+        _open.add(self)
 
     def part(self, start: int, stop: int) -> bytes:
         """Return bytes of the file."""
@@ -228,6 +233,25 @@ class Hdf5Files:
             )
             out[where] = part.reshape(shape)
         return out
+
+
+_open: WeakSet[Hdf5File] = WeakSet()
+
+
+@cache
+def _close_at_exit() -> None:
+    """Have all files closed when Python exits."""
+    # HDF5 itself closes files when the process ends, and crashes, since the functions of Python that these
+    # are read with are gone then.  h5py's own handler, which threads that read don't survive, must come after
+    # this, so it must be registered by now.
+    from h5py._objects import phil
+
+    def close_all() -> None:
+        phil.acquire()  # for ever: threads that still run must not use the files any more
+        for opened in list(_open):
+            opened.file.close()
+
+    atexit.register(close_all)
 
 
 _left: deque[tuple[Hdf5Files, Clearable]] = deque()
