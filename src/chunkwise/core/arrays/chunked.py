@@ -34,7 +34,7 @@ from chunkwise.core.engine.together import is_slow
 from chunkwise.core.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.core.kvstore.adapter.pending import pending_under
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.replaced_places import note_replaced
+from chunkwise.core.kvstore.replaced_places import changes, note_replaced
 from chunkwise.core.specs.dimension_units import DimensionUnits
 from chunkwise.core.specs.schema import Schema
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
@@ -305,6 +305,14 @@ class ChunkedArray:
 
     def _current(self) -> None:
         """Use the newest metadata; raise if it belongs to another array."""
+        shared = self._shared
+        if (  # the usual case first: every request comes here
+            shared.opened is self._opened
+            and shared.looked == changes.number
+            and self._pending is None
+            and not self._rechecks
+        ):
+            return
         opened, known = self._newest(), self._opened
         if opened is known:
             return

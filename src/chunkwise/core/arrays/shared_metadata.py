@@ -18,7 +18,7 @@ from chunkwise.core.driver.chunked.format import Format
 from chunkwise.core.driver.chunked.open_flow import Opened, OpenRequest
 from chunkwise.core.kvstore.adapter.value_cache import CacheEntry, ValueCache
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.replaced_places import Place, change_number, is_replaced, note_replaced, place_of
+from chunkwise.core.kvstore.replaced_places import Place, changes, is_replaced, note_replaced, place_of
 from chunkwise.core.specs.resources.live import CachePool
 from chunkwise.errors import ChunkwiseError
 
@@ -35,29 +35,29 @@ __all__ = [
 class SharedMetadata:
     """The current version of one document; the lock is held while the store is read."""
 
-    __slots__ = ("__weakref__", "_looked", "lock", "opened")
+    __slots__ = ("__weakref__", "lock", "looked", "opened")
 
     def __init__(self, opened: Opened | None = None, looked: int | None = None) -> None:
         self.lock = new_rlock()
         self.opened = opened
         # number of the last change that `opened` may know of
-        self._looked = change_number() if looked is None else looked
+        self.looked = changes.number if looked is None else looked
 
     def known(self, store: KvStoreDriver, key: str) -> Opened | None:
         """Return the metadata; None if this process has put something else in its place."""
-        if self._looked != change_number():
+        if self.looked != changes.number:
             with self.lock:
-                now = change_number()
-                if is_replaced(place_of(store, key), self._looked):
+                now = changes.number
+                if is_replaced(place_of(store, key), self.looked):
                     self.opened = None
-                self._looked = now
+                self.looked = now
         return self.opened
 
     def note_written(self, store: KvStoreDriver, path: str) -> None:
         """Tell handles of other contexts that `opened` has just been created, perhaps in place of theirs."""
         number = note_replaced(store, path)
-        if self._looked == number - 1:  # nobody else has changed anything meanwhile
-            self._looked = number
+        if self.looked == number - 1:  # nobody else has changed anything meanwhile
+            self.looked = number
 
 
 class _Table:
@@ -114,7 +114,7 @@ def shared_with(
     # `pending` means in a transaction; `looked` is the number of the last change before the document was read
     if request.mode.assume_metadata:
         return SharedMetadata(opened)
-    if looked is not None and looked != change_number() and is_replaced(place_of(store, request.key), looked):
+    if looked is not None and looked != changes.number and is_replaced(place_of(store, request.key), looked):
         return SharedMetadata(opened, looked)
     entry = shared_metadata(pool, store, request)
     if pending and (opened.written or opened.time == inf):

@@ -24,11 +24,11 @@ from chunkwise.errors import ChunkwiseError
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["BrokenPromiseError", "Future", "Promise", "promise_of", "waiting_future"]
+__all__ = ["VALUE", "BrokenPromiseError", "Future", "Promise", "promise_of", "waiting_future"]
 
 T = TypeVar("T")
 
-_PENDING, _VALUE, _ERROR, _CANCELLED = range(4)
+_PENDING, VALUE, _ERROR, _CANCELLED = range(4)
 
 _n_forks = 0
 
@@ -104,7 +104,7 @@ class Future(Generic[T]):
         """Return a future that is complete with `value`."""
         self = _new(cls)
         self._value = value
-        self._state = _VALUE
+        self._state = VALUE
         return self
 
     @classmethod
@@ -145,7 +145,7 @@ class Future(Generic[T]):
             The failure of the work.
         """
         left = None if timeout is None and deadline is None else seconds_left(timeout, deadline)
-        if self._state != _VALUE:
+        if self._state != VALUE:
             if self._state == _PENDING:
                 wait(self, left, _count_of_forks)
             if self._state == _ERROR:
@@ -178,7 +178,7 @@ class Future(Generic[T]):
         return self._state != _PENDING
 
     def _has_value(self) -> bool:
-        return self._state == _VALUE
+        return self._state == VALUE
 
     def _watch(self, failed: Callable[[BaseException], Any]) -> None:
         """Keep ``failed(error)`` if the work fails, and call its method `take` when that is asked for."""
@@ -281,8 +281,8 @@ class Future(Generic[T]):
         state = ("pending", "done", "failed", "cancelled")[self._state]
         if self._state == _PENDING and self._start:
             state = "not begun"
-        elif self._state in (_VALUE, _ERROR):
-            state += f": {brief(self._value) if self._state == _VALUE else type(self._value).__name__}"
+        elif self._state in (VALUE, _ERROR):
+            state += f": {brief(self._value) if self._state == VALUE else type(self._value).__name__}"
         return f"<{type(self).__module__}.{type(self).__qualname__} at {id(self):#x} {state}>"
 
     def __reduce__(self) -> NoReturn:
@@ -324,7 +324,7 @@ class Promise(Generic[T]):
 
     def set_result(self, result: T) -> None:
         """Complete the future with `result`."""
-        _complete(self._future, _VALUE, result)
+        _complete(self._future, VALUE, result)
 
     def set_exception(self, exception: BaseException) -> None:
         """Complete the future with a failure."""

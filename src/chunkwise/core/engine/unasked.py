@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any, ParamSpec, TypeVar, cast
 
 from chunkwise.core.engine.combine import WriteFutures
-from chunkwise.core.engine.future import Future
+from chunkwise.core.engine.future import VALUE, Future
 
 __all__ = ["watches"]
 
@@ -67,16 +67,16 @@ def watches(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> R:
-        future = function(*args, **options)
-        _watch(future._commit if isinstance(future, WriteFutures) else cast("Future[Any]", future))
-        return future
+        future: Any = function(*args, **options)
+        watched = future._commit if type(future) is WriteFutures else future
+        if watched._state != VALUE:  # what is done needs no watching, and small requests are
+            _watch(watched)
+        return cast("R", future)
 
     return call
 
 
 def _watch(future: Future[Any]) -> None:
-    if future._has_value():
-        return
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _OWN:
         frame = frame.f_back

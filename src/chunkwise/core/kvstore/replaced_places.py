@@ -15,7 +15,7 @@ from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 
-__all__ = ["Place", "change_number", "is_replaced", "note_replaced", "place_of"]
+__all__ = ["Place", "changes", "is_replaced", "note_replaced", "place_of"]
 
 Place = tuple[Hashable, str]
 """The identity of a whole store, and a key in it: the same for all stores that it is a part of."""
@@ -25,7 +25,16 @@ _MOST = 4096
 
 _lock = new_lock()
 _numbers: dict[Place, int] = {}  # number of the last change of each place
-_last = _forgotten = 0
+_forgotten = 0
+
+
+class _Changes:
+    """How many changes there were; an attribute, since every read looks at it."""
+
+    number = 0
+
+
+changes = _Changes()
 
 
 def place_of(store: KvStoreDriver, key: str) -> Place:
@@ -41,20 +50,15 @@ def place_of(store: KvStoreDriver, key: str) -> Place:
 
 def note_replaced(store: KvStoreDriver, path: str) -> int:
     """Record that whatever is below `path`, a prefix, is not what it was; return the number of the change."""
-    global _last, _forgotten
+    global _forgotten
     place = _resolved(place_of(store, path))
     with _lock:
-        _last += 1
+        number = changes.number = changes.number + 1
         if len(_numbers) >= _MOST:
             _numbers.clear()
-            _forgotten = _last
-        _numbers[place] = _last
-        return _last
-
-
-def change_number() -> int:
-    """Return the number of the last change."""
-    return _last
+            _forgotten = number
+        _numbers[place] = number
+        return number
 
 
 def is_replaced(place: Place, since: int) -> bool:

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
-from chunkwise.core.base.binding import JSON, MISSING, dump, plain_json
+from chunkwise.core.base.binding import JSON, MISSING, dump
 from chunkwise.core.base.unknown_names import with_habits
 from chunkwise.core.driver.n5.attribute_path import (
     get_attribute,
@@ -30,6 +30,11 @@ from chunkwise.errors import InvalidArgumentError, UnsupportedError
 __all__ = ["ArrayNode", "Attributes", "array_node", "with_path"]
 
 _NO_DEFAULT: Any = object()
+
+
+def _copy(value: Any) -> Any:
+    """Return a copy of JSON, however deep."""
+    return json.loads(json.dumps(value)) if isinstance(value, dict | list) else value
 
 
 @with_habits("Attributes")
@@ -76,7 +81,7 @@ class Attributes(MutableMapping[str, Any]):
         return self._known
 
     def __getitem__(self, name: str) -> Any:
-        return plain_json(self._all()[name])
+        return _copy(self._all()[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._all()))
@@ -89,7 +94,7 @@ class Attributes(MutableMapping[str, Any]):
 
     def asdict(self) -> dict[str, Any]:
         """Return a copy of all attributes."""
-        out: dict[str, Any] = plain_json(self._all())
+        out: dict[str, Any] = _copy(self._all())
         return out
 
     def refresh(self) -> Attributes:
@@ -105,7 +110,7 @@ class Attributes(MutableMapping[str, Any]):
         The syntax is that of N5 in every format: `chunkwise.core.driver.n5.attribute_path`.
         """
         value = get_attribute(self._all(), path)
-        return default if value is MISSING else plain_json(value)
+        return default if value is MISSING else _copy(value)
 
     # -- changing -------------------------------------------------------------------------------
 
@@ -137,7 +142,7 @@ class Attributes(MutableMapping[str, Any]):
             raise InvalidArgumentError(self._frozen or "this array has no place for attributes")
 
         def to_json(stored: dict[str, Any]) -> dict[str, Any]:
-            return self._checked(function(plain_json(stored)), stored)
+            return self._checked(function(_copy(stored)), stored)
 
         self._known = change_attributes(self._node, to_json)
 

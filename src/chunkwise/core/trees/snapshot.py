@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.chunked.usual_form import usual_form
 from chunkwise.core.driver.tree_format import FormatName
-from chunkwise.core.kvstore.replaced_places import change_number
+from chunkwise.core.kvstore.replaced_places import changes
 from chunkwise.core.trees.document import read_document
 from chunkwise.core.trees.node import Node
 
@@ -36,7 +36,7 @@ class Snapshot:
     def __init__(self, format: FormatName, entries: dict[str, Entry], time: float) -> None:
         self.format = format
         self.time = time
-        self.change_number = change_number()  # of the last change in this process that it may know of
+        self.change_number = changes.number  # of the last change in this process that it may know of
         self._entries = entries
         self._children: dict[str, dict[str, None]] | None = None
 
