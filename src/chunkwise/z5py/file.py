@@ -84,7 +84,7 @@ class File(Group):
             raise ValueError(f'dimension_separator: expected "." or "/", got {dimension_separator!r}')
         if zarr_format not in (None, 2, 3):
             raise ValueError(f"zarr_format: expected 2 or 3, got {zarr_format!r}")
-        inferred = self.infer_format(path, look=mode != "w")
+        inferred = self.infer_format(path, look=mode not in ("w", "w-", "x"))
         if inferred is not None and use_zarr_format is not None:
             _check_format(inferred, bool(use_zarr_format))
         self._path = path
