@@ -1,4 +1,4 @@
-"""Requests of user jobs on S3: their number, how many at the same time, and the time if each takes 20 ms.
+"""Requests of user jobs on S3: number, longest chain, most at the same time, and time if each takes 20 ms.
 
     python benchmarks/remote_requests.py [--peers tensorstore,zarr] [--jobs PATTERN] [--delay SECONDS]
                                          [--server moto|rgw|URL]
@@ -140,6 +140,45 @@ class Chunkwise:
     def detect(self) -> Callable[[], Any] | None:
         return lambda: self.ts.open(f"{self.place}/shards").result()
 
+    def create(self) -> Callable[[], Any]:
+        return lambda: self.ts.create_array(f"{self.place}/new", shape=(8, 8), chunks=(4, 4), dtype="uint8")
+
+    def group(self) -> Callable[[], Any]:
+        return lambda: self.ts.create_group(f"{self.place}/new-group")
+
+    def twenty(self) -> Callable[[], Any]:
+        group = self.ts.create_group(f"{self.place}/twenty")
+
+        def create() -> None:
+            for i in range(20):
+                group.create_array(f"a{i}", shape=(8, 8), chunks=(4, 4), dtype="uint8")
+
+        return create
+
+    def replace(self) -> Callable[[], Any]:
+        options = {"dtype": "uint16", "shape": [8, 8], "create": True, "delete_existing": True}
+        return lambda: self.ts.open(f"{self.place}/rows/|zarr3:", **options).result()
+
+    def diff(self) -> Callable[[], Any]:
+        group = self.ts.create_group(f"{self.place}/left")
+        for i in range(20):
+            group.create_array(f"a{i}", np.ones((8, 8), np.uint8), chunks=(4, 4))
+        self.ts.copy_tree(f"{self.place}/left", f"{self.place}/right")
+        return lambda: self.ts.diff(f"{self.place}/left", f"{self.place}/right")
+
+    def dataset(self) -> Callable[[], Any]:
+        return dataset_of(self.ts, f"{self.place}/dataset", "chunkwise")
+
+    def typo(self) -> Callable[[], Any]:
+        return self._command("info", "typo.zarr")
+
+    def attribute(self) -> Callable[[], Any]:
+        group = self.ts.open_group(f"{self.place}/tree", "r+")
+        return lambda: group.attrs.update(answer=42)
+
+    def read(self) -> Callable[[], Any]:
+        return lambda: self.ts.read(f"{self.place}/rows")
+
     def _command(self, *words: str) -> Callable[[], Any]:
         from chunkwise.cli.main import main
 
@@ -170,6 +209,21 @@ class TensorStore(Chunkwise):
         return None
 
     tree = info = verify = consolidate = delete = copy = walk
+    group = twenty = diff = dataset = typo = attribute = walk
+
+    def _new(self, name: str, **options: Any) -> Any:
+        kvstore = {**self.kvstore, "path": f"{self.prefix}/{name}/"}
+        spec = {"driver": "zarr3", "kvstore": kvstore}
+        return self.ts.open(spec, dtype=self.ts.uint16, shape=[8, 8], create=True, **options).result()
+
+    def create(self) -> Callable[[], Any]:
+        return lambda: self._new("new")
+
+    def replace(self) -> Callable[[], Any]:
+        return lambda: self._new("rows", delete_existing=True)
+
+    def read(self) -> Callable[[], Any]:
+        return lambda: self.store("rows").read().result()
 
     def detect(self) -> Callable[[], Any]:
         kvstore = {**self.kvstore, "path": f"{self.prefix}/shards/"}
@@ -229,10 +283,65 @@ class ZarrPython:
     def none(self) -> None:
         return None
 
-    futures = batch = tree = info = verify = detect = copy = none
+    futures = batch = tree = info = verify = detect = copy = diff = typo = none
+
+    def create(self) -> Callable[[], Any]:
+        options = {"shape": (8, 8), "chunks": (4, 4), "dtype": "uint8"}
+        return lambda: self.zarr.create_array(self._store("new"), **options)
+
+    def group(self) -> Callable[[], Any]:
+        return lambda: self.zarr.create_group(self._store("new-group"))
+
+    def twenty(self) -> Callable[[], Any]:
+        group = self.zarr.create_group(self._store("twenty"))
+
+        def create() -> None:
+            for i in range(20):
+                group.create_array(f"a{i}", shape=(8, 8), chunks=(4, 4), dtype="uint8")
+
+        return create
+
+    def replace(self) -> Callable[[], Any]:
+        options = {"shape": (8, 8), "chunks": (4, 4), "dtype": "uint8", "overwrite": True}
+        return lambda: self.zarr.create_array(self._store("rows"), **options)
+
+    def dataset(self) -> Callable[[], Any]:
+        import xarray
+
+        group = self.zarr.create_group(self._store("dataset"))
+        for i in range(42):
+            group.create_array(f"v{i}", data=np.arange(4), dimension_names=["x"])
+        store = self._store("dataset")
+        return lambda: xarray.open_dataset(store, engine="zarr", consolidated=False)
+
+    def attribute(self) -> Callable[[], Any]:
+        group = self.zarr.open_group(self._store("tree"), mode="r+")
+        return lambda: group.attrs.update({"answer": 42})
+
+    def read(self) -> Callable[[], Any]:
+        return lambda: self.zarr.open_array(self._store("rows"), mode="r")[:]
+
+
+def dataset_of(cw: Any, place: str, engine: str) -> Callable[[], Any]:
+    """Store 42 variables, and return how xarray opens them."""
+    import xarray
+
+    group = cw.create_group(place, format="zarr3")
+    for i in range(42):
+        group.create_array(f"v{i}", np.arange(4), dimension_names=["x"])
+    return lambda: xarray.open_dataset(place, engine=engine, consolidated=False)
 
 
 JOBS = {
+    "read": "read by URL, 8 chunks",
+    "create": "create an array",
+    "group": "create a group",
+    "twenty": "create 20 arrays in a group",
+    "replace": "open(create, delete_existing)",
+    "diff": "`diff` of trees of 20 arrays of 4 chunks",
+    "dataset": "xarray, 42 variables, not consolidated",
+    "typo": "`info` of what isn't there",
+    "attribute": "one attribute",
     "elements": "one element of each of 32 shards",
     "plane": "plane through 32 shards",
     "samples": "64 shuffled samples of 32 shards in one read",
@@ -261,7 +370,7 @@ def main() -> None:
     names = ["chunkwise", *filter(None, arguments.peers.split(","))]
     os.environ.update(KEYS)
     with tempfile.TemporaryDirectory() as folder, s3_server(arguments.server, Path(folder)) as (server, url):
-        print(f"{server}, {arguments.delay * 1e3:g} ms a request: requests / at a time / seconds\n")
+        print(f"{server}, {arguments.delay * 1e3:g} ms a request: requests / rounds / at a time / seconds\n")
         print("| job | " + " | ".join(names) + " |\n|---|" + "---|" * len(names))
         with counted(url, Path(folder)) as proxy:
             rows: dict[str, list[str]] = {}
@@ -288,9 +397,9 @@ def measured(proxy: Any, act: Callable[[], Any] | None, delay: float) -> str:
     except Exception as e:
         return f"fails: {str(e)[:60]}"
     seconds = time.monotonic() - begin
-    log, flight = proxy.log(), proxy.flight()
+    log, flight, rounds = proxy.log(), proxy.flight(), proxy.rounds()
     proxy.set()
-    return f"{len(log)} / {max(flight, default=0)} / {seconds:.2f}"
+    return f"{len(log)} / {rounds} / {max(flight, default=0)} / {seconds:.2f}"
 
 
 if __name__ == "__main__":

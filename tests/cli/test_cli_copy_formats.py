@@ -281,7 +281,7 @@ def test_types_that_only_zarr_has(run: Run, tmp_path: Path, dtype: object) -> No
         ("zarr3", "out", "zarr3"),
         ("n5", "groups/zarr2/a", "zarr2"),
         ("n5", "groups/zarr3.n5/b/c", "zarr3"),
-        ("zarr3", "groups/zarr2/a.zarr", "zarr3"),
+        ("zarr3", "groups/zarr2/a.zarr", "zarr2"),
         ("zarr3", "groups/zarr2/a", "zarr2"),
         ("zarr2", "groups/n5/a", "n5"),
     ],
@@ -289,7 +289,7 @@ def test_types_that_only_zarr_has(run: Run, tmp_path: Path, dtype: object) -> No
 def test_the_format_is_what_the_place_says(
     run: Run, tmp_path: Path, source: str, target: str, expected: str
 ) -> None:
-    """The nearest group or name decides, and Zarr stays as it is in ``*.zarr``."""
+    """The nearest name or group decides; in ``*.zarr`` the group, or else Zarr stays as it is."""
     make(tmp_path / "lab.n5/em/s0", source, sample("uint8"), (3, 3))
     for format, name in (("zarr2", "zarr2"), ("zarr3", "zarr3.n5"), ("n5", "n5")):
         cw.create_group(tmp_path / "groups" / name, format=format)

@@ -185,15 +185,24 @@ def test_resumed_on_another_executor(planes: str, tmp_path: Path, in_pass: int) 
     assert not list(target.glob(".chunkwise*"))
 
 
-@pytest.mark.parametrize("missing", [True, False])
-def test_an_intermediate_that_is_damaged_is_found(planes: str, tmp_path: Path, missing: bool) -> None:
+@pytest.mark.parametrize("damage", ["missing", "another", "empty", "short", "zeros", "garbage"])
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_an_intermediate_that_is_damaged_is_found(
+    planes: str, tmp_path: Path, damage: str, everywhere: bool
+) -> None:
+    """As after a loss of power: the next call finds it, and the one after makes it again."""
     target = tmp_path / "b.zarr"
     half_done(planes, target, 1)
     shards = sorted(target.glob(".chunkwise-intermediate-*/c/*/*/*"))
-    if missing:
-        shards[-1].unlink()
-    else:
-        shards[-1].write_bytes(shards[0].read_bytes())
+    for shard in shards if everywhere else shards[-1:]:
+        text = shard.read_bytes()
+        if damage == "missing":
+            shard.unlink()
+        elif damage == "another":
+            shard.write_bytes(shards[0].read_bytes() if shard != shards[0] else shards[-1].read_bytes())
+        else:
+            changed = {"empty": b"", "short": text[: len(text) // 2], "zeros": bytes(len(text))}
+            shard.write_bytes(changed.get(damage, bytes(255 - byte for byte in text)))
     with pytest.raises(DataCorruptionError, match="intermediate array was not read as it was written"):
         columns(planes, target, resume=True)
     assert columns(planes, target, resume=True, verify=True).nbytes_copied == VALUES.nbytes

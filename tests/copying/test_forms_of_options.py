@@ -30,7 +30,7 @@ FORMS = {
             {"chunks": (3, 4), "shards": s}
             for s in [(6, 8), -1, True, "auto", np.array([6, 8]), {"y": 6, "x": -1}, (-1, 8), ("auto", -1)]
         ],
-        [{"chunks": (3, 4), "shards": s} for s in [None, False]],
+        [{"chunks": (3, 4), "shards": s} for s in [None, False, np.bool_(False)]],
         [{"chunks": 2, "shards": s} for s in [4, (4, 4), np.int32(4), {"y": 4, "x": 4}]],
     ],
     "codecs": [
@@ -97,7 +97,7 @@ def _names(options):
 
 def _group_copy(place, options, format):
     group = cw.create_group(place / "t/", format=format)
-    group.copy(cw.open_array(SOURCE / "a/"), "a", options=options)
+    group.copy(cw.open_array(SOURCE / "a/"), "a", **options)
 
 
 def _tree(place, options, format):
@@ -172,3 +172,25 @@ def test_each_form_means_the_same(creator, what, format):
             made.append(_documents(place))
             assert made[-1] and made[-1] == made[0], options
             np.testing.assert_array_equal(cw.read(place / "t/a/"), VALUES, err_msg=repr(options))
+
+
+@pytest.mark.parametrize("former", ["names", "units"])
+def test_former_names_are_taken_with_a_warning(former):
+    place = MEMORY / f"former/{former}/"
+    with pytest.warns(DeprecationWarning, match=f"{former} is called dimension_{former} now"):
+        cw.copy(SOURCE / "a/", place / "a/", **{former: ["nm", "um"]})
+    cw.copy(SOURCE / "a/", place / "b/", **{f"dimension_{former}": ["nm", "um"]})
+    assert (place / "a/")["zarr.json"] == (place / "b/")["zarr.json"]
+    with pytest.raises(ValueError, match="given twice"), pytest.warns(DeprecationWarning):
+        cw.copy(SOURCE / "a/", place / "c/", **{former: ["a", "b"], f"dimension_{former}": ["a", "b"]})
+
+
+@pytest.mark.parametrize(("format", "codec"), [("zarr3", "gzip:3"), ("zarr3", "zstd:3"), ("zarr2", "zstd:3")])
+def test_a_checksum_is_kept_unless_it_is_not_wanted(format, codec):
+    place = MEMORY / f"checksum/{format}/{codec}/"
+    for name, checksum in (("with", True), ("without", False)):
+        cw.create_array(place / f"{name}/", VALUES, format=format, codec=codec, checksum=checksum)
+    for name, options, same in (("a", {}, "with"), ("b", {"checksum": False}, "without")):
+        cw.copy(place / "with/", place / f"{name}/", **options)
+        found, wanted = (cw.open_array(place / f"{at}/").codec.to_json() for at in (name, same))
+        assert found == wanted

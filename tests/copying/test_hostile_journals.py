@@ -20,7 +20,7 @@ from chunkwise.copying.journal_document import parse_journal
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.trees.location import locate
 from chunkwise.core.trees.node import JOURNAL
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError
+from chunkwise.errors import AbortedError, ChunkwiseError, FailedPreconditionError
 
 VALUES = np.arange(12 * 20 * 18, dtype="u2").reshape(12, 20, 18)
 
@@ -186,3 +186,16 @@ def test_an_owner_that_no_process_can_be(tmp_path: Path) -> None:
             taken.resume()
             assert json.loads(path.read_text())["owner"] == taken.owner
         path.unlink()
+
+
+def test_a_journal_that_is_gone_is_not_made_again(tmp_path: Path) -> None:
+    """A process that was stopped over the end of a copy, which another has finished, leaves nothing."""
+    journal = Journal(locate(tmp_path), {"source": "a"}, [3], command="cp --resume")
+    journal.begin()
+    journal.mark(0)
+    (tmp_path / JOURNAL).unlink()
+    for late in (journal.save, journal.write, journal.resume, journal.save):
+        with pytest.raises(AbortedError, match="another process has ended the work"):
+            late()
+        assert not list(tmp_path.iterdir())
+    journal.delete()

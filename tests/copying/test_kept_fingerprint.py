@@ -119,3 +119,25 @@ def test_an_unfinished_copy_that_keeps_none(source: Path, tmp_path: Path) -> Non
         cw.copy(source, tmp_path / "b.zarr", progress=stop)
     with pytest.raises(ValueError, match="its fingerprint is another one"):
         cw.copy(source, tmp_path / "b.zarr", resume=True, keep_fingerprint=True)
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 2), (0, 4)])
+@pytest.mark.parametrize("dtype", ["ustring", "json", "float64", "uint8", "bool", "complex64", "S3", "M8[s]"])
+def test_each_shape_and_type(format: str, shape: tuple[int, ...], dtype: str, tmp_path: Path) -> None:
+    """A copy that keeps its fingerprint is verified by it, or the format can't hold the array."""
+    values: Any = np.zeros(shape, {"ustring": object, "json": object}.get(dtype, dtype))
+    if dtype == "ustring":
+        values[...] = "word"
+    elif dtype == "json":
+        values[...] = 5
+    else:
+        values[...] = np.ones((), "i1").astype(values.dtype)
+    try:
+        cw.create_array(tmp_path / "a.zarr", values, dtype=dtype if values.dtype == object else None)
+        cw.copy(tmp_path / "a.zarr", tmp_path / f"b.{format}", format=format, keep_fingerprint=True)
+    except (ValueError, NotImplementedError):
+        return
+    (report,) = cw.verify(tmp_path / f"b.{format}")
+    assert not report.bad
+    assert report.fingerprint is True

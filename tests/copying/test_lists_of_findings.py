@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import chunkwise as cw
+from chunkwise.cli.main import main
 
 
 @pytest.fixture
@@ -42,3 +43,23 @@ def test_progress(tree: Path, act: str, capsys: pytest.CaptureFixture[str]) -> N
     ACTS[act](tree, progress=True)
     with pytest.raises(TypeError, match="progress"):
         ACTS[act](tree, progress="yes")
+
+
+def test_the_memory_of_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It makes blocks smaller; nothing that differs is missed, in Python and on the command line."""
+    from chunkwise.copying import value_difference
+
+    values = np.arange(4096.0).reshape(64, 64)
+    cw.create_array(tmp_path / "a.zarr", values, chunks=[8, 8])
+    values[63, 63] = -1
+    cw.create_array(tmp_path / "b.zarr", values, chunks=[16, 16])
+    sizes: list[int] = []
+    divided = value_difference.divide
+    monkeypatch.setattr(value_difference, "divide", lambda *given: sizes.append(given[2]) or divided(*given))
+    for memory in (None, "10kB", 10**9):
+        (found,) = cw.diff(tmp_path / "a.zarr", tmp_path / "b.zarr", memory=memory)
+        assert found.what == "values"
+    assert main(["diff", str(tmp_path / "a.zarr"), str(tmp_path / "b.zarr"), "--memory", "10kB"]) == 1
+    assert sizes[0] == sizes[2] > 10_000 > sizes[1] >= sizes[3]
+    with pytest.raises(ValueError, match="much"):
+        cw.diff(tmp_path / "a.zarr", tmp_path / "b.zarr", memory="much")

@@ -3,6 +3,7 @@
 import dask.array as da
 import numpy as np
 import pytest
+import xarray as xr
 
 import chunkwise as cw
 import chunkwise.xarray
@@ -10,7 +11,21 @@ from chunkwise.errors import ChunkwiseError
 
 VALUES = np.arange(48, dtype="u2").reshape(6, 8)
 THING = object()
-SIZES = ["x", b"x", (1, 2, 3, 4), (0, 1), (1.5, 2), {"q": 1}, {1: 1}, THING, (-2, 1), [[1, 2]], {"y": 0}, 1.5]
+SIZES = [
+    {3, 8},
+    "x",
+    b"x",
+    (1, 2, 3, 4),
+    (0, 1),
+    (1.5, 2),
+    {"q": 1},
+    {1: 1},
+    THING,
+    (-2, 1),
+    [[1, 2]],
+    {"y": 0},
+    1.5,
+]
 NAMES = [["x"], 5, [1, 2], b"ab", ["a\ud800", "b"], {"a": 1}]
 UNITS = [["nm"], 5, [THING, None], ["nm", float("inf")], [b"nm", 1], "nm"]
 FLAGS = ["no", 2, THING]
@@ -104,6 +119,16 @@ WRITERS = {
     "Group.create_array": (
         lambda place, **o: _group(place).create_array("n/c", **{"shape": (6, 8), "dtype": "u2", **o}),
         {**CREATE, **ATTRIBUTES, "shape": NEW["shape"], "overwrite": FLAGS},
+    ),
+    "from_dask": (
+        _from_dask,
+        {**{name: ARRAY[name] for name in ARRAY if name != "dtype"}, "dimension_names": NAMES},
+    ),
+    "write_dataset": (
+        lambda place, **o: cw.xarray.write_dataset(
+            xr.Dataset({"a": (["y", "x"], VALUES)}), place / "dst", encoding={"a": o}
+        ),
+        {**{name: ARRAY[name] for name in ARRAY if name != "dtype"}, "dtype": ["nope", 5, "u3"]},
     ),
     "create_group": (
         lambda place, **o: cw.create_group(place / "dst", **o),

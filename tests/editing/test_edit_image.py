@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,18 @@ def test_a_wrong_value_changes_nothing(given: dict[str, Any], match: str, tmp_pa
     with pytest.raises(InvalidArgumentError, match=match):
         cw.edit_image(path, **given)
     assert _files(tmp_path) == files
+
+
+@pytest.mark.parametrize("ending", ["", "|zip:"])
+def test_in_an_archive(ending: str, tmp_path: Path) -> None:
+    _base(tmp_path / "a.zarr")
+    assert main(["zip", str(tmp_path / "a.zarr"), str(tmp_path / "a.ozx")]) == 0
+    names = zipfile.ZipFile(tmp_path / "a.ozx").namelist()
+    assert names[:4] == ["zarr.json", "0/zarr.json", "1/zarr.json", "2/zarr.json"]
+    assert names[4:] == sorted(names[4:])
+    place = f"{tmp_path}/a.ozx{ending}"
+    assert cw.edit_image(place, scale={"x": "3 um"}).scales == cw.open_multiscale(place).scales
+    assert cw.open_multiscale(place).scales[1] == (8.0, 4.0, 6.0)
 
 
 def test_what_a_convention_has_no_place_for(tmp_path: Path) -> None:

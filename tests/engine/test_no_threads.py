@@ -104,3 +104,54 @@ def test_no_memory(tmp_path: Path) -> None:
     command = [sys.executable, "-c", LITTLE_MEMORY, str(tmp_path / "a")]
     assert child_process.run(command, log=log, seconds=250) == 0, log.read_text()
     assert 0 < int(log.read_text()) < 12, "there was always or never enough; the test has shown nothing"
+
+
+_ALLOCATIONS = """
+import sys, time
+import numpy as np, _testcapi, chunkwise as ts
+from chunkwise.core.engine.blockwise import work_through
+from chunkwise.core.engine.pool import Pool
+
+layout = ts.ChunkLayout(chunk_shape=[50, 50])
+spec = f"file://{sys.argv[1]}/a.zarr|zarr3"
+array = ts.open(spec, create=True, dtype="f8", shape=[200, 200], chunk_layout=layout).result()
+values = np.random.default_rng(1).random((200, 200))
+array.write(values).result()
+
+def of_pool():
+    seen = []
+    done = Pool(3).run(range(10), lambda stop: seen.append, lambda: len(seen), n_workers=3)
+    assert done.result(30) == 10
+
+def of_blocks():
+    seen = []
+    work_through(range(10), seen.append, 3).result(30)
+    assert len(seen) == 10
+
+works = [of_pool, of_blocks, lambda: array.read().result(30), lambda: array.write(values).result(30)]
+n_failed = 0
+for first in range(0, 420, 7):
+    for work in works:
+        try:
+            _testcapi.set_nomemory(first, first + 1)
+            try:
+                work()
+            finally:
+                _testcapi.remove_mem_hooks()
+        except TimeoutError:
+            sys.exit(f"allocation {first} of {work}: nothing ended it")
+        except Exception:
+            n_failed += 1
+assert n_failed > 20, n_failed
+np.testing.assert_array_equal(array.read().result(30), values)
+array.write(values + 1).result(30)
+np.testing.assert_array_equal(array.read().result(30), values + 1)
+"""
+
+
+def test_each_allocation_that_fails_ends_the_work(tmp_path: Path) -> None:
+    """An allocation fails in turn, in whichever thread: the work is done, or fails, and the next is done."""
+    pytest.importorskip("_testcapi")
+    log = tmp_path / "log"
+    status = child_process.run([sys.executable, "-c", _ALLOCATIONS, str(tmp_path)], log=log)
+    assert status == 0, log.read_text()[-3000:]

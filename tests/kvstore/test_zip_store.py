@@ -11,6 +11,7 @@ import sys
 import tracemalloc
 import zipfile
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from chunkwise.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
     OutOfRangeError,
+    StorageError,
     UnsupportedError,
 )
 
@@ -473,3 +475,22 @@ def test_bytes_in_front_of_the_archive(base, n_front, size, adjusted):
         with pytest.raises(FailedPreconditionError, match=f"{n_front} bytes in front"):
             ZipStore(base, "x.zip").write_all(change, conditions={})
     assert bytes(base.read("x.zip").value) == raw
+
+
+@pytest.mark.parametrize("claimed", [(1 << 28) + 1, 2**63 - 1])
+def test_a_document_that_claims_too_much_is_not_decoded(claimed: int, tmp_path: Path) -> None:
+    """An archive may say anything of a member's size; a document has its limit here as elsewhere."""
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("zarr.json", b"{}")
+    text = bytearray(path.read_bytes())
+    entry, end = text.rindex(b"PK\1\2"), text.rindex(b"PK\5\6")
+    size = int.from_bytes(text[end + 12 : end + 16], "little") + 12
+    text[end + 12 : end + 16] = size.to_bytes(4, "little")
+    text[entry + 24 : entry + 28] = b"\xff" * 4
+    text[entry + 30 : entry + 32] = (12).to_bytes(2, "little")
+    name = entry + 46 + len("zarr.json")
+    text[name:name] = (1).to_bytes(2, "little") + (8).to_bytes(2, "little") + claimed.to_bytes(8, "little")
+    path.write_bytes(text)
+    with pytest.raises(StorageError, match=f"{claimed} bytes"):
+        chunkwise.open(f"file://{path}|zip:|zarr3:").result()

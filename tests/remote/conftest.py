@@ -137,6 +137,16 @@ class Proxy:
             found: list[int] = json.load(answer)
             return found
 
+    def rounds(self) -> int:
+        """Return the length of the longest chain of requests, each begun after the one before had ended."""
+        with urllib.request.urlopen(f"{self.url}/proxy/times", timeout=30) as answer:
+            times: list[tuple[float, float]] = json.load(answer)
+        n, last = 0, 0.0
+        for begin, end in sorted(times, key=lambda pair: pair[1]):
+            if begin >= last:
+                n, last = n + 1, end
+        return n
+
     def sizes(self) -> list[int]:
         """Return the bytes of the bodies of the answers since."""
         with urllib.request.urlopen(f"{self.url}/proxy/sizes", timeout=30) as answer:

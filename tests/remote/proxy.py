@@ -2,7 +2,7 @@
 
 ``PUT /proxy`` with a JSON object sets what happens; ``GET /proxy`` returns the log of requests since, and
 ``GET /proxy/flight`` how many were under way when each of them came, itself included, ``GET /proxy/sizes``
-the bytes of each answer::
+the bytes of each answer, ``GET /proxy/times`` when each that was delayed came and was passed on::
 
     {"delay": 0.02, "faults": [{"method": "GET", "path": "c/0", "action": "503", "times": 2}]}
 
@@ -14,7 +14,8 @@ Settings that make another server of the one behind: ``ignore_conditions`` drops
 writes; ``bare_e_tags`` fails those with quotation marks and adds them to others; ``refuse_signed`` refuses
 requests with credentials; ``tags`` says what becomes of ETags in answers to a method: ``{"GET": "none"}``
 drops them, ``"weak"`` makes them weak, ``"other"`` changes them alike in all answers; ``only``
-is the beginning of the keys that there is a right to, by name or by listing.
+is the beginning of the keys that there is a right to, by name or by listing; ``hide_missing`` refuses
+listings and keys that aren't there, as buckets do that may not be listed.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -30,6 +32,7 @@ SETTINGS: dict[str, Any] = {"delay": 0.0, "faults": []}
 LOG: list[str] = []
 FLIGHT: list[int] = []
 SIZES: list[int] = []
+TIMES: list[tuple[float, float]] = []
 WAITING: list[int] = []
 IDLE: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
@@ -136,7 +139,10 @@ def control(method: str, path: str, body: bytes) -> bytes:
         LOG.clear()
         FLIGHT.clear()
         SIZES.clear()
-    return json.dumps({"/proxy/flight": FLIGHT, "/proxy/sizes": SIZES}.get(path, LOG)).encode()
+        TIMES.clear()
+    return json.dumps(
+        {"/proxy/flight": FLIGHT, "/proxy/sizes": SIZES, "/proxy/times": TIMES}.get(path, LOG)
+    ).encode()
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -144,16 +150,18 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         while True:
             head, body = await read_message(reader)
             method, path, _ = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
-            if path in ("/proxy", "/proxy/flight", "/proxy/sizes"):
+            if path in ("/proxy", "/proxy/flight", "/proxy/sizes", "/proxy/times"):
                 out = control(method, path, body)
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(out) + out)
                 continue
             LOG.append(f"{method} {path}")
             if SETTINGS["delay"]:
+                begin = time.monotonic()
                 WAITING.append(1)
                 FLIGHT.append(len(WAITING))
                 await asyncio.sleep(SETTINGS["delay"])
                 WAITING.pop()
+                TIMES.append((begin, time.monotonic()))
             fault = fault_for(method, path)
             action = "" if fault is None else str(fault["action"])
             if action == "reset":
@@ -173,6 +181,9 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
                 continue
             head, body = await forward(changed, body, method)
             SIZES.append(len(body))
+            if SETTINGS.get("hide_missing") and (b" 404 " in head[:13] or "list-type" in path):
+                writer.write(b"HTTP/1.1 403 X\r\nContent-Length: 0\r\n\r\n")
+                continue
             head = told_tag(method, head)
             if action == "reset_after":
                 break

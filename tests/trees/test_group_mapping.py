@@ -208,9 +208,14 @@ def test_modes(tmp_path, format):
 def test_a_directory_of_something_else_is_not_emptied(tmp_path):
     (tmp_path / "photos" / "2024").mkdir(parents=True)
     (tmp_path / "photos" / "2024" / "a.jpg").write_bytes(b"x")
-    with pytest.raises(FailedPreconditionError, match="neither group nor array"):
-        cw.open_group(tmp_path / "photos", "w")
+    with pytest.raises(AlreadyExistsError, match="belong to no array or group"):
+        cw.create_group(tmp_path / "photos")
+    cw.open_group(tmp_path / "photos", "w")
     assert (tmp_path / "photos" / "2024" / "a.jpg").exists()
+    cw.create_array(tmp_path / "results" / "a.zarr", [1])
+    with pytest.raises(FailedPreconditionError, match="neither group nor array"):
+        cw.open_group(tmp_path / "results", "w")
+    assert cw.read(tmp_path / "results" / "a.zarr").tolist() == [1]
 
 
 def test_an_array_is_no_group(tmp_path, format):
@@ -272,8 +277,13 @@ def test_zarr2_and_zarr3_side_by_side(tmp_path):
     for format in ("zarr3", "zarr2", "zarr1"):
         assert group[format].read().result().tolist() == [1, 2]
         assert group[format].attrs == {"f": format}
-    # Both in the same place: what is asked for is opened, and a group prefers its own.
-    cw.create_group(tmp_path / "x", format="zarr2", attributes={"v": 2})
+    with pytest.raises(AlreadyExistsError, match=r"a group already \(zarr3\)"):
+        cw.create_group(tmp_path / "x", format="zarr2")
+    with pytest.raises(AlreadyExistsError, match=r"a group already \(zarr3\)"):
+        cw.open_group(tmp_path / "x", "a", format="zarr2")
+    # Both in the same place, by other software: what is asked for is opened, and a group prefers its own.
+    (tmp_path / "x" / ".zgroup").write_text('{"zarr_format": 2}')
+    (tmp_path / "x" / ".zattrs").write_text('{"v": 2}')
     assert cw.open_group(tmp_path / "x", format="zarr2").attrs == {"v": 2}
     assert cw.open_group(tmp_path / "x", format="zarr3").attrs == {}
     assert cw.open_group(tmp_path / "x").format == "zarr3"

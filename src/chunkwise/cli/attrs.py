@@ -9,7 +9,7 @@ from chunkwise import Attributes
 from chunkwise.cli.command import UsageError, show
 from chunkwise.cli.options import parse_json
 from chunkwise.cli.servers import add_action_arguments
-from chunkwise.copying.source import find_array, find_source, what_is
+from chunkwise.copying.resolve import resolve
 from chunkwise.core.trees.attributes import check_changeable
 from chunkwise.core.trees.node_attributes import with_path
 from chunkwise.errors import NotFoundError
@@ -53,13 +53,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     reads = arguments.action in (None, "get")
-    array = find_array(arguments.path) if reads else None
-    if array is not None:
+    found = resolve(arguments.path) if reads else None
+    if found is not None and found.array is not None:
         raise UsageError(
-            f"{arguments.path} is {what_is(array)}, and has no attributes of its own; "
+            f"{arguments.path} is {found.what}, and has no attributes of its own; "
             "`chunkwise info` says what it is"
         )
-    location = find_source(arguments.path) if reads else locate(arguments.path)
+    location = locate(arguments.path) if found is None else found.as_node().location
     if arguments.action == "get":
         value = _get(location, arguments.key)
         show(arguments, value, _text(value))

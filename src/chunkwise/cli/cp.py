@@ -29,11 +29,11 @@ from chunkwise.copying.array_copy import ArrayCopy
 from chunkwise.copying.array_options import for_format
 from chunkwise.copying.copy_options import flags_of_copies
 from chunkwise.copying.copy_report import CopyReport
-from chunkwise.copying.copy_source import CopySource, source_at, stored_source, view_source
+from chunkwise.copying.copy_source import CopySource, source_of
 from chunkwise.copying.narrowing import MisfitError, measure
 from chunkwise.copying.prices import PRICES, Prices, parse_prices, price_json, price_lines
 from chunkwise.copying.quantities import format_duration, format_nbytes, format_pace, format_ratio
-from chunkwise.copying.source import find_array, find_source, what_is
+from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.copying.stored_node import occupancy, stored_array
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
@@ -123,37 +123,28 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError("with --cast scale each part would read the whole source first")
     arguments.destination = _inside_directory(arguments.source, arguments.destination)
     destination = locate(arguments.destination)
-    view = find_array(arguments.source)
-    if view is not None and arguments.recursive and what_is(view) == "a precomputed volume":
-        return run_copy_volume(arguments, find_source(arguments.source), destination)
-    if view is None:
-        location = find_source(arguments.source)
-        is_group = require_node(location).kind == "group"
-        if is_group and arguments.recursive:
-            if is_converted(arguments, location, destination):
+    found = resolve(arguments.source)
+    if arguments.recursive and found.location is not None:
+        if found.array is not None and found.what == "a precomputed volume":
+            return run_copy_volume(arguments, found.location, destination)
+        if found.array is None and found.as_node().kind == "group":
+            if is_converted(arguments, found.location, destination):
                 return run_conversion(arguments)
-            return run_copy_tree(arguments, location, destination)
-        if arguments.layout is not None:
-            raise UsageError(f"{arguments.source} is an array; --layout takes the group of an OME-Zarr image")
-        source = _only_source(arguments.source) if is_group else stored_source(location)
-    elif arguments.recursive:
-        raise UsageError(f"{arguments.source} is {what_is(view)}; -r copies groups")
-    else:
-        source = view_source(arguments.source, view)
+            return run_copy_tree(arguments, found.location, destination)
+    if arguments.layout is not None:
+        raise UsageError(f"{arguments.source} is an array; --layout takes the group of an OME-Zarr image")
+    source = _only_source(found)
     if arguments.region is not None:
         source = source.part(index_of(source.store, arguments.region))
     return _copy(arguments, source, destination)
 
 
-def _only_source(place: str) -> CopySource:
-    """Return the only array or image of a file; raise UsageError for a group, and for a file of several."""
+def _only_source(found: ResolvedPlace) -> CopySource:
+    """Return the array at a place; raise UsageError for a group, and for a file of several arrays."""
     try:
-        return source_at(place)
+        return source_of(found)
     except InvalidArgumentError as e:
-        if find_source(place).text == locate(place).text:
-            what = f"{place} is a group"
-        else:
-            what = e.message
+        what = e.message if found.is_file else f"{found.named} is a group"
         raise UsageError(f"{what}; -r copies it with all that is in it") from None
 
 
@@ -169,7 +160,7 @@ def _inside_directory(source: str, destination: str) -> str:
 
 def _copy(arguments: argparse.Namespace, source: CopySource, destination: Location) -> int:
     """Copy one array."""
-    format = choose_format(arguments, destination, source.template.format or "zarr3")
+    format = choose_format(arguments, destination, source.template.format)
     options = template_options(arguments, source.store.dtype)
     check_ranks(options, source.store.rank)
     options = for_format(options, format)

@@ -34,7 +34,7 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
     """Copy the group at `source` and everything in it; return `INCOMPLETE` if something was left out."""
     root = require_node(source)
     for_viewer = arguments.layout not in (None, "ome-zarr")
-    format = "n5" if for_viewer else choose_format(arguments, destination, root.own_format or "zarr3")
+    format = "n5" if for_viewer else choose_format(arguments, destination, root.own_format, kind="group")
     to_ngff = _is_to_ngff(arguments, root.location, root.format, format)
     _check_options(arguments)
     if arguments.layout == "ome-zarr" and tree_format(format).has_containers:
@@ -42,8 +42,6 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
     if to_ngff or arguments.layout is not None:
         return _copy_image(arguments, root.location, destination, format if to_ngff else "n5")
     workers = workers_of(arguments)
-    if format == "zarr1":
-        raise UsageError("Zarr v1 has no groups")
     work = prepare_tree_copy(
         source, destination, format, template_options(arguments), copy_options(arguments), workers
     )
@@ -72,7 +70,7 @@ def run_shown(arguments: argparse.Namespace, work: PlannedCopy) -> tuple[CopyRep
 
 def run_copy_volume(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
     """Copy the precomputed volume at `source` with all its scales, as an image of OME-Zarr."""
-    format = choose_format(arguments, destination, "zarr3")
+    format = choose_format(arguments, destination, kind="group")
     if format not in ("zarr3", "zarr2") or arguments.layout not in (None, "ome-zarr"):
         raise UsageError(
             f"{arguments.source} is a precomputed volume; -r copies its scales to OME-Zarr, and without -r "

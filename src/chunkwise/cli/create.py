@@ -12,7 +12,7 @@ from chunkwise.cli.template_options import (
     choose_format,
     template_options,
 )
-from chunkwise.copying.array_options import for_array, for_format
+from chunkwise.copying.array_options import check_named, for_array, for_format
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.new_array import create_array
 from chunkwise.copying.target import target_spec
@@ -43,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not isinstance(attributes, dict):
         raise UsageError("--attributes: expected a JSON object")
     template = ArrayTemplate(shape=arguments.shape, dtype=options.pop("dtype"), attributes=attributes)
+    check_named(options, options.get("dimension_names", ()), "the array")
     given = for_array(for_format(options, format), template)
     target = target_spec(template.replaced(given), format, list(given))
     for note in target.notes:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 from chunkwise.cli.command import message, tell, text_of
-from chunkwise.cli.options import add_on, workers_of
+from chunkwise.cli.options import add_memory, add_on, workers_of
 from chunkwise.cli.progress import progress_of
 from chunkwise.copying.difference import Difference, differences
 from chunkwise.copying.quantities import plural
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--layout", action="store_true", help="compare format, chunks, fill values and compression too"
     )
     add_on(parser)
+    add_memory(parser, "memory of each process for blocks, such as 500MB")
     parser.add_argument("--quiet", action="store_true", help="stop at the first difference and print nothing")
 
 
@@ -43,6 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     found: list[Difference] = []
     try:
         workers = workers_of(arguments)
+        if arguments.memory is not None:
+            workers = replace(workers, memory=arguments.memory)
         with progress_of(arguments, "comparing", None, workers=workers) as progress:
             for difference in differences(
                 arguments.left,

@@ -6,18 +6,19 @@ import argparse
 from collections import Counter
 from collections.abc import Sequence
 
+from chunkwise import TensorStore
 from chunkwise.cli.command import UsageError, message, rows_as_lines, show
 from chunkwise.cli.system_info import show_system
 from chunkwise.copying.journal_document import read_journal
 from chunkwise.copying.quantities import format_chunks, format_nbytes, format_ratio, format_shape, plural
-from chunkwise.copying.source import find_source, open_source
+from chunkwise.copying.resolve import resolve
 from chunkwise.copying.stack_report import is_stack, report_stack
 from chunkwise.copying.stored_node import Occupancy, occupancy, stored_array
 from chunkwise.copying.summary import ArraySummary, file_format, summarize
-from chunkwise.errors import ChunkwiseError, UnlistedError
+from chunkwise.errors import ChunkwiseError, PermissionDeniedError, UnlistedError
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import read_spec_file, unit_text
-from chunkwise.extension.trees import Node, find_node, read_attributes, require_node, walk
+from chunkwise.extension.inside import unit_text
+from chunkwise.extension.trees import Node, read_attributes, walk
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.describe import describe_images
 from chunkwise.images.multiscale.find_images import find_images
@@ -51,15 +52,15 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError("--no-count is for a PATH, not for --system")
         show_system(arguments)
         return 0
-    spec = read_spec_file(arguments.path)
-    if spec is not None:
-        _spec(arguments, spec)
+    found = resolve(arguments.path)
+    if found.array is not None and found.is_spec:
+        _view(arguments, found.array)
         return 0
-    location = find_source(arguments.path)
-    node = find_node(location)
-    if node is None or (node.undeclared and _is_volume(arguments.path)):
+    if found.array is not None:
         return _other(arguments)
-    node = require_node(location)
+    node = found.as_node(damaged=True)
+    if node.error and node.kind == "array":
+        found.as_node()
     if node.kind == "group":
         return _group(node, arguments)
     summary = summarize(node)
@@ -71,6 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
             stored = occupancy(node, array)
     except UnlistedError:
         uncounted = "not counted, since a web server doesn't list what it has"
+    except PermissionDeniedError:
+        uncounted = "not counted, since the keys may not be listed"
     except ChunkwiseError as e:
         error = e.message
     attributes = read_attributes(node.location)
@@ -86,9 +89,9 @@ def _stored_row(uncounted: str) -> list[tuple[str, str]]:
     return [("stored", uncounted)] if uncounted else []
 
 
-def _spec(arguments: argparse.Namespace, spec: dict[str, JSON]) -> None:
-    """Print what the array is; for a stack also how its layers lie.  No layer is opened."""
-    store = open_source(arguments.path)
+def _view(arguments: argparse.Namespace, store: TensorStore) -> None:
+    """Print what the array of a spec is; for a stack also how its layers lie.  No layer is opened."""
+    spec = store.spec().to_json()
     stacked = is_stack(store)
     layers = spec["layers"] if stacked else []
     drivers = Counter(_driver(layer) for layer in layers)
@@ -164,15 +167,6 @@ def _group(node: Node, arguments: argparse.Namespace) -> int:
         rows.append(("unfinished", "a copy to this place; `chunkwise status` shows how far it is"))
     show(arguments, out, *rows_as_lines(rows + image))
     return 0
-
-
-def _is_volume(path: str) -> bool:
-    """Return True if a directory is a precomputed volume, or one of pictures."""
-    try:
-        open_multiscale(path)
-    except ChunkwiseError:
-        return False
-    return True
 
 
 def _other(arguments: argparse.Namespace) -> int:

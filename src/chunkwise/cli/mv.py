@@ -86,7 +86,7 @@ def _check_home(node: Node, destination: Location) -> None:
         if above is not None:
             if above.kind == "array":
                 raise UsageError(f"{at.text} is an array; nothing can be below it")
-            if above.rules.has_containers != node.rules.has_containers:
+            if above.format != node.format:
                 raise UsageError(
                     f"{at.text} is {above.format}, {node.location.text} is {node.format}; copy it (cp -r)"
                 )

@@ -44,7 +44,7 @@ def is_converted(arguments: argparse.Namespace, source: Location, destination: L
         return False
     return (
         _is_hdf5(root.location)
-        or choose_format(arguments, destination, root.own_format or "zarr3") != root.format
+        or choose_format(arguments, destination, root.own_format, kind="group") != root.format
     )
 
 

@@ -24,9 +24,8 @@ from chunkwise.cli.region import select
 from chunkwise.copying.executors import Workers
 from chunkwise.copying.pictures import without_channel
 from chunkwise.copying.quantities import format_pace, format_shape
-from chunkwise.copying.source import open_source, open_view
+from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.extension.inside import new_lock
-from chunkwise.extension.trees import Location, locate
 from chunkwise.images.pyramid.convention import CONVENTIONS
 from chunkwise.images.pyramid.downsample_pyramid import DEFAULT_MEMORY, downsample_pyramid, prepare_pyramid
 from chunkwise.images.pyramid.pyramid_copy import Pyramid, PyramidProgress
@@ -122,17 +121,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    view = open_view(arguments.source)
-    if view is not None and arguments.destination is None:
+    found = resolve(arguments.source)
+    if found.is_view and arguments.destination is None:
         raise UsageError("a pyramid of a spec file, or of pictures, needs a DST")
     if arguments.region is not None and arguments.destination is None:
         raise UsageError("a pyramid of a --region needs a DST")
-    source: TensorStore | Location
-    if view is not None or arguments.region is not None:
-        whole = without_channel(view or open_source(arguments.source))
-        source = select(whole, arguments.region or "...")
-    else:
-        source = locate(arguments.source)
+    source: TensorStore | ResolvedPlace = found
+    if arguments.region is not None:
+        source = select(without_channel(found.as_array(of_image=True)), arguments.region)
     started = time.monotonic()
     workers = workers_of(arguments, DEFAULT_MEMORY)
     options = {

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from chunkwise import TensorStore, d
 from chunkwise.cli.command import UsageError
-from chunkwise.copying.source import open_source
+from chunkwise.copying.resolve import resolve
 from chunkwise.errors import OutOfBoundsError
 
 __all__ = ["Region", "add_view", "index_of", "parse_region", "select", "view_of"]
@@ -22,13 +22,13 @@ _LARGEST = 2**62 - 2  # index of an array
 
 def add_view(parser: argparse.ArgumentParser) -> None:
     """Declare the array of a command, and its region."""
-    parser.add_argument("path", metavar="PATH", help="array, or *.json with the spec of a view")
+    parser.add_argument("path", metavar="PATH", help="array, image, or *.json with the spec of a view")
     parser.add_argument("--region", metavar="REGION", default="...", help="by default all of it")
 
 
 def view_of(arguments: argparse.Namespace) -> TensorStore:
     """Return the view of the array and region that the command names."""
-    return select(open_source(arguments.path), arguments.region)
+    return select(resolve(arguments.path).as_array(of_image=True), arguments.region)
 
 
 def parse_region(text: str) -> Region:

@@ -14,8 +14,8 @@ from chunkwise.cli.command import UsageError, message, show, text_of
 from chunkwise.cli.template_options import fill_value_of
 from chunkwise.copying.pictures import has_wildcard, is_picture, matching, stack_planes
 from chunkwise.copying.quantities import format_shape, plural
-from chunkwise.copying.source import open_source
-from chunkwise.copying.spec_file import write_spec_file
+from chunkwise.copying.resolve import resolve
+from chunkwise.copying.spec_file import check_new_file, write_spec_file
 from chunkwise.copying.stack_report import Box, StackReport, report_stack
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extension import JSON
@@ -63,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fill-value", metavar="VALUE", help="what gaps read as (by default an error)")
     parser.add_argument("--no-gaps", action="store_true", help="fail if there are gaps")
     parser.add_argument("--no-overlaps", action="store_true", help="fail if layers overlap")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
     parser.add_argument("--check", action="store_true", help="only check: write nothing")
 
 
@@ -70,6 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     if not arguments.out.endswith(".json"):
         raise UsageError(f"OUT must be called *.json, not {arguments.out}")
+    if not arguments.check:
+        check_new_file(arguments.out, overwrite=arguments.overwrite)
     paths = [layer for text in arguments.layers for layer in _layers_of(_parse_layer(text))]
     if arguments.list is not None:
         paths += _listed(arguments.list)
@@ -84,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     report = report_stack(store)
     wrong = (arguments.no_gaps and report.n_missing > 0) or (arguments.no_overlaps and report.n_overlaps > 0)
     if not wrong and not arguments.check:
-        write_spec_file(arguments.out, _spec(store))
+        write_spec_file(arguments.out, _spec(store), overwrite=arguments.overwrite)
     _report(arguments, paths, store, report, saved=not wrong and not arguments.check)
     return 1 if wrong else 0
 
@@ -130,7 +133,7 @@ def _open(paths: Sequence[_LayerPath], dtype: DataType | None) -> list[TensorSto
     layers, errors = [], []
     for path, origin in paths:
         try:
-            layer = open_source(path)
+            layer = resolve(path).as_array(of_image=True)
             layer = layer[d[:].mark_bounds_implicit[False]] if layer.rank else layer
             if origin is not None:
                 if len(origin) != layer.rank:

@@ -14,7 +14,7 @@ from chunkwise.copying.compressor import Compressor, parse_compressor
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import parse_fill_value_zarr3
-from chunkwise.extension.trees import Location, suggested_format
+from chunkwise.extension.trees import FormatName, Kind, Location, format_of
 
 __all__ = [
     "FORMATS",
@@ -72,12 +72,11 @@ def add_template_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--units", metavar="UNITS", help="units of the dimensions, such as '4 nm,4 nm,40 nm'")
 
 
-def choose_format(arguments: argparse.Namespace, location: Location, source: str | None = None) -> str:
+def choose_format(
+    arguments: argparse.Namespace, location: Location, source: str | None = None, *, kind: Kind = "array"
+) -> FormatName:
     """Return the format that was asked for, or else the one that the location suggests."""
-    format: str | None = arguments.format or suggested_format(location, source)
-    if format is None:
-        raise UsageError(f"--format is needed: one of {', '.join(FORMATS)}")
-    return format
+    return format_of(location, kind, format=arguments.format, source=source)
 
 
 def template_options(arguments: argparse.Namespace, dtype: DataType | None = None) -> dict[str, Any]:

@@ -10,11 +10,10 @@ from typing import NamedTuple
 from chunkwise import TensorStore
 from chunkwise.cli.command import UsageError, show
 from chunkwise.copying.quantities import format_chunks, format_nbytes, plural
-from chunkwise.copying.source import find_array, find_source
+from chunkwise.copying.resolve import resolve
 from chunkwise.copying.stored_node import Occupancy, array_nbytes, occupancy, stored_array
 from chunkwise.copying.summary import file_format, shape_text, summarize
 from chunkwise.core.trees.link import parse_links, without_links
-from chunkwise.core.trees.node import node_or_file
 from chunkwise.errors import ChunkwiseError, UnavailableError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import Location, Node, Tree, locate, node_attributes, walk
@@ -55,11 +54,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--depth: expected 0 or more levels")
     nodes = None if arguments.no_consolidated else _consolidated_nodes(locate(arguments.path))
     if nodes is None:
-        array = find_array(arguments.path)
-        if array is not None:
-            _show_array(arguments, array)
+        found = resolve(arguments.path)
+        if found.array is not None:
+            _show_array(arguments, found.array)
             return 0
-        root = node_or_file(find_source(arguments.path))
+        root = found.as_node(damaged=True)
         nodes = [_ShownNode(name, node) for name, node in walk(root, depth=arguments.depth)]
     walked = [
         shown

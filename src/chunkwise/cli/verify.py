@@ -10,10 +10,9 @@ from chunkwise.cli.options import add_on, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.copying.part import parse_part
 from chunkwise.copying.quantities import format_duration, format_nbytes, plural
-from chunkwise.copying.source import find_array, find_source
+from chunkwise.copying.resolve import resolve
 from chunkwise.copying.verify import NodeReport
 from chunkwise.copying.verify_place import reports_of
-from chunkwise.core.trees.node import node_or_file
 from chunkwise.hdmf.check_links import broken_links
 
 __all__ = ["add_arguments", "run"]
@@ -35,16 +34,19 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; the exit status is 1 if anything is bad."""
     part = None if arguments.part is None else parse_part(arguments.part)
     workers = workers_of(arguments)
-    array = find_array(arguments.path)
-    root = None if array is not None else node_or_file(find_source(arguments.path))
+    found = resolve(arguments.path)
     reports: list[NodeReport] = []
     with progress_of(arguments, "verifying", None, workers=workers) as progress:
-        for report in reports_of(array, root, workers, progress.advance, part):
+        for report in reports_of(found, workers, progress.advance, part):
             reports.append(report)
             if not arguments.json:
                 progress.clear()
                 _show(report)
-    with_links = root is not None and root.kind == "group" and (part is None or part.number == 1)
+    with_links = (
+        found.array is None
+        and found.as_node(damaged=True).kind == "group"
+        and (part is None or part.number == 1)
+    )
     broken = broken_links(arguments.path) if with_links else []
     n_bad = sum(len(report.bad) for report in reports) + len(broken)
     is_empty = part is None and not any(report.kind == "array" for report in reports)

@@ -21,7 +21,8 @@ _EPILOG = """\
   chunkwise info 'a.zarr.zip|zip:'
 
 Chunks are stored as they are, not compressed again, and in the order of their names, so the same data give
-the same archive; zarr-python reads it with ZipStore.  The archive appears when it is complete.
+the same archive; zarr-python reads it with ZipStore.  In *.ozx, OME-Zarr's archives, the documents zarr.json
+come first, that of the root before the others.  The archive appears when it is complete.
 """
 
 

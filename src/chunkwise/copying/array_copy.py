@@ -30,9 +30,9 @@ from chunkwise.core.base.binding import JSON
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.trees.change import delete_below
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.new_location import check_free, check_outside_arrays
 from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError
+from chunkwise.extension.trees import check_outside_arrays, check_place
 
 __all__ = ["ArrayCopy"]
 
@@ -59,9 +59,9 @@ class ArrayCopy(PlannedCopy):
     ) -> None:
         self._format = check_format(format)
         self._source = source = stored_source(source) if isinstance(source, Location) else source
-        if how.overwrite:
-            check_outside_arrays(destination)
-        found = Destination.choose(destination, overwrite=how.overwrite, go_on=how.go_on)
+        found = Destination.choose(
+            destination, "array", self._format, overwrite=how.overwrite, go_on=how.go_on
+        )
         # The copy may read what it replaces, which stays until the copy is complete.
         if source.uses(found.place, below=found.replacement is not None):
             raise InvalidArgumentError(_SAME if source.is_stored else _INSIDE)
@@ -110,7 +110,7 @@ class ArrayCopy(PlannedCopy):
         if destination.replacement is not None and not overwrite:
             raise AlreadyExistsError(f"{self._top.text} holds another copy, which --overwrite deletes")
         check_outside_arrays(destination.location)
-        check_free(self._top, self._format, among_others=overwrite)
+        check_place(self._top, "array", self._format, "overwrite" if overwrite else "new")
         if self.narrowing is not None and self._part is None:
             self._before = frozenset(self._keys())
         return []

@@ -248,9 +248,13 @@ def _unit(value: Any, option: str) -> Unit:
     return unit
 
 
+def _is_false(value: Any) -> bool:
+    return isinstance(value, bool | np.bool_) and not value
+
+
 OPTIONS: Mapping[str, Callable[[Any, str], Any]] = {
     "chunks": read_sizes,
-    "shards": lambda value, option: None if value is False else read_sizes(value, option),
+    "shards": lambda value, option: None if _is_false(value) else read_sizes(value, option),
     "codec": lambda value, _: read_codec(value),
     "checksum": _flag,
     "fill_value": lambda value, _: value,  # its data type says what it may be

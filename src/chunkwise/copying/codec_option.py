@@ -179,7 +179,7 @@ def _the_same(
     kept = {key: value for key, value in options.items() if key != "typesize"}
     checksum = kept.pop("checksum", False)
     for key, value in kept.items():
-        is_default = value is None or (key == "level" and value == -1)
+        is_default = value is None or (key == "level" and value == -1 and known.name in ("gzip", "zlib"))
         if not is_default and described.get(key, _IMPLIED.get(key)) != value:
             return None
     found = compressor_to_json(known, rules.name)

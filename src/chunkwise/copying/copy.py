@@ -19,10 +19,10 @@ from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.arguments import as_nbytes
 from chunkwise.core.trees.location import LocationLike, locate, located
-from chunkwise.core.trees.new_location import suggested_format
 from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import options_of
+from chunkwise.extension.trees import format_of
 
 __all__ = ["ArrayCopyReport", "copy", "plan_copy"]
 
@@ -240,7 +240,7 @@ def _prepare(
     return ArrayCopy(
         found,
         there,
-        format or suggested_format(there, found.template.format) or "zarr3",
+        format_of(there, "array", format=format, source=found.template.format),
         options,
         how,
         workers=workers,

@@ -11,19 +11,27 @@ from typing import NamedTuple
 from chunkwise.copying.array_template import ArrayTemplate, template_of
 from chunkwise.copying.new_array import open_array, open_node
 from chunkwise.copying.overlap import store_and_path, uses
-from chunkwise.copying.source import find_array, find_source, open_source
+from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_formats import FORMATS
 from chunkwise.core.index_space import d, newaxis
 from chunkwise.core.specs.url import is_url
 from chunkwise.core.trees.attributes import node_attributes
-from chunkwise.core.trees.location import Location, LocationLike, locate
+from chunkwise.core.trees.location import Location, LocationLike
 from chunkwise.core.trees.node import Node, require_node
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["CopySource", "check_apart", "source_at", "stored_source", "tree_source", "view_source"]
+__all__ = [
+    "CopySource",
+    "check_apart",
+    "source_at",
+    "source_of",
+    "stored_source",
+    "tree_source",
+    "view_source",
+]
 
 
 class CopySource(NamedTuple):
@@ -74,25 +82,29 @@ def source_at(place: LocationLike) -> CopySource:
             "expected where an array is stored, got an open TensorStore; "
             "chunkwise.create_array(destination, data=array) writes what it has"
         )
-    text = os.fspath(place) if isinstance(place, str | os.PathLike) else ""
-    view = find_array(place)
-    if view is not None:
-        return view_source(text, view)
-    location = find_source(place)
-    if require_node(location).kind == "array":
-        return stored_source(location)
-    if location.text == locate(place).text:
+    return source_of(resolve(place))
+
+
+def source_of(found: ResolvedPlace) -> CopySource:
+    """Return the array that stands at a place as the source of a copy."""
+    if found.array is not None:
+        return view_source(found.named, found.array)
+    node = found.as_node()
+    if node.kind == "array":
+        return stored_source(node.location)
+    if not found.is_file and not node.undeclared:
         raise InvalidArgumentError(
-            f"{location.text} is a group, not an array; chunkwise.copy_tree copies it with all that is in it"
+            f"{node.location.text} is a group, not an array; "
+            "chunkwise.copy_tree copies it with all that is in it"
         )
-    view = open_source(place)  # the only array or image of a file
-    node = view._find_node().node if view.spec()._driver.driver in FORMATS else None
-    return view_source(text, view) if node is None else stored_source(node.location)
+    view = found.as_array()  # the only array or image of a file
+    stored = view._find_node().node if view.spec()._driver.driver in FORMATS else None
+    return view_source(found.named, view) if stored is None else stored_source(stored.location)
 
 
-def stored_source(location: Location) -> CopySource:
-    """Return the array that is stored at `location`."""
-    node = require_node(location)
+def stored_source(location: Location, node: Node | None = None) -> CopySource:
+    """Return the array that is stored at `location`, whose `node` may be known."""
+    node = require_node(location) if node is None else node
     store = open_array(location, found=node, read=True)
     template = template_of(store, node, node_attributes(node))
     return CopySource(store, template, location.journal_json(), _digest(dict(node.document)), node)

@@ -20,7 +20,7 @@ from chunkwise.core.dtypes.conversion import implicit_converter
 from chunkwise.core.dtypes.fill_value import same_object
 from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.plan.blocks import Blocks
-from chunkwise.errors import DataCorruptionError, NotFoundError, prefix
+from chunkwise.errors import CodecError, DataCorruptionError, NotFoundError, OutOfRangeError, prefix
 
 __all__ = ["CopyStep", "LostBlockError", "Pass", "StepResult"]
 
@@ -97,14 +97,10 @@ class CopyStep:
         for number in tasks:
             try:
                 done, part = self.do(number, target)
-            except NotFoundError as e:
-                if self.between != "from":
-                    raise
+            except LostBlockError:
                 if guard is not None:
                     guard.check()
-                raise LostBlockError(
-                    f"the intermediate array was not read as it was written: {e.message}"
-                ) from e
+                raise
             nbytes += done
             total += part
         changed = 0 if self.narrowing is None else self.narrowing.take_changed()
@@ -119,8 +115,7 @@ class CopyStep:
         if self.fill is not None and not self._remote and not self.between and all(map(_is_missing, views)):
             return nbytes, self._sum(np.broadcast_to(self.fill, block.shape), block)
         try:
-            read = _read if self.kind == "copy" else read_plainly
-            values = self._convert(read(views[0]))
+            values = self._convert(self._read(views[0]))
         except MisfitError as e:
             where = f"{list(block.inclusive_min)} to {list(block.exclusive_max)}"
             raise prefix(e, f"Between {where}") from None
@@ -138,12 +133,17 @@ class CopyStep:
         numbers = (number for start, stop in tasks for number in range(start, stop))
         return sum(int(self.blocks.block(number).size) for number in numbers) * self.itemsize
 
+    def _read(self, view: TensorStore) -> npt.NDArray[Any]:
+        try:
+            return view.read().result() if self.kind == "copy" else read_plainly(view)
+        except (NotFoundError, CodecError, OutOfRangeError) as e:  # missing, or empty, cut off, or garbage
+            if self.between != "from":
+                raise
+            text = f"the intermediate array was not read as it was written: {e.message}"
+            raise LostBlockError(text) from e
+
     def _sum(self, values: npt.NDArray[Any], block: IndexDomain) -> int:
         return fingerprint(values, block.inclusive_min) if self.summed else 0
-
-
-def _read(view: TensorStore) -> npt.NDArray[Any]:
-    return view.read().result()
 
 
 def _is_remote(store: TensorStore) -> bool:

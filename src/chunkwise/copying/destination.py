@@ -12,7 +12,7 @@ from typing import Self
 
 from chunkwise.copying.journal_document import JournalDocument, read_journal
 from chunkwise.copying.sessions import is_session
-from chunkwise.core.driver.n5.document import is_marker
+from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.staging import REPLACED
 from chunkwise.core.kvstore.take_place import delete_all_below, staging_path
@@ -20,10 +20,10 @@ from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import container_root, create_container
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.new_location import create_parents
-from chunkwise.core.trees.node import JOURNAL, Node, find_documented, find_node, nodes_below
+from chunkwise.core.trees.node import find_documented
 from chunkwise.core.trees.replacement import Replacement
-from chunkwise.core.trees.walk import walk
-from chunkwise.errors import AlreadyExistsError, FailedPreconditionError
+from chunkwise.errors import AlreadyExistsError
+from chunkwise.extension.trees import Kind, check_outside_arrays, check_place
 
 __all__ = ["Destination", "begun_at", "unfinished"]
 
@@ -38,17 +38,26 @@ class Destination:
     clears: bool = False  # whether the old data is deleted first: only in a session
 
     @classmethod
-    def choose(cls, location: Location, *, overwrite: bool, go_on: bool, tree: bool = False) -> Self:
+    def choose(
+        cls,
+        location: Location,
+        kind: Kind = "array",
+        format: FormatName = "zarr3",
+        *,
+        overwrite: bool,
+        go_on: bool,
+    ) -> Self:
         """Return where a copy is made; raise if the old data can't be replaced.
 
-        With `go_on`, that is where an unfinished copy is, if there is one.  With `tree` a group may be
-        replaced.
+        With `go_on`, that is where an unfinished copy is, if there is one.
         """
         if overwrite:
-            node = _replaceable(location, tree=tree)
+            check_outside_arrays(location)
+            state, _ = check_place(location, kind, format, "overwrite")
+            is_replaced = state in ("array", "group", "unfinished") or (state, kind) == ("container", "group")
             if is_session(location.store):
-                return cls(location, location, clears=node is not None)
-            return cls(location, location) if node is None else cls.replacing(location)
+                return cls(location, location, clears=is_replaced)
+            return cls.replacing(location) if is_replaced else cls(location, location)
         if go_on and not is_session(location.store) and read_journal(location) is None:
             beside = cls.replacing(location)
             if read_journal(beside.place) is not None or beside.is_staged:
@@ -116,29 +125,3 @@ def unfinished(location: Location) -> AlreadyExistsError:
         f"a copy to {location.text} was begun and not finished: --resume goes on with it, --overwrite starts "
         "again"
     )
-
-
-def _replaceable(location: Location, *, tree: bool) -> Node | None:
-    """Return the node to replace; raise FailedPreconditionError if it must not be replaced."""
-    node = find_node(location)
-    if node is None:
-        return None
-    if tree:
-        if not node.implicit:
-            return node
-        if nodes_below(location):
-            raise FailedPreconditionError(
-                f"{location.text} is a directory that is neither group nor array and not empty; "
-                "delete it yourself if nothing in it is needed"
-            )
-        return None
-    if node.kind == "group" and node.key != JOURNAL:
-        if node.implicit or is_marker(node.document):
-            return None  # `check_free` says whether it is in the way
-        raise FailedPreconditionError(f"{location.text} is a group; only an array can be overwritten")
-    below = [walked.name for walked in walk(node) if walked.name]
-    if below:
-        raise FailedPreconditionError(
-            f"{location.text} can't be overwritten: there are others below it, such as {below[0]}"
-        )
-    return node

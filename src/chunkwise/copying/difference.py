@@ -8,8 +8,9 @@ compared on request.  Values are compared block by block; NaN equals NaN.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy.typing as npt
@@ -18,17 +19,24 @@ from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.copy_source import CopySource, stored_source, view_source
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.progress import check_progress, shown_progress
-from chunkwise.copying.source import find_array, find_source
-from chunkwise.copying.value_difference import as_json, compare_values, same_json
+from chunkwise.copying.resolve import resolve
+from chunkwise.copying.value_difference import (
+    ValueDifferences,
+    as_json,
+    compare_small,
+    compare_values,
+    same_json,
+)
 from chunkwise.copying.work import TaskRunner
-from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.arguments import as_nbytes
 from chunkwise.core.base.binding import JSON, MISSING, dump
 from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.dtypes.fill_value import same_fill
+from chunkwise.core.engine.together import is_slow, together
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.link import Link, parse_links, without_links
 from chunkwise.core.trees.location import LocationLike, located
-from chunkwise.core.trees.node import Node, require_node
+from chunkwise.core.trees.node import Node
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import FailedPreconditionError
 
@@ -42,6 +50,9 @@ __all__ = [
 ]
 
 Progress: TypeAlias = Callable[[int], object]
+_Read: TypeAlias = "CopySource | dict[str, JSON]"
+
+_AT_ONCE = 32  # nodes that are read, and whose values are compared, at the same time on a server
 
 
 class Difference(NamedTuple):
@@ -81,6 +92,7 @@ def diff(
     values: bool = True,
     layout: bool = False,
     executor: Executor | Workers | None = None,
+    memory: int | str | None = None,
     progress: Callable[[int], object] | bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> list[Difference]:
@@ -95,6 +107,8 @@ def diff(
         Whether format, chunks, fill values and compression are compared.
     executor : concurrent.futures.Executor, optional
         Compares the values, as for `chunkwise.copy`.  By default threads of this process.
+    memory : int or str, optional
+        Bytes that each process may use for blocks, such as ``"500MB"``; at least a chunk for each task.
     progress : callable or bool
         Called in the calling thread with the bytes that were compared; True shows a bar on stderr.
     storage_options : mapping, optional
@@ -124,6 +138,9 @@ def diff(
     values
     """
     check_progress(progress)
+    workers = workers_of(executor)
+    if memory is not None:
+        workers = replace(workers, memory=as_nbytes(memory, "memory"))
     left, right = located(storage_options, left, right)
     with shown_progress(progress, "comparing", None) as told:
         found = differences(
@@ -132,7 +149,7 @@ def diff(
             attributes=attributes,
             values=values,
             layout=layout,
-            executor=executor,
+            executor=workers,
             progress=told,
         )
         return list(found)
@@ -159,24 +176,67 @@ def differences(
                     yield from by_meaning
                     return
         nodes = list(map(_nodes, places))
-        for name in sorted({*nodes[0], *nodes[1]}, key=lambda name: name.split("/")):
-            a, b = nodes[0].get(name), nodes[1].get(name)
-            if a is None or b is None or _kind(a) != _kind(b):
-                yield Difference(name, "structure", a and _kind(a), b and _kind(b))
-            elif isinstance(a, CopySource) or isinstance(b, CopySource) or a.kind == "array":
-                yield from array_differences(name, a, b, attributes, values, layout, runner, progress)
-            else:
-                if layout and a.format != b.format:
-                    yield Difference(name, "format", a.format, b.format)
-                found = [_group_attributes(node) for node in (a, b)]
-                yield from _links(name, *map(parse_links, found))
-                if attributes:
-                    yield from attribute_differences(name, *map(without_links, found))
+        names = sorted({*nodes[0], *nodes[1]}, key=lambda name: name.split("/"))
+        for first in range(0, len(names), _AT_ONCE):
+            pairs = [
+                (name, nodes[0].get(name), nodes[1].get(name)) for name in names[first : first + _AT_ONCE]
+            ]
+            ready = _ready(pairs, values and executor is None)
+            for name, a, b in pairs:
+                if name not in ready:
+                    yield Difference(name, "structure", a and _kind(a), b and _kind(b))
+                    continue
+                x, y, known = ready[name]
+                if isinstance(x, CopySource) and isinstance(y, CopySource):
+                    yield from array_differences(
+                        name, x, y, attributes, values, layout, runner, progress, known
+                    )
+                elif isinstance(a, Node) and isinstance(b, Node) and not isinstance(x, CopySource):
+                    if layout and a.format != b.format:
+                        yield Difference(name, "format", a.format, b.format)
+                    assert not isinstance(y, CopySource), "both are groups"
+                    yield from _links(name, *map(parse_links, (x, y)))
+                    if attributes:
+                        yield from attribute_differences(name, *map(without_links, (x, y)))
+
+
+def _ready(
+    pairs: Sequence[tuple[str, Node | CopySource | None, Node | CopySource | None]], values: bool
+) -> dict[str, tuple[_Read, _Read, ValueDifferences | None]]:
+    """Return arrays and the attributes of groups that are in both trees, and values of small arrays."""
+    # What is on a server is read for several nodes at a time; values only if `values`.
+    both = [(name, a, b) for name, a, b in pairs if a is not None and b is not None and _kind(a) == _kind(b)]
+    sides = [at for _, *sides in both for at in sides]
+    slow = next((at for at in map(_store_of, sides) if is_slow(at)), None)
+    read = together(slow, _read, sides)
+    found = [(name, read[2 * i], read[2 * i + 1]) for i, (name, *_) in enumerate(both)]
+
+    def compared(sides: tuple[str, _Read, _Read]) -> ValueDifferences | None:
+        _, x, y = sides
+        if slow is None or not values or not isinstance(x, CopySource) or not isinstance(y, CopySource):
+            return None
+        same = x.template.shape == y.template.shape and x.template.dtype == y.template.dtype
+        return compare_small(x.store, y.store) if same else None
+
+    return {
+        name: (x, y, known)
+        for (name, x, y), known in zip(found, together(slow, compared, found), strict=True)
+    }
+
+
+def _read(at: Node | CopySource) -> _Read:
+    if isinstance(at, CopySource):
+        return at
+    return stored_source(at.location, at) if at.kind == "array" else _group_attributes(at)
+
+
+def _store_of(at: Node | CopySource) -> object:
+    return at.location.store if isinstance(at, Node) else None
 
 
 def _found(place: LocationLike) -> Node | CopySource:
-    array = find_array(place)
-    return require_node(find_source(place)) if array is None else view_source("", array)
+    found = resolve(place)
+    return found.as_node() if found.array is None else view_source("", found.array)
 
 
 def _nodes(root: Node | CopySource) -> dict[str, Node | CopySource]:
@@ -217,8 +277,9 @@ def array_differences(
     layout: bool,
     runner: TaskRunner,
     progress: Progress,
+    known: ValueDifferences | None = None,
 ) -> Iterator[Difference]:
-    """Yield the differences of two arrays."""
+    """Yield the differences of two arrays, whose values may have been compared."""
     sources = [at if isinstance(at, CopySource) else stored_source(at.location) for at in (a, b)]
     x, y = (source.template for source in sources)
     if x.shape != y.shape:
@@ -234,7 +295,12 @@ def array_differences(
     if layout:
         yield from layout_differences(name, x, y)
     if values and x.shape == y.shape and x.dtype == y.dtype:
-        yield from _values(name, sources[0].store, sources[1].store, runner, progress)
+        stores = sources[0].store, sources[1].store
+        if known is None:
+            known = compare_values(*stores, runner, progress)
+        else:
+            progress(known.nbytes)
+        yield from _values(name, stores[0].size, known)
 
 
 def layout_differences(name: str, x: ArrayTemplate, y: ArrayTemplate) -> Iterator[Difference]:
@@ -267,12 +333,9 @@ def attribute_differences(name: str, a: Mapping[str, JSON], b: Mapping[str, JSON
             yield Difference(name, "attribute", left, right, dump(key))
 
 
-def _values(
-    name: str, left: TensorStore, right: TensorStore, runner: TaskRunner, progress: Progress
-) -> Iterator[Difference]:
+def _values(name: str, size: int, found: ValueDifferences) -> Iterator[Difference]:
     """Yield one difference if elements differ, with their number and the first of them."""
-    found = compare_values(left, right, runner, progress)
     if found.first is not None:
         where, x, y = found.first
-        detail = f"({found.n_different:,} of {left.size:,} differ; the first at {where})"
+        detail = f"({found.n_different:,} of {size:,} differ; the first at {where})"
         yield Difference(name, "values", x, y, detail)

@@ -14,7 +14,7 @@ from chunkwise.copying.task_driver import BATCH_SECONDS
 from chunkwise.core.base.extras import load
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.base.processors import memory_limit, n_dask_threads, n_processors
-from chunkwise.core.base.thread import start_thread
+from chunkwise.core.base.thread import start_thread, until_done
 from chunkwise.core.engine.blockwise import n_block_threads
 from chunkwise.errors import InvalidArgumentError, UnavailableError
 
@@ -71,7 +71,7 @@ def _do(future: Future[Any], work: Callable[[], Any]) -> None:
     try:
         result = work()
     except BaseException as e:
-        future.set_exception(e)
+        until_done(future.set_exception, e)
     else:
         future.set_result(result)
 

@@ -161,7 +161,7 @@ def chunk_fingerprint(array: StoredArray, cell: Sequence[int], piece: Piece) -> 
     lows = [array.grid.bounds(dim, number)[0] for dim, number in enumerate(cell)]
     origin = [low + part.start for low, part in zip(lows, piece.at, strict=True)]
     assert piece.elements is not None, "it was decoded"
-    inside = tuple(slice(0, max(0, n - at)) for n, at in zip(array.shape, origin, strict=True))
-    values = piece.elements[inside].astype(array.numpy_dtype, copy=False)
+    inside: Any = tuple(slice(0, max(0, n - at)) for n, at in zip(array.shape, origin, strict=True))
+    values = piece.elements[(*inside, ...)].astype(array.numpy_dtype, copy=False)  # an array of rank 0 too
     fill = np.broadcast_to(array.fill_value, values.shape)
     return (fingerprint(values, origin) - fingerprint(fill, origin)) & _MASK

@@ -124,8 +124,10 @@ class Journal:
 
     def _read(self) -> JournalDocument:
         found = self._kv.read(self.key)
+        if found.value is None:  # its generation would let a later write make it again
+            raise AbortedError(f"another process has ended the work, or deleted it: {self._where()} is gone")
         self._generation = found.generation
-        return parse_journal(found.value or b"", self._where())
+        return parse_journal(found.value, self._where())
 
     def _where(self) -> str:
         return self._kv.describe(self.key)

@@ -21,13 +21,13 @@ from chunkwise.copying.migrate import (
     old_node,
     plan_migration,
 )
-from chunkwise.copying.source import find_source
+from chunkwise.copying.resolve import resolve
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.consolidated_tree import consolidate
 from chunkwise.core.trees.location import Location, located
-from chunkwise.core.trees.node import Node, require_node
+from chunkwise.core.trees.node import Node
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, prefix
 
@@ -91,7 +91,7 @@ def migrate(
     >>> chunkwise.open({"driver": "zarr3", "kvstore": f"file://{place}/"}).result().read().result()
     array([7, 8], dtype=uint8)
     """
-    node = require_node(find_source(*located(storage_options, place)))
+    node = resolve(*located(storage_options, place)).as_node()
     if node.kind == "array":
         return migrate_array(node, apply=apply, keep_old=keep_old)
     report = migrate_tree(node, apply=apply, keep_old=keep_old)

@@ -23,11 +23,11 @@ from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.trees.attributes import write_first_attributes
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.new_location import check_free, check_outside_arrays, create_parents, remove_groups
+from chunkwise.core.trees.new_location import create_parents, remove_groups
 from chunkwise.core.trees.node import Node, find_documented, require_node
-from chunkwise.core.trees.own_keys import delete_own
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
+from chunkwise.extension.trees import check_outside_arrays, check_place, delete_own
 
 __all__ = ["NewArray", "create_array", "is_of_dask", "open_array", "open_node"]
 
@@ -63,7 +63,7 @@ def create_array(location: Location, target: Target) -> TensorStore:
     format = FORMATS[target.spec["driver"]]
     if not is_staging(location.name):  # which is in the array that it replaces, in some stores
         check_outside_arrays(location)
-    check_free(location, format)
+    check_place(location, "array", format)
     spec = {**target.spec, "kvstore": location.kvstore()}
     # Nothing may remain of an array that can't be made.
     planned = open_spec({**spec, "open": True, "assume_metadata": True}).result()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from glob import glob
 
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.driver.auto.found_instead import PICTURE_SUFFIXES
 from chunkwise.core.index_space import d
-from chunkwise.core.specs.url import is_url
+from chunkwise.core.specs.url import is_url, spec_json_from_url
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 
 __all__ = [
@@ -26,6 +26,8 @@ __all__ = [
     "without_channel",
 ]
 
+_OME = (".ome.tif", ".ome.tiff")
+_SHOWN = 10
 _DRIVERS = ("png", "jpeg", "tiff", "webp", "avif", "bmp")
 
 
@@ -47,13 +49,13 @@ def matching(pattern: str) -> list[str]:
 def pictures_at(place: object) -> list[str] | None:
     """Return the pictures in a folder that holds nothing else, or those that a glob matches; None
     otherwise."""
-    if not isinstance(place, str | os.PathLike):
+    text = _local_path(place)
+    if text is None:
         return None
-    text = os.fspath(place)
     if has_wildcard(text):
         found = matching(text)
         return found if all(is_picture(path) for path in found) else None
-    if is_url(text) or "|" in text or not os.path.isdir(text):
+    if not os.path.isdir(text):
         return None
     names = [name for name in os.listdir(text) if not name.startswith(".")]
     if not names or not all(is_picture(name) for name in names):
@@ -67,9 +69,23 @@ def pictures_at(place: object) -> list[str] | None:
     return [os.path.join(text, name) for name in sorted(names, key=natural)]
 
 
+def _local_path(place: object) -> str | None:
+    """Return the path of local files that a text, a path, or the spec of a kvstore names; None for others."""
+    if isinstance(place, str | os.PathLike):
+        text = os.fspath(place)
+        if not text.startswith("file://"):
+            return None if is_url(text) or "|" in text else text
+        place = spec_json_from_url(text)
+    kvstore = place.get("kvstore", place) if isinstance(place, Mapping) else None
+    if not isinstance(kvstore, Mapping) or kvstore.get("driver") != "file":
+        return None
+    path = kvstore.get("path")
+    return path if isinstance(path, str) else None
+
+
 def is_picture(path: str) -> bool:
     """Return True for the name of a file with one picture."""
-    return path.lower().endswith(PICTURE_SUFFIXES) and not path.lower().endswith((".ome.tif", ".ome.tiff"))
+    return path.lower().endswith(PICTURE_SUFFIXES)
 
 
 def natural(name: str) -> list[tuple[int, str]]:
@@ -102,6 +118,11 @@ def _opened(paths: Sequence[str]) -> Iterator[TensorStore]:
             raise prefix(e, path) from None
         store = store[d[:].mark_bounds_implicit[False]] if store.rank else store
         first = first or store
+        if path.lower().endswith(_OME) and store.rank > 2:
+            raise InvalidArgumentError(
+                f"{os.path.dirname(path)}: each OME-TIFF file has an image of its own; name one of them: "
+                f"{', '.join(paths[:_SHOWN])}{', …' if len(paths) > _SHOWN else ''}"
+            )
         if (store.shape, store.dtype) != (first.shape, first.dtype):
             raise InvalidArgumentError(
                 f"{path}: it is {store.dtype.name} of {list(store.shape)}, but {paths[0]} is "

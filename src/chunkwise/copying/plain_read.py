@@ -26,6 +26,7 @@ from chunkwise.core.codec.protocol import (
 )
 from chunkwise.core.codec.shard_layout import MISSING, ShardLayout
 from chunkwise.core.driver.stored_array import ShardLevel, StoredArray, failed, missing_chunk, shard_layout
+from chunkwise.core.engine.together import is_slow, together
 from chunkwise.core.grid.protocol import ChunkGrid
 from chunkwise.core.index_space import IndexTransform, OutputIndexMap, OutputIndexMethod
 from chunkwise.core.kvstore.protocol import Readable, describe
@@ -36,6 +37,7 @@ __all__ = ["Piece", "PlainReader", "read_plainly"]
 Array = npt.NDArray[Any]
 
 _INDEX = "shard index"
+_AT_ONCE = 32  # values that are kept at a time; as many as a server is asked for
 
 
 class Piece(NamedTuple):
@@ -111,6 +113,18 @@ class PlainReader:
         field = self._array.field
         return Piece(name, at, elements if field is None else field.select(elements), covered, None)
 
+    def _values(
+        self, cells: Sequence[tuple[int, ...]]
+    ) -> Iterator[tuple[tuple[int, ...], str, Buffer | None]]:
+        """Yield cells with their keys and stored values; a slow store is asked for several at a time."""
+        for first in range(0, len(cells), _AT_ONCE):
+            batch = cells[first : first + _AT_ONCE]
+            keys = [self._array.keys.key(cell[: self._array.grid.rank]) for cell in batch]
+            fetched = (
+                together(self._store, self.fetch, keys) if is_slow(self._store) else map(self.fetch, keys)
+            )
+            yield from zip(batch, keys, fetched, strict=True)
+
     def read(self, start: Sequence[int], stop: Sequence[int], *, fill_missing: bool = True) -> Array:
         """Return the elements of a box of storage coordinates in the array; raise if a chunk is damaged."""
         array, grid = self._array, self._array.grid
@@ -118,9 +132,7 @@ class PlainReader:
         out = np.empty(shape, array.numpy_dtype)
         out[...] = array.fill_value
         along = [_cells(grid, dim, a, b) for dim, (a, b) in enumerate(zip(start, stop, strict=True))]
-        for cell in product(*along):
-            key = array.keys.key(cell[: array.grid.rank])
-            value = self.fetch(key)
+        for cell, key, value in self._values(list(product(*along))):
             if value is None:
                 if not fill_missing:
                     raise missing_chunk(cell, describe(self._store, key))

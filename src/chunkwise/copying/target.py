@@ -107,6 +107,8 @@ def _zarr2(template: ArrayTemplate, rules: TreeFormat, given: Sequence[str], not
         if "compressor" not in metadata:
             metadata["compressor"] = _codec_json(template, format, given, notes)
         metadata["compressor"] = _with_checksum(metadata["compressor"], format)
+    elif "checksum" in given and metadata.get("compressor"):
+        metadata["compressor"] = _without_checksum(metadata["compressor"])
     if metadata["fill_value"] is None or not rules.fill_value_can_be_null:
         attributes.update(marker_attribute(template.marker, format))
     return rules.of_zarr2_members(metadata), attributes
@@ -215,6 +217,8 @@ def _zarr3_chunks(
             chain = [*filter(_is_array_codec, chain), *wanted]
     if template.checksum:
         chain = _with_checksum(chain, "zarr3")
+    elif "checksum" in given:
+        chain = [_without_checksum(entry) for entry in chain if entry not in _CHECKSUMS]
     if template.shards is not None:
         if template.chunks is None:
             raise InvalidArgumentError("shards need chunks inside: say how large these are (--chunk)")
@@ -273,6 +277,18 @@ def _with_checksum(codecs: JSON, format: str) -> JSON:
         f"checksum: {rules.title} has no place for one with the compressor {dump(name)}; "
         f"{notation.with_checksum} have one of their own, and Zarr v3 has one for any"
     )
+
+
+_CHECKSUMS: tuple[JSON, ...] = ("crc32c", {"name": "crc32c"}, {"name": "crc32c", "configuration": {}})
+
+
+def _without_checksum(codec: JSON) -> JSON:
+    """Return a compressor that adds no checksum, where it has the choice."""
+    if not isinstance(codec, dict):
+        return codec
+    if isinstance(codec.get("configuration"), dict):
+        return {**codec, "configuration": _without_checksum(codec["configuration"])}
+    return {**codec, "checksum": False} if codec.get("checksum") else codec
 
 
 def _writes_checksum(codec: JSON, format: str = "zarr3") -> bool:

@@ -27,9 +27,9 @@ from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.engine.together import is_slow
 from chunkwise.core.trees.change import delete_below
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.node import find_node
 from chunkwise.core.trees.tree import Tree
-from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.extension.trees import check_place
 
 __all__ = ["TreeCopy", "tree_copy_to"]
 
@@ -88,7 +88,13 @@ class TreeCopy(PlannedCopy):
 
     def _check_free(self) -> list[tuple[int, int]]:
         resume, into_group = self._how.resume and self._part is None, not self._names and self._part is None
-        done = self._place.check(self.plan, self._small, resume=resume, into_group=into_group)
+        done = self._place.check(
+            self.plan,
+            self._small,
+            resume=resume,
+            into_group=into_group,
+            among_others=self._how.overwrite,
+        )
         if self._part is None and not done:
             self._own = self._place.free_names(self.plan.top_names())
         return done
@@ -126,11 +132,8 @@ def tree_copy_to(
     if not (how.overwrite or how.go_on):
         if begun_at(there) is not None:
             raise unfinished(there)
-        found = find_node(there)
-        if found is not None:
-            what = f"an array already ({found.format})" if found.kind == "array" else "there already"
-            raise AlreadyExistsError(f"{there.text} is {what}; overwrite=True, or --overwrite, replaces it")
-    to = Destination.choose(there, overwrite=how.overwrite, go_on=how.go_on, tree=True)
+        check_place(there, "group", format)
+    to = Destination.choose(there, "group", format, overwrite=how.overwrite, go_on=how.go_on)
     target = Tree(root=to.place, format=format, writable=True, non_finite="literal", open_other=_no_other)
     return TreeCopy(source, target, (), how, destination=to, workers=workers, consolidated=consolidated)
 

@@ -6,7 +6,7 @@ Nobody has to look at each node: below a directory that isn't listed in the one 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_passes import LARGE, SMALL
@@ -19,17 +19,18 @@ from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.engine.together import together
 from chunkwise.core.trees.attributes import change_attributes
 from chunkwise.core.trees.change import make_link
-from chunkwise.core.trees.consolidated import move_consolidated, update_consolidated
-from chunkwise.core.trees.consolidated_tree import consolidate, subtree_copies
+from chunkwise.core.trees.consolidated import update_consolidated
+from chunkwise.core.trees.consolidated_tree import consolidate, renew_copies_above
 from chunkwise.core.trees.container import check_container, container_root, create_container, mark_container
 from chunkwise.core.trees.create import write_group
 from chunkwise.core.trees.link import Link, with_link
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.new_location import check_free, check_outside_arrays, create_parents
+from chunkwise.core.trees.new_location import create_parents
 from chunkwise.core.trees.node import JOURNAL, find_node, nodes_below
 from chunkwise.core.trees.resolve import group_links
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import AlreadyExistsError, UnsupportedError
+from chunkwise.extension.trees import check_outside_arrays, check_place
 
 __all__ = ["Place", "publish_groups"]
 
@@ -41,11 +42,18 @@ class Place:
         self._top, self._format = top, format
         self._location = location or top  # where it will be
         self._known: dict[str, set[str] | None] = {}
+        self._files: list[str] = []  # at the top, that are of no array or group
         self.is_empty = False
         self.groups: set[str] = set()  # paths of those that were there before
 
     def check(
-        self, plan: TreePlan, small: SmallArrays, *, resume: bool, into_group: bool = False
+        self,
+        plan: TreePlan,
+        small: SmallArrays,
+        *,
+        resume: bool,
+        into_group: bool = False,
+        among_others: bool = False,
     ) -> list[tuple[int, int]]:
         """Raise AlreadyExistsError if something is in the way; return the arrays that are there already.
 
@@ -54,9 +62,10 @@ class Place:
         check_outside_arrays(self._location)
         if tree_format(self._format).has_containers:
             check_container(self._location)
-        self._check_top(resume, into_group=into_group)
+        self._check_top(resume, into_group=into_group, among_others=among_others)
         if self.is_empty:
             return []
+        self._check_files(plan.top_names())
         self._find_groups(plan.groups, resume)
         there = []
         for at, number, path, job in _jobs(plan, small):
@@ -65,26 +74,33 @@ class Place:
             if resume and job().is_there():
                 there.append((at, number))
             else:
-                check_free(location_below(self._top, path), self._format)
+                check_place(location_below(self._top, path), "array", self._format)
         return there
 
     def is_whole(self, plan: TreePlan, small: SmallArrays) -> bool:
         """Return True if all groups and arrays are there."""
         found = Place(self._top, self._format)
-        found._check_top(True, into_group=False)
+        found._check_top(True, into_group=False, among_others=False)
         if found.is_empty:
             return False
         found._find_groups(plan.groups, True)
         return found.groups >= set(plan.groups) and all(job().is_there() for *_, job in _jobs(plan, small))
 
-    def _check_top(self, resume: bool, *, into_group: bool) -> None:
+    def _check_top(self, resume: bool, *, into_group: bool, among_others: bool) -> None:
         """Raise AlreadyExistsError if there is anything, unless it is a group that may be copied into."""
         top = self._top
-        node = find_node(top, self._format)
-        self.is_empty = node is None or (node.implicit and not nodes_below(top))
-        if node is None or self.is_empty or resume or (into_group and node.kind == "group"):
+        node = find_node(top, self._format, self._files)
+        self.is_empty = (node is None or (node.implicit and not nodes_below(top))) and not self._files
+        if node is None or (node.implicit and (among_others or not nodes_below(top))):
+            return
+        if resume or (into_group and node.kind == "group"):
             return
         raise AlreadyExistsError(f"there is an array or group at {top.text} already")
+
+    def _check_files(self, names: Iterable[str]) -> None:
+        """Raise AlreadyExistsError for a file where the copy has a directory."""
+        for name in sorted(set(names) & set(self._files)):
+            raise AlreadyExistsError(f"{self._top.child(name).text} is a file, and a directory in the copy")
 
     def _find_groups(self, paths: Iterable[str], resume: bool) -> None:
         """Find out which groups are there; raise AlreadyExistsError if one is in the way."""
@@ -174,7 +190,7 @@ def publish_groups(
     if is_consolidated(top.store, top.path):
         moved = [top.child(name) for name in plan.top_names()] if "" in place.groups else [top]
         for location in moved:
-            move_consolidated(location.store, location.path, cache(partial(subtree_copies, location)))
+            renew_copies_above(location)
         update_consolidated(top.store, top.path)  # attributes of a group that was there before, and its own
     if consolidated:
         consolidate(top, alone=True)

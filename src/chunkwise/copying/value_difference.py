@@ -12,14 +12,24 @@ import numpy.typing as npt
 from chunkwise.copying.plain_read import read_plainly
 from chunkwise.copying.stored_node import check_array_visible
 from chunkwise.copying.work import TaskRunner, Work
-from chunkwise.core.api.copy import divide
+from chunkwise.core.api.copy import BLOCK_NBYTES, divide, item_nbytes
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.dtypes.fill_value import same_fill, same_object
 from chunkwise.core.plan.blocks import Blocks
 from chunkwise.errors import UnsupportedError
 
-__all__ = ["FirstDifference", "ValueDifferences", "as_json", "compare_values", "different", "same_json"]
+__all__ = [
+    "FirstDifference",
+    "ValueDifferences",
+    "as_json",
+    "compare_small",
+    "compare_values",
+    "different",
+    "same_json",
+]
+
+_SMALL = 1 << 22  # bytes of an array, of which many are compared at the same time
 
 
 class FirstDifference(NamedTuple):
@@ -53,9 +63,20 @@ def compare_values(
             firsts[:] = [min([*firsts, found.first], key=lambda first: first.where)]
         progress(found.nbytes)
 
-    blocks = divide(left, right)
+    workers, nbytes_at_once = runner.workers, BLOCK_NBYTES
+    if workers.memory is not None:  # a block of each, the comparison, and what codecs take
+        nbytes_at_once = max(1, min(nbytes_at_once, workers.memory // (4 * workers.n_at_once)))
+    blocks = divide(left, right, nbytes_at_once)
     runner.run(Work("diff", [_DiffStep(left, right, blocks)]), 0, [(0, blocks.n_blocks)], done)
     return ValueDifferences(nbytes, n_different, firsts[0] if firsts else None)
+
+
+def compare_small(left: TensorStore, right: TensorStore) -> ValueDifferences | None:
+    """Compare two arrays in this thread, if both are small; None for larger ones."""
+    if left.size * max(map(item_nbytes, (left, right))) > _SMALL:
+        return None
+    blocks = divide(left, right)
+    return _DiffStep(left, right, blocks).run(range(blocks.n_blocks))
 
 
 @dataclass
@@ -85,7 +106,7 @@ class _DiffStep:
         for number in tasks:
             block = self.blocks.block(number)
             views = self.left[block], self.right[block]
-            if same_fills and all(map(_is_not_stored, views)):
+            if same_fills and self.blocks.n_blocks > 1 and all(map(_is_not_stored, views)):
                 continue
             x, y = map(read_plainly, views)
             nbytes += x.nbytes

@@ -9,12 +9,10 @@ from typing import Any
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.part import Part, parse_part
 from chunkwise.copying.progress import check_progress, shown_progress
-from chunkwise.copying.source import Place, find_array, find_source
+from chunkwise.copying.resolve import Place, ResolvedPlace, resolve
 from chunkwise.copying.verify import NodeReport, verify_nodes
 from chunkwise.copying.verify_view import verify_view
-from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.trees.location import located
-from chunkwise.core.trees.node import Node, node_or_file
 
 __all__ = ["reports_of", "verify"]
 
@@ -74,26 +72,23 @@ def verify(
     check_progress(progress)
     own = None if part is None else parse_part(part)
     (place,) = located(storage_options, place)
-    array, root = find_array(place), None
-    if array is None:
-        assert not isinstance(place, TensorStore)
-        root = node_or_file(find_source(place))
+    found = resolve(place)
     with shown_progress(progress, "verifying", None) as told:
-        return list(reports_of(array, root, workers_of(executor), told, own))
+        return list(reports_of(found, workers_of(executor), told, own))
 
 
 def reports_of(
-    array: TensorStore | None,
-    root: Node | None,
+    found: ResolvedPlace,
     workers: Workers | None,
     progress: Callable[[int], object],
     part: Part | None,
 ) -> Iterator[NodeReport]:
-    """Yield a report on `array`, or on `root` and each node below; keys are relative to `root`."""
-    if root is not None:
-        n = len(root.location.path)
-        for report in verify_nodes(root, workers, progress, part):
-            report.bad = [bad._replace(key=bad.key[n:]) for bad in report.bad]
-            yield report
-    elif array is not None:
-        yield verify_view(array, workers, progress, part)
+    """Yield a report on an array, or on a node and each below; keys are relative to that."""
+    if found.array is not None:
+        yield verify_view(found.array, workers, progress, part)
+        return
+    root = found.as_node(damaged=True)
+    n = len(root.location.path)
+    for report in verify_nodes(root, workers, progress, part):
+        report.bad = [bad._replace(key=bad.key[n:]) for bad in report.bad]
+        yield report

@@ -28,7 +28,7 @@ from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import DOCUMENTS, JOURNAL, Node
-from chunkwise.errors import ChunkwiseError, UnlistedError
+from chunkwise.errors import ChunkwiseError, PermissionDeniedError, UnlistedError
 
 __all__ = ["SHOWN", "BadKey", "Found", "Some", "VerifyStep"]
 
@@ -150,10 +150,14 @@ class VerifyStep:
 
     def _keys(self, number: int) -> Iterator[str]:
         """Yield the keys in a range; those that chunks would have where keys can't be listed."""
-        keys = self.ranges[number]
+        keys, listed = self.ranges[number], False
         try:
-            yield from self.node.location.store.list(keys.start, keys.stop)
-        except UnlistedError:
+            for key in self.node.location.store.list(keys.start, keys.stop):
+                listed = True
+                yield key
+        except (UnlistedError, PermissionDeniedError):
+            if listed:
+                raise
             array = self.array
             cells = [range(array.grid.n_cells(dim, size)) for dim, size in enumerate(array.shape)]
             own = (array.keys.key(cell) for cell in product(*cells))

@@ -26,10 +26,14 @@ from chunkwise.extension import JSON
 from chunkwise.extension.trees import (
     FORMATS,
     Location,
-    check_replaceable,
+    Mode,
+    check_outside_arrays,
+    check_place,
+    create_parents,
     delete_own,
     find_documented,
     locate,
+    parents_made,
     replacing,
     tree_format,
     update_consolidated,
@@ -56,23 +60,24 @@ def create_and_write(
     # That of the spec itself: its JSON doesn't name a storage in memory.
     place = Spec(spec).kvstore
     location = None if place is None else locate(place, context)
-    if not delete_existing or location is None:
+    if location is None or json["driver"] not in FORMATS:
         return _fill(open_spec(spec, create=True, **options).result(), location, write, attributes)
+    check_outside_arrays(location)
+    mode: Mode = "overwrite" if delete_existing else "new"
+    state, _ = check_place(location, "array", FORMATS[json["driver"]], mode)
+    if state == "nothing" or not delete_existing:
+        with parents_made(location, FORMATS[json["driver"]]):
+            return _fill(open_spec(spec, create=True, **options).result(), location, write, attributes)
     if write is None:
         for _, name in reads_of(source).of([location]):
             raise InvalidArgumentError(
                 f"The dask array is read from {name}, which is to be deleted; with compute=True it is "
                 "written beside that first"
             )
-    if find_documented(location) is None or json["driver"] not in FORMATS:
-        for _, name in reads_of(source).of([location]):
-            raise InvalidArgumentError(f"The dask array is read from {name}, which is to be deleted")
-        made = open_spec(spec, create=True, delete_existing=True, **options).result()
-        return _fill(made, location, write, attributes)
     open_spec({**json, "open": True, "assume_metadata": True}, **options).result()
-    check_replaceable(location, FORMATS[json["driver"]])
     bare = {name: value for name, value in json.items() if name not in ("kvstore", "path")}
     with replacing(location) as staging:
+        create_parents(location, FORMATS[json["driver"]])
         target = open_spec({**bare, "kvstore": staging.kvstore(), "create": True}, **options).result()
         if attributes:
             target.attrs.update(attributes)

@@ -26,7 +26,7 @@ from chunkwise.dask.indexable import Indexable
 from chunkwise.dask.new_target import block_shape, create_and_write, described_array, is_array_option
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import SpecLike, load, options_of, url_with_storage_options
-from chunkwise.extension.trees import DRIVERS, locate
+from chunkwise.extension.trees import DRIVERS, format_of, locate
 
 if TYPE_CHECKING:
     from dask.array import Array
@@ -343,5 +343,5 @@ def _with_format(spec: SpecLike, storage_options: Mapping[str, Any] | None) -> A
     if isinstance(spec, Spec) or (isinstance(spec, Mapping) and not hasattr(spec, "fs")):
         return spec  # a mapper of fsspec is a place
     location = locate(spec)
-    format = "n5" if location.name.endswith(".n5") else "zarr3"
+    format = format_of(location, "array")
     return {"driver": DRIVERS[format], "kvstore": location.kvstore_json()}

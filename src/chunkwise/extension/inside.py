@@ -60,7 +60,7 @@ from chunkwise.core.specs.layout_view import DimensionLink, one_to_one
 from chunkwise.core.specs.storage_options import url_with_storage_options, with_storage_options
 from chunkwise.core.specs.unit import parse_unit, unit_text
 from chunkwise.core.specs.url import is_url
-from chunkwise.core.trees.append import Append, Growing, appending, sizes_before
+from chunkwise.core.trees.append import Append, Growing, appending, excluding, sizes_before
 
 __all__ = [
     "BLOCK_NBYTES",
@@ -109,6 +109,7 @@ __all__ = [
     "divide",
     "dump",
     "dump_bytes",
+    "excluding",
     "extended_path",
     "get_attribute",
     "hooks",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
+from chunkwise.core.engine.together import together
 from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, to_json_value
 from chunkwise.core.trees.attributes import (
     node_attributes,
@@ -17,21 +18,23 @@ from chunkwise.core.trees.attributes import (
 )
 from chunkwise.core.trees.consolidated import EMPTY as EMPTY_CONSOLIDATED
 from chunkwise.core.trees.consolidated import update_consolidated, with_copies
-from chunkwise.core.trees.consolidated_tree import is_consolidated
+from chunkwise.core.trees.consolidated_tree import is_consolidated, renew_copies_above
 from chunkwise.core.trees.container import check_container, container_root
+from chunkwise.core.trees.create import get_or_create
+from chunkwise.core.trees.destination import Destination, Mode, check_outside_arrays, check_place
 from chunkwise.core.trees.document import change_document, dump_like, read_document
 from chunkwise.core.trees.link import links_of
-from chunkwise.core.trees.location import Location, LocationLike, inside_file, locate, located, location_of
-from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_from_json, marker_to_json
-from chunkwise.core.trees.new_location import (
-    check_free,
-    check_outside_arrays,
-    check_replaceable,
-    create_parents,
-    parents_made,
-    remove_groups,
-    suggested_format,
+from chunkwise.core.trees.location import (
+    Location,
+    LocationLike,
+    is_root_of_file,
+    locate,
+    located,
+    location_of,
 )
+from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_from_json, marker_to_json
+from chunkwise.core.trees.new_format import Kind, format_of, format_said, node_above
+from chunkwise.core.trees.new_location import create_parents, parents_made, remove_groups
 from chunkwise.core.trees.node import (
     JOURNAL,
     Node,
@@ -47,7 +50,7 @@ from chunkwise.core.trees.node_name import check_new_names, split_path
 from chunkwise.core.trees.own_keys import delete_own
 from chunkwise.core.trees.replacement import Replacement, replacing
 from chunkwise.core.trees.snapshot import parse_snapshot
-from chunkwise.core.trees.tree import ResolvedNode, Tree
+from chunkwise.core.trees.tree import ResolvedNode, Tree, check_format
 from chunkwise.core.trees.walk import UNREADABLE, children, walk
 
 __all__ = [
@@ -58,9 +61,12 @@ __all__ = [
     "JOURNAL",
     "UNREADABLE",
     "ChunkedArray",
+    "Destination",
     "FormatName",
+    "Kind",
     "Location",
     "LocationLike",
+    "Mode",
     "Node",
     "NonFinite",
     "Replacement",
@@ -68,11 +74,11 @@ __all__ = [
     "Tree",
     "change_document",
     "check_container",
-    "check_free",
+    "check_format",
     "check_new_names",
     "check_non_finite",
     "check_outside_arrays",
-    "check_replaceable",
+    "check_place",
     "children",
     "container_root",
     "create_parents",
@@ -80,15 +86,19 @@ __all__ = [
     "dump_like",
     "find_documented",
     "find_node",
-    "inside_file",
+    "format_of",
+    "format_said",
+    "get_or_create",
     "is_consolidated",
     "is_declared",
+    "is_root_of_file",
     "links_of",
     "locate",
     "located",
     "location_of",
     "marker_from_json",
     "marker_to_json",
+    "node_above",
     "node_attributes",
     "node_of",
     "nothing_at",
@@ -97,11 +107,12 @@ __all__ = [
     "read_attributes",
     "read_document",
     "remove_groups",
+    "renew_copies_above",
     "replacing",
     "require_node",
     "split_path",
-    "suggested_format",
     "to_json_value",
+    "together",
     "tree_format",
     "update_consolidated",
     "walk",

@@ -15,18 +15,17 @@ from chunkwise.copying.losses import warn_of_losses
 from chunkwise.copying.narrowing import Cast
 from chunkwise.copying.part import parse_part
 from chunkwise.copying.progress import check_progress, shown_progress
-from chunkwise.copying.source import find_array, find_source, what_is
+from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.copying.tree_copy import TreeCopy, tree_copy_to
 from chunkwise.copying.tree_source import NodeSource
 from chunkwise.core.base.arguments import as_nbytes
 from chunkwise.core.base.unknown_names import options_of
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.consolidated_tree import is_consolidated
-from chunkwise.core.trees.location import Location, LocationLike, locate, located
-from chunkwise.core.trees.new_location import suggested_format
-from chunkwise.core.trees.node import Node, find_node, require_node
+from chunkwise.core.trees.location import LocationLike, locate, located
+from chunkwise.core.trees.new_format import format_of
+from chunkwise.core.trees.node import Node
 from chunkwise.core.trees.resolve import ResolvedNode
-from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.groups.open_group import open_group
 
@@ -162,10 +161,10 @@ def prepare_tree_copy(
     """Plan a copy for `copy_tree`."""
     if how.part is not None and how.overwrite:
         raise InvalidArgumentError("overwrite would delete what other parts have done")
-    here, there = find_source(source), locate(destination)
+    root, there = _group_at(resolve(source)), locate(destination)
+    here = root.location
     check_apart(here, there)
-    root = _group_at(source, here)
-    wanted = check_format(format or suggested_format(there, root.own_format) or "zarr3", group=True)
+    wanted = format_of(there, "group", format=format, source=root.own_format)
     tree = open_group(here, "r")
     return tree_copy_to(
         NodeSource(ResolvedNode(tree._tree, (), tree._node), fields),
@@ -177,12 +176,10 @@ def prepare_tree_copy(
     )
 
 
-def _group_at(place: LocationLike, location: Location) -> Node:
-    """Return the group at a location; raise InvalidArgumentError for an array."""
-    root = find_node(location)
-    array = find_array(place) if root is None or root.undeclared else None
-    root = None if array is not None else require_node(location)
+def _group_at(found: ResolvedPlace) -> Node:
+    """Return the group at a place; raise InvalidArgumentError for an array."""
+    root = None if found.array is not None else found.as_node()
     if root is not None and (root.kind == "group" or root.is_container):
         return root
-    what = what_is(array) if array is not None else "an array"
-    raise InvalidArgumentError(f"{location.text} is {what}, not a group; chunkwise.copy copies arrays")
+    text = found.named if found.location is None else found.location.text
+    raise InvalidArgumentError(f"{text} is {found.what}, not a group; chunkwise.copy copies arrays")

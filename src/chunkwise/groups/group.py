@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
+from chunkwise.copying.array_options import OPTIONS, OTHER_NAMES
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.losses import warn_of_losses
@@ -13,7 +14,7 @@ from chunkwise.copying.narrowing import Cast
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.arguments import as_nbytes
-from chunkwise.core.base.unknown_names import with_habits
+from chunkwise.core.base.unknown_names import checks_arguments, options_of, with_habits
 from chunkwise.core.trees.change import make_link, move_node
 from chunkwise.core.trees.consolidated_tree import consolidate
 from chunkwise.core.trees.create import make_groups
@@ -104,6 +105,8 @@ class Group(WritableGroup):
         move_node(self._tree, split_path(source, self.path), split_path(target, self.path))
         self._changed()
 
+    @checks_arguments("copy")
+    @options_of((*OPTIONS, *OTHER_NAMES))
     def copy(
         self,
         source: str | Group | TensorStore,
@@ -119,6 +122,7 @@ class Group(WritableGroup):
         executor: Executor | Workers | None = None,
         memory: int | str | None = None,
         progress: Callable[[str, int], object] | bool = False,
+        **properties: Any,
     ) -> CopyReport:
         """Copy an array, or a group with everything below it, into this tree and its format.
 
@@ -131,8 +135,7 @@ class Group(WritableGroup):
         path : str
             Path of the copy; groups above it are made.
         options : mapping, optional
-            Properties of the arrays that differ from the source: ``chunks``, ``shards``, ``codec``,
-            ``checksum``, ``fill_value``, ``dtype``; as for `chunkwise.copy_tree`.
+            The same as `properties`, as a mapping.
         resume : bool
             Continue an unfinished copy; what is there already is kept.
         verify : bool
@@ -154,6 +157,10 @@ class Group(WritableGroup):
         progress : callable or bool
             Called with the path of an array, from the top of the copy, and a number of bytes copied; True
             shows a bar on stderr.
+        **properties
+            Properties of the arrays that differ from the source: ``chunks``, ``shards``, ``codec``,
+            ``checksum``, ``fill_value``, ``dtype``, ``dimension_names``, ``dimension_units``; as for
+            `chunkwise.copy_tree`.
 
         Returns
         -------
@@ -185,7 +192,7 @@ class Group(WritableGroup):
             sync=sync,
             keep_fingerprint=keep_fingerprint,
         )
-        of = NodeSource(found, options or {})
+        of = NodeSource(found, {**(options or {}), **properties})
         work = TreeCopy(of, self._tree, names, how, workers=workers)
         parents = make_groups(self._tree, names[:-1])
         try:

@@ -43,9 +43,10 @@ from chunkwise.core.trees.attribute_value import (
     check_non_finite,
     to_json_value,
 )
+from chunkwise.core.trees.destination import check_place
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.new_location import check_free, check_replaceable
 from chunkwise.core.trees.replacement import replacing
+from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import InvalidArgumentError, OptionError
 
 __all__ = ["SCHEMA_OPTIONS", "new_array"]
@@ -60,7 +61,7 @@ def new_array(
     location: Location,
     *,
     format: str,
-    shape: Sequence[int] | None,
+    shape: Sequence[int] | int | None,
     dtype: DTypeLike | None,
     data: Any,
     chunks: Sizes | None,
@@ -166,9 +167,10 @@ def new_array(
     look()
     text = template.dtype.name == "ustring"
     new = NewArray(format, spec, target.attributes, options, data)
-    if not (overwrite and check_replaceable(location, format)):
-        check_free(location, format)
+    check_place(location, "array", check_format(format), "overwrite" if overwrite else "new")
+    if not overwrite:
         return new.write_to(location, partial(make_parents, text))
+    # Also where nothing is yet: somebody else may be making it at the same time.
     with replacing(location) as staging:
         new.write_to(staging)
         make_parents(text)
@@ -189,7 +191,7 @@ def _type_of(data: Any) -> DTypeLike:
 
 
 def _template(
-    shape: Sequence[int] | None, dtype: DTypeLike | None, data: Any, schema_options: Mapping[str, Any]
+    shape: Sequence[int] | int | None, dtype: DTypeLike | None, data: Any, schema_options: Mapping[str, Any]
 ) -> ArrayTemplate:
     """Return the template with nothing but shape and data type."""
     schema: Schema | None = schema_options.get("schema")

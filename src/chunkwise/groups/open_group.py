@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
-from chunkwise.copying.source import find_array, find_source, what_is
+from chunkwise.copying.resolve import Resolvable, resolve
 from chunkwise.core.base.arguments import check_choice
 from chunkwise.core.base.binding import load_json, not_too_deep
 from chunkwise.core.driver.auto.found_instead import database_instead, interrupted_instead
@@ -18,27 +18,20 @@ from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.storage_options import with_storage_options
 from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite
 from chunkwise.core.trees.container import check_container, container_root, create_container, mark_container
-from chunkwise.core.trees.create import group_attributes, make_group, write_group
+from chunkwise.core.trees.create import get_or_create, group_attributes, make_group, write_group
+from chunkwise.core.trees.destination import Destination
 from chunkwise.core.trees.location import Location, LocationLike, locate
-from chunkwise.core.trees.new_location import (
-    array_above,
-    check_declared,
-    check_outside_arrays,
-    check_vacant,
-    create_parents,
-    format_of_new,
-    remove_groups,
-)
-from chunkwise.core.trees.node import Node, find_node, node_of, nothing_at
+from chunkwise.core.trees.new_format import format_of, format_said, node_above
+from chunkwise.core.trees.node import Node, find_documented, find_node, node_of, nothing_at
 from chunkwise.core.trees.replacement import replacing
 from chunkwise.core.trees.snapshot import parse_snapshot
 from chunkwise.core.trees.tree import ExternalLinks, Tree, check_format, check_group
 from chunkwise.errors import (
     AlreadyExistsError,
-    ChunkwiseError,
     FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
+    PermissionDeniedError,
 )
 from chunkwise.groups.group import Group
 
@@ -50,7 +43,7 @@ _MODES = ("r", "r+", "a", "w", "w-")
 
 
 def open_group(
-    place: LocationLike,
+    place: LocationLike | Resolvable,
     mode: Mode = "r",
     *,
     format: str | None = None,
@@ -120,8 +113,12 @@ def open_group(
     if isinstance(place, str) and place.startswith("n5:"):
         raise InvalidArgumentError(f"{place!r} is an N5 URI: open it with open_n5_uri")
     context = as_context(context)
-    location = locate(with_storage_options(place, storage_options), context)
-    wanted = None if format is None else check_format(format, group=True)
+    place = with_storage_options(place, storage_options)
+    asked = place._resolve().asked if isinstance(place, Resolvable) else None
+    location = asked or locate(place, context)  # type: ignore[arg-type]  # an array, which is none
+    wanted = format_said(location, format)
+    if wanted is not None:
+        check_format(wanted, group=True)
     if consolidated and mode != "r":
         raise InvalidArgumentError(
             f'consolidated metadata are for reading: open with mode "r", not {mode!r}, to use them'
@@ -141,52 +138,66 @@ def open_group(
             raise NotFoundError(f"there are no consolidated metadata at {location.text}")
     others: list[str] = []
     node = find_node(location, wanted, others)
-    if node is None and mode == "r":
-        inside = find_source(place, context)
-        if (inside.path, inside.text) != (location.path, location.text):
-            return open_group(
-                inside,
-                format=format,
-                consolidated=consolidated,
-                context=context,
-                non_finite=non_finite,
-                external_links=external_links,
-            )
     if node is not None and wanted is not None and node.format not in (wanted, None):
         if mode in ("r", "r+"):
             raise NotFoundError(
                 f"there is no {wanted} group at {location.text}, but a {node.format} {node.kind}"
             )
-        if mode != "w":  # metadata of two formats may be in the same place
-            node = None
-    if mode == "w" and (node is not None or others):
-        return _replace(node, wanted or format_of_new(location), attributes or {}, options)
-    if mode == "r" and (node is None or node.undeclared):
-        found = database_instead(location.store, location.path, location.text)
-        array = None if found else find_array(place, context)
-        if array is not None:
-            raise InvalidArgumentError(
-                f"{location.text} is {what_is(array)}, not a group; chunkwise.open_multiscale opens it"
+        if mode == "a":
+            raise AlreadyExistsError(
+                f"{location.text} is a {node.kind} already ({node.format}), but format is {wanted}"
             )
+    if mode == "w":
+        to = Destination.of(location, "group", format=wanted, mode="overwrite")
+        if to.state == "nothing":
+            with suppress(AlreadyExistsError):  # somebody else was faster
+                return _create(to, attributes or {}, options)
+            to = Destination.of(location, "group", format=wanted, mode="overwrite")
+        return _replace(to, attributes or {}, options)
+    if mode == "r" and (node is None or node.undeclared):
+        found = resolve(place, context).seen(node)
+        if found.array is not None:
+            raise InvalidArgumentError(
+                f"{location.text} is {found.what}, not a group; chunkwise.open_multiscale opens it"
+            )
+        inside = found.location
+        is_elsewhere = inside is not None and (inside.path, inside.text) != (location.path, location.text)
+        if is_elsewhere and found.node is not None and (found.kind == "group" or node is None):
+            location, node = found.node.location, found.node
+            options["root"] = location
     is_missing = node is None or (node.implicit and mode in ("a", "w-"))
     if node is None or is_missing:
         if mode in ("r", "r+"):
             raise nothing_at(location, "group")
-        check_vacant(location, node, others)
-        return _create(wanted or format_of_new(location), attributes or {}, options)
+
+        def new() -> Group:
+            return _create(Destination.of(location, "group", format=wanted), attributes or {}, options)
+
+        # In mode "a" somebody else may be doing the same.
+        return new() if mode == "w-" else get_or_create(lambda: _found(location, wanted, options), new)
     if node.implicit:
         _check_implicit(node)
     if mode == "w-":
-        raise AlreadyExistsError(f"{location.text} is a {node.kind} already ({node.format})")
+        Destination.of(location, "group", format=wanted)
     return _opened(node, wanted, options, writable=mode != "r")
+
+
+def _found(location: Location, wanted: FormatName | None, options: dict[str, Any]) -> Group | None:
+    """Return the group that is declared at `location`, of a format if given, or None."""
+    node = find_documented(location, wanted)
+    if node is None or (wanted is not None and node.format != wanted):
+        return None
+    return _opened(node, wanted, options, writable=True)
 
 
 def _check_implicit(node: Node) -> None:
     """Raise NotFoundError for a directory that neither its container nor a given format makes a group."""
     location = node.location
-    array = array_above(location)
-    if array is not None:
-        raise NotFoundError(f"there is no group at {location.text}, which is inside the array {array.text}")
+    above = node_above(location)
+    if above is not None and above.kind == "array":
+        raise NotFoundError(
+            f"there is no group at {location.text}, which is inside the array {above.location.text}"
+        )
     if node.format is None:
         for instead in (database_instead, interrupted_instead):
             if found := instead(location.store, location.path, location.text):
@@ -219,7 +230,7 @@ def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, w
         check_version(node.document[node.rules.container_member])
     elif node.rules.has_containers:
         check_container(location)
-    tree = Tree(format=node.format or wanted or format_of_new(location), writable=writable, **options)
+    tree = Tree(format=node.format or wanted or format_of(location, "group"), writable=writable, **options)
     return Group._make(tree, (), node)
 
 
@@ -229,7 +240,10 @@ def _from_snapshot(location: Location, wanted: FormatName | None, options: dict[
     kv, path = location.store, location.path
     for format, rules in TREE_FORMATS.items():
         key = rules.consolidated_key
-        found = read_bounded(kv, path + key) if key and wanted in (None, format) else None
+        try:
+            found = read_bounded(kv, path + key) if key and wanted in (None, format) else None
+        except PermissionDeniedError:  # as of a missing key in a bucket that may not be listed
+            continue
         if found is None or found.value is None:
             continue
         if not rules.consolidated_member:
@@ -304,16 +318,10 @@ def create_group(
     )
 
 
-def _create(format: FormatName, attributes: Mapping[str, Any], options: dict[str, Any]) -> Group:
-    location: Location = options["root"]
+def _create(to: Destination, attributes: Mapping[str, Any], options: dict[str, Any]) -> Group:
+    location, format = to.location, to.format
     tree = Tree(format=format, writable=True, **options)
-    check_outside_arrays(location)
-    if tree.rules.has_containers:
-        check_container(location)
-    # The group itself must not exist before this: in N5 the container above gets the mark.
-    above = location.parent if tree.rules.has_containers else location
-    made = [] if above is None else create_parents(above, format)
-    try:
+    with to.parents_made() as made:
         node = make_group(tree, (), attributes)
         made.append(location)
         if tree.rules.has_containers:
@@ -324,24 +332,13 @@ def _create(format: FormatName, attributes: Mapping[str, Any], options: dict[str
             found = find_node(location, format)
             assert found is not None
             node = found
-    except BaseException:  # an interrupt too
-        with suppress(ChunkwiseError):  # the store may have failed permanently
-            remove_groups(made)
-        raise
     return Group._make(tree, (), node)
 
 
-def _replace(
-    there: Node | None, format: FormatName, attributes: Mapping[str, Any], options: dict[str, Any]
-) -> Group:
+def _replace(to: Destination, attributes: Mapping[str, Any], options: dict[str, Any]) -> Group:
     """Replace what is there by an empty group."""
-    location: Location = options["root"]
+    location, format = to.location, to.format
     tree = Tree(format=format, writable=True, **options)
-    if there is not None:
-        check_declared(there)
-    check_outside_arrays(location)
-    if tree.rules.has_containers:
-        check_container(location)
     values = group_attributes(tree, attributes)
     above = location.parent
     root = None if above is None or not tree.rules.has_containers else container_root(above)
@@ -349,9 +346,7 @@ def _replace(
         write_group(staging, format, values)
         if tree.rules.has_containers and root is None:
             create_container(staging)
-        parents = above if tree.rules.has_containers else location
-        if parents is not None:
-            create_parents(parents, format)
+        to.create_parents()
     node = find_node(location, format)
     if node is None:
         raise AlreadyExistsError(f"{location.text} was deleted by somebody else meanwhile")

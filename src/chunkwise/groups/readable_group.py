@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any, Self
 
 from chunkwise.copying.new_array import open_node
+from chunkwise.copying.resolve import Resolvable, ResolvedPlace, resolved_node
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import dump
 from chunkwise.core.engine.together import is_slow, together
@@ -28,7 +29,7 @@ __all__ = ["ReadableGroup"]
 _SHOWN = 20
 
 
-class ReadableGroup:
+class ReadableGroup(Resolvable):
     """The read-only part of a group."""
 
     __slots__ = ("__weakref__", "_attributes", "_names", "_node", "_tree")
@@ -81,6 +82,9 @@ class ReadableGroup:
     def implicit(self) -> bool:
         """True for a group without a document that has something below it."""
         return self._node.implicit
+
+    def _resolve(self) -> ResolvedPlace:
+        return resolved_node(self._node)
 
     @property
     def location(self) -> Location:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from chunkwise.copying.array_options import Sizes
 from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.new_array import open_array as open_at
-from chunkwise.copying.source import Place, open_source
+from chunkwise.copying.resolve import Place, resolve
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.unknown_names import options_of
@@ -20,15 +20,9 @@ from chunkwise.core.driver.auto.found_instead import group_instead
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.storage_options import with_storage_options
 from chunkwise.core.trees.attribute_value import NonFinite
+from chunkwise.core.trees.destination import Destination, Mode
 from chunkwise.core.trees.location import LocationLike, locate
-from chunkwise.core.trees.new_location import (
-    check_outside_arrays,
-    create_parents,
-    suggested_format,
-)
 from chunkwise.core.trees.node import nothing_at
-from chunkwise.core.trees.node_name import check_new_names
-from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 from chunkwise.groups.new_array import new_array
 
@@ -110,15 +104,14 @@ def create_array(
     array([[0, 1, 2],
            [3, 4, 5]])
     """
-    location = locate(with_storage_options(place, storage_options), context)
-    kind = check_format(format) if format else suggested_format(location) or "zarr3"
-    if location.name:
-        check_new_names([location.name], kind)
-    check_outside_arrays(location)
+    mode: Mode = "overwrite" if overwrite else "new"
+    given = with_storage_options(place, storage_options)
+    to = Destination.of(given, "array", format=format, mode=mode, context=context)
+    location, kind = to.location, to.format
     new_array(
         location,
         format=kind,
-        shape=(shape,) if isinstance(shape, int) else shape,
+        shape=shape,
         dtype=dtype,
         data=data,
         chunks=chunks,
@@ -134,7 +127,7 @@ def create_array(
         non_finite=non_finite,
         overwrite=overwrite,
         look=lambda: None,
-        make_parents=lambda text: create_parents(location, kind, text=text),
+        make_parents=lambda text: to.create_parents(text=text),
     )
     return open_at(location)
 
@@ -187,8 +180,13 @@ def open_array(
     spec: Any = place if storage_options is None else with_storage_options(place, storage_options)
     try:
         return open_spec(spec, read=True, write=mode == "r+", context=context).result()
-    except NoFormatError:
-        location = locate(spec, context)
+    except FailedPreconditionError as e:
+        found = resolve(spec, context)
+        if mode == "r" and not found.is_view and found.is_file and found.kind != "array":
+            return found.as_array()
+        if not isinstance(e, NoFormatError):
+            raise
+        location = found.asked or locate(spec, context)
         text = "" if location.base.get("driver") == "object" else location.text
         group = group_instead(location.store, location.path, text)
         if group:
@@ -235,4 +233,6 @@ def read(
     >>> chunkwise.read(path)
     array([1.5, 2.5])
     """
-    return np.asarray(open_source(with_storage_options(place, storage_options), context).read().result())
+    return np.asarray(
+        resolve(with_storage_options(place, storage_options), context).as_array().read().result()
+    )

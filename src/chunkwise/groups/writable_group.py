@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Self
 
-from chunkwise.copying.array_options import Sizes, data_type
+from chunkwise.copying.array_options import Sizes, data_type, read_shape
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.unknown_names import checks_arguments
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.change import delete_node
-from chunkwise.core.trees.create import check_names, make_group, make_groups
+from chunkwise.core.trees.create import check_names, get_or_create, make_group, make_groups
+from chunkwise.core.trees.node import Node
 from chunkwise.core.trees.node_name import check_new_names, split_path
 from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import InvalidArgumentError
@@ -57,11 +59,16 @@ class WritableGroup(ReadableGroup):
     def require_group(self, path: str, *, attributes: Mapping[str, Any] | None = None) -> Self:
         """Return the group at `path`; create it, with `attributes`, if it is missing."""
         names = split_path(path, self.path)
-        node = self._tree.find(names, self._node.format)
-        if node is None or node.implicit or node.kind == "array":
+
+        def get() -> Node | None:
+            node = self._tree.find(names, self._node.format)
+            return None if node is None or node.implicit or node.kind == "array" else node
+
+        def create() -> Node:
             self._tree.check_writable()
-            node = make_group(self._tree, names, attributes or {}, known=self._known(names), exist_ok=True)
-        return self._make(self._tree, names, node)
+            return make_group(self._tree, names, attributes or {}, known=self._known(names), exist_ok=True)
+
+        return self._make(self._tree, names, get_or_create(get, create))
 
     def _known(self, names: Sequence[str]) -> int:
         return len(self._names) if tuple(names[: len(self._names)]) == self._names else 0
@@ -156,7 +163,7 @@ class WritableGroup(ReadableGroup):
         store = new_array(
             self._tree.location(names),
             format=kind,
-            shape=(shape,) if isinstance(shape, int) else shape,
+            shape=shape,
             dtype=dtype,
             data=data,
             chunks=chunks,
@@ -197,12 +204,26 @@ class WritableGroup(ReadableGroup):
         InvalidArgumentError
             If there is a group, or an array with another shape or data type.
         """
-        member: Self | TensorStore | None = self.get(path)
-        if member is None:
-            return self.create_array(path, shape=shape, dtype=dtype, **options)
-        if isinstance(member, WritableGroup):
-            raise InvalidArgumentError(f"{member.location.text} is a group, not an array")
-        wanted = (shape,) if isinstance(shape, int) else None if shape is None else tuple(shape)
+        create = partial(self.create_array, path, shape=shape, dtype=dtype, **options)
+        return self._required(path, shape, dtype, create)
+
+    def _required(
+        self, path: str, shape: Sequence[int] | int | None, dtype: Any, create: Callable[[], TensorStore]
+    ) -> TensorStore:
+        """Return the array at `path`, of this shape and data type if given, or what `create` makes there."""
+
+        def get() -> TensorStore | None:
+            found: Self | TensorStore | None = self.get(path)
+            if isinstance(found, WritableGroup) and found._node.implicit:
+                found = self.get(path)  # perhaps somebody has just made an array there
+            if isinstance(found, WritableGroup):
+                if found._node.implicit and not len(found):  # in N5, a directory that can become an array
+                    return None
+                raise InvalidArgumentError(f"{found.location.text} is a group, not an array")
+            return found
+
+        member = get_or_create(get, create)
+        wanted = None if shape is None else read_shape(shape)
         if wanted is not None and wanted != member.shape:
             raise InvalidArgumentError(f"{member.name} has the shape {member.shape}, not {wanted}")
         if dtype is not None and data_type(dtype) != member.dtype:
@@ -265,9 +286,7 @@ class WritableGroup(ReadableGroup):
         InvalidArgumentError
             If there is a group, or an array with another shape or data type.
         """
-        if name not in self:
-            return self.create_dataset(name, shape, dtype, **options)
-        return self.require_array(name, shape=shape, dtype=dtype)
+        return self._required(name, shape, dtype, partial(self.create_dataset, name, shape, dtype, **options))
 
     def __delitem__(self, path: str) -> None:
         self._tree.check_writable()

@@ -20,8 +20,8 @@ from chunkwise.extension.n5 import (
 from chunkwise.extension.trees import (
     Location,
     check_container,
-    check_free,
     check_outside_arrays,
+    check_place,
     locate,
     located,
     parents_made,
@@ -156,7 +156,7 @@ def create_n5_blocks(
     }
     found = N5Blocks(location, document)
     check_outside_arrays(location)
-    check_free(location, "n5")
+    check_place(location, "array", "n5")
     key = location.path + ATTRIBUTES_KEY
     with parents_made(location, "n5", text=data_type == "string"):
         while True:

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise import TensorStore
-from chunkwise.copying.source import find_source
 from chunkwise.dask.indexable import Indexable
 from chunkwise.errors import ChunkwiseError
 from chunkwise.groups.group import Group
@@ -95,7 +94,7 @@ def _find(path: str) -> list[Multiscale] | None:
     except (ChunkwiseError, TypeError):
         pass
     try:
-        group = open_group(find_source(path))
+        group = open_group(path)
         return [single_array(array) for _, array in group.arrays() if _is_shown(array)] or None
     except (ChunkwiseError, TypeError):
         return None

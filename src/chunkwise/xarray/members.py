@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from chunkwise import TensorStore
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.extension.inside import sizes_before, stored_axis
-from chunkwise.extension.trees import UNREADABLE, Node, locate, split_path
+from chunkwise.extension.trees import UNREADABLE, Node, locate, split_path, together
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 
@@ -61,11 +61,18 @@ def members_of(group: Group, dropped: Collection[str] = ()) -> dict[str, Member]
     # Links to arrays count; those that lead nowhere, or out of the tree, are left out.
     found = {}
     links = group.links()
-    for name in group:
-        if name in dropped:
-            continue
+    names = [name for name in group if name not in dropped]
+
+    def get(name: str) -> Any:
         try:
-            member = group.get(name)
+            return group.get(name)
+        except ChunkwiseError as e:
+            return e
+
+    for name, member in zip(names, together(group.location.store, get, names), strict=True):
+        try:
+            if isinstance(member, ChunkwiseError):
+                raise member
         except UNREADABLE as e:
             if name not in links:
                 warnings.warn(f"variable {name!r} is left out: {e.message}", stacklevel=2)

@@ -5,23 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import takewhile
-from typing import Any
+from typing import Any, Literal
 
 from chunkwise import TensorStore
-from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, NotFoundError
+from chunkwise.errors import (
+    AlreadyExistsError,
+    ChunkwiseError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+)
 from chunkwise.extension.inside import check_choice, dump
 from chunkwise.extension.trees import (
     Location,
+    Mode,
     NonFinite,
     Replacement,
+    check_format,
     check_new_names,
     check_outside_arrays,
+    check_place,
+    create_parents,
     find_documented,
-    find_node,
+    format_of,
+    format_said,
     locate,
     remove_groups,
     split_path,
-    suggested_format,
     tree_format,
 )
 from chunkwise.groups.group import Group
@@ -44,8 +54,11 @@ class DatasetTarget:
         mode: str,
         non_finite: NonFinite,
         root: DatasetTarget | None = None,
+        *,
+        whole: bool = False,
     ) -> None:
-        # `root`: the target of the tree around this group, if both are written together.
+        # `root`: the target of the tree around this group, if both are written together.  `whole`: a new
+        # group appears when it is complete.
         if isinstance(place, Group) and place.mode == "r":
             raise InvalidArgumentError(f"{place.location.text} was opened with mode 'r', for reading only")
         top = place.location if isinstance(place, Group) else locate(place)
@@ -60,25 +73,29 @@ class DatasetTarget:
         self._names: list[str] = names
         self._mode = mode
         self._non_finite = non_finite
+        self._whole = whole
+        self._is_occupied = False
         self._group = None if root is not None and root.is_replaced else self._existing()
         self._replacement: Replacement | None = None
         self._made: list[Location] = []
         self.format: str = self._format(format, top)
-        if self._group is None:
+        if self._group is None or self.is_replaced:
             self._check_place()
 
     @property
     def is_replaced(self) -> bool:
-        """True if there is a group that a new one replaces."""
-        return self._mode == "w" and self._group is not None
+        """True if there is a group, or something else, that a new one replaces."""
+        return self._mode == "w" and (self._group is not None or self._is_occupied)
 
     def _existing(self) -> Group | None:
         """Return the existing group, open for writing, or None."""
         try:
             group = open_group(self.location, "r+", non_finite=self._non_finite)
-        except NotFoundError:
-            if self._mode == "r+":
+        except (NotFoundError, InvalidArgumentError, FailedPreconditionError):
+            if self._mode == "r+" or (self._mode != "w" and find_documented(self.location) is not None):
                 raise
+            return None
+        if group._node.undeclared or (self._mode == "w-" and group._node.implicit):
             return None
         if self._mode == "w-":
             raise AlreadyExistsError(f"{self.location.text} is a group already ({group.format})")
@@ -88,8 +105,11 @@ class DatasetTarget:
         """Return the format to write, which an existing group or tree determines."""
         found = self._group.format if self._group is not None else None
         text = self.location.text
+        format = format_said(self.location, format)
         if not self.is_replaced and None not in (found, format) and found != format:
             raise InvalidArgumentError(f"{text} is a group of {found}, not {format}")
+        if found is not None and not self.is_replaced:
+            return found
         above: str | None = self._root.format if self._root is not None else None
         if above is None and self._names:
             at = self.location.parent
@@ -98,18 +118,17 @@ class DatasetTarget:
                 above, at = (None if node is None else node.format), at.parent
         if None not in (above, format) and above != format:
             raise InvalidArgumentError(f"{text} is in a tree of {above}, where {format} would not be found")
-        return format or found or above or suggested_format(self.location) or "zarr3"
+        return format_of(self.location, "group", format=format or above, source=found)
 
     def _check_place(self) -> None:
         """Raise if a group can't be made."""
         check_outside_arrays(self.location)
         check_new_names(self._names, self.format)
-        node = None if self._root is not None else find_node(self.location)
-        is_directory = self._mode == "w" and node is not None and node.implicit
-        if is_directory and self.location.store.list_children(self.location.path).prefixes:
-            raise AlreadyExistsError(
-                f"{self.location.text} is a directory that is neither group nor array and not empty"
-            )
+        if self._root is None:
+            modes: dict[str, Mode] = {"w": "overwrite", "w-": "new"}
+            mode = modes.get(self._mode, "add")
+            state, _ = check_place(self.location, "group", check_format(self.format), mode)
+            self._is_occupied = state in ("array", "group", "container", "unfinished")
 
     def __contains__(self, name: str) -> bool:
         return self._group is not None and self._mode in ("a", "r+") and name in self._group
@@ -164,14 +183,16 @@ class DatasetTarget:
 
     def begin(self) -> None:
         """Make the group if it is missing or to be replaced."""
-        if self.is_replaced:
+        if self.is_replaced or (self._whole and self._group is None and self._root is None):
             self._replacement = Replacement.begin(self.location)
         elif self._group is not None:
             return
         elif self._root is None or not self._root.is_replaced:
             self._made = list(self._missing())
         # Only this call writes what it makes.
-        self._group = open_group(self.place.alone(), "a", format=self.format, non_finite=self._non_finite)
+        mode: Literal["a", "w"] = "w" if self._mode == "w" and self._root is None else "a"
+        place = self.place.alone()
+        self._group = open_group(place, mode, format=self.format, non_finite=self._non_finite)
 
     def _missing(self) -> Iterator[Location]:
         """Yield the groups to make: this one, and those above it up to an existing one."""
@@ -194,6 +215,7 @@ class DatasetTarget:
     def commit(self) -> None:
         """Replace the old group."""
         if self._replacement is not None:
+            create_parents(self.location, self.format)
             self._replacement.commit()
             self._replacement = None
 

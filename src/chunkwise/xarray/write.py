@@ -10,7 +10,11 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -18,8 +22,16 @@ import numpy as np
 from chunkwise import TensorStore
 from chunkwise.dask.in_place import Written, check_sources
 from chunkwise.dask.write import store_apart
-from chunkwise.errors import InvalidArgumentError, ResizedError
-from chunkwise.extension.inside import Append, appending, check_choice, divide, load, with_storage_options
+from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError, ResizedError
+from chunkwise.extension.inside import (
+    Append,
+    appending,
+    check_choice,
+    divide,
+    excluding,
+    load,
+    with_storage_options,
+)
 from chunkwise.extension.trees import NonFinite, check_non_finite
 from chunkwise.xarray.dataset_write import DatasetWrite
 from chunkwise.xarray.target import DatasetTarget
@@ -29,6 +41,8 @@ if TYPE_CHECKING:
     from xarray import Dataset, DataTree
 
 __all__ = ["write_dataset", "write_datatree"]
+
+_MOST_ATTEMPTS = 5
 
 
 @overload
@@ -167,7 +181,7 @@ def write_dataset(
         write = DatasetWrite(
             xr,
             dataset,
-            DatasetTarget(target, group, format, mode, non_finite),
+            DatasetTarget(target, group, format, mode, non_finite, whole=append_dim is not None),
             mode=mode,
             encoding=encoding,
             consolidated=consolidated,
@@ -177,7 +191,7 @@ def write_dataset(
         )
         return [write]
 
-    return _write_planned(plan, compute=compute, appends=append_dim is not None)
+    return _write_planned(plan, compute=compute, mode=mode)
 
 
 def write_datatree(
@@ -241,7 +255,7 @@ def write_datatree(
         writes = []
         for path, dataset in datasets.items():
             whole = "/".join(part for part in ((group or "").strip("/"), path) if part)
-            at = DatasetTarget(target, whole, format, mode, non_finite, root)
+            at = DatasetTarget(target, whole, format, mode, non_finite, root, whole=append_dim is not None)
             root = root or at
             grows = append_dim is not None and append_dim in dataset.sizes
             write = DatasetWrite(
@@ -258,7 +272,7 @@ def write_datatree(
             writes.append(write)
         return writes
 
-    _write_planned(plan, compute=True, appends=append_dim is not None)
+    _write_planned(plan, compute=True, mode=mode)
 
 
 def _check_encoding(dataset: Dataset, encoding: Mapping[str, Any] | None) -> None:
@@ -280,26 +294,36 @@ def _mode(mode: str | None, append_dim: Hashable | None, region: Any) -> str:
     return mode
 
 
-def _write_planned(plan: Callable[[], list[DatasetWrite]], *, compute: bool, appends: bool) -> Delayed | None:
+def _write_planned(plan: Callable[[], list[DatasetWrite]], *, compute: bool, mode: str) -> Delayed | None:
     """Write all datasets or none; return a Delayed of what dask computes, unless `compute`."""
-    if not appends:
-        return _write(plan(), None, compute=compute)
-    while True:
-        writes = plan()
-        rooms = [room for write in writes for room in write.rooms()]
-        if not rooms:
-            for write in writes:
-                write.check_lengths()
-            return _write(writes, None, compute=compute)
+    for attempt in count():
         try:
-            with appending([room.growing for room in rooms]) as append:
-                writes = plan()  # again, as others may have appended meanwhile
-                for write in writes:
-                    write.check_lengths()
-                if all(room.growing in append for write in writes for room in write.rooms()):
+            writes = plan()
+        except (AlreadyExistsError, NotFoundError):  # perhaps of what somebody else is just making
+            if mode != "a" or attempt >= _MOST_ATTEMPTS:
+                raise
+            time.sleep(random.uniform(0, 0.1))
+            continue
+        makes = mode == "a" and any(write.new for write in writes)
+        try:
+            with ExitStack() as stack:
+                append = None
+                if makes:
+                    stack.enter_context(excluding(writes[0].at.location))
+                    writes = plan()  # again, as others may have made them meanwhile
+                rooms = [room for write in writes for room in write.rooms()]
+                if rooms:
+                    append = stack.enter_context(appending([room.growing for room in rooms]))
+                    writes = plan()  # again, as others may have appended meanwhile
+                if mode == "a" and any(write.new for write in writes) and not makes:
+                    continue
+                if append is None or all(room.growing in append for w in writes for room in w.rooms()):
+                    for write in writes:
+                        write.check_lengths()
                     return _write(writes, append, compute=compute)
         except ResizedError:  # by others, without an append
             continue
+    raise AssertionError("it ends by itself")
 
 
 def _write(writes: Sequence[DatasetWrite], append: Append | None, *, compute: bool) -> Delayed | None:

@@ -74,9 +74,9 @@ class Dataset:
         self._array = self._open(self._found.node.document)
         self._padded: TensorStore | None = None  # opened by the first read or write of a chunk
 
-    def _open(self, document: Mapping[str, Any]) -> TensorStore:
-        # z5py can't read padded N5 blocks.
-        members = {"crop_end_blocks": True} if self._is_n5 else {}
+    def _open(self, document: Mapping[str, Any], **members: Any) -> TensorStore:
+        if self._is_n5:  # z5py can't read padded N5 blocks
+            members["crop_end_blocks"] = True
         context = _context(max(1, self._n_threads))
         array = self._found.tree.open_array(self._found.node, document=document, context=context, **members)
         store = TensorStore._make(array, IndexTransform.identity(array.domain), None, None)
@@ -362,7 +362,8 @@ class Dataset:
         chunks = self.chunks
         if self._padded is None:
             shape = [n * chunk for n, chunk in zip(self.chunks_per_dimension, chunks, strict=True)]
-            self._padded = self._open({**self._found.node.document, "shape": shape})
+            document = {**self._found.node.document, "shape": shape}
+            self._padded = self._open(document, assume_metadata=True)  # shared with no other handle
         box = zip(chunk_indices, chunks, strict=True)
         return self._padded[tuple(slice(i * n, (i + 1) * n) for i, n in box)]
 

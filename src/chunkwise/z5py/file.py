@@ -10,8 +10,16 @@ from typing import Any, ClassVar, Self
 
 from chunkwise.errors import AlreadyExistsError, NodeNotFoundError, NotFoundError
 from chunkwise.extension.inside import is_url
+from chunkwise.extension.trees import (
+    Location,
+    find_node,
+    format_of,
+    format_said,
+    locate,
+    node_above,
+    tree_format,
+)
 from chunkwise.extension.trees import Tree as NodeTree
-from chunkwise.extension.trees import find_node, locate
 from chunkwise.groups.group import Group as Tree
 from chunkwise.groups.open_group import Mode, open_group
 from chunkwise.z5py.group import Group
@@ -32,11 +40,12 @@ class File(Group):
         ``r``, ``r+``: it must exist.  ``a``: it is created if it is missing.  ``w``: what is there is
         deleted.  ``w-``, ``x``: nothing may be there.
     use_zarr_format : bool, optional
-        Whether it is Zarr, not N5.  By default that of an existing container, or by name, or else N5.
+        Whether it is Zarr, not N5.  By default as an existing container, by name, as the group around it, or
+        else N5.
     dimension_separator : {".", "/"}
         Of keys in Zarr v2.
-    zarr_format : {2, 3}
-        Of a new container.
+    zarr_format : {2, 3}, optional
+        Of a new container; by default that of the group around it, or else 2.
 
     Raises
     ------
@@ -67,22 +76,20 @@ class File(Group):
         mode: str = "r",
         use_zarr_format: bool | None = None,
         dimension_separator: str = ".",
-        zarr_format: int = 2,
+        zarr_format: int | None = None,
     ) -> None:
         if mode not in _MODES:
             raise KeyError(mode)
         if dimension_separator not in _SEPARATORS:
             raise ValueError(f'dimension_separator: expected "." or "/", got {dimension_separator!r}')
-        if zarr_format not in (2, 3):
+        if zarr_format not in (None, 2, 3):
             raise ValueError(f"zarr_format: expected 2 or 3, got {zarr_format!r}")
-        inferred = self.infer_format(path)
-        is_zarr = bool(inferred if use_zarr_format is None else use_zarr_format)
-        if inferred is not None:
-            _check_format(inferred, is_zarr)
+        inferred = self.infer_format(path, look=mode != "w")
+        if inferred is not None and use_zarr_format is not None:
+            _check_format(inferred, bool(use_zarr_format))
         self._path = path
         self._dimension_separator = dimension_separator
-        super().__init__(self, _open(path, _MODES[mode], f"zarr{zarr_format}" if is_zarr else "n5"))
-        _check_format(self.is_zarr, is_zarr)
+        super().__init__(self, _open(path, _MODES[mode], use_zarr_format, inferred, zarr_format))
 
     @property
     def filename(self) -> str:
@@ -95,13 +102,13 @@ class File(Group):
         return "/"
 
     @classmethod
-    def infer_format(cls, path: Any) -> bool | None:
-        """Return True for Zarr, False for N5, None if neither name nor content shows it."""
+    def infer_format(cls, path: Any, *, look: bool = True) -> bool | None:
+        """Return True for Zarr, False for N5, None if neither name nor content, if looked at, shows it."""
         if isinstance(path, str | os.PathLike):
             suffix = PurePosixPath(os.fspath(path)).suffix
             if suffix in cls.zarr_exts | cls.n5_exts:
                 return suffix in cls.zarr_exts
-        node = find_node(locate(path))
+        node = find_node(locate(path)) if look else None
         return None if node is None or node.format is None else not node.rules.has_containers
 
     def close(self) -> None:
@@ -142,16 +149,39 @@ def _check_format(found: bool, wanted: bool) -> None:
         raise RuntimeError(f"{names[found]} file cannot be opened in {names[wanted]} format")
 
 
-def _open(path: Any, mode: Mode, format: str) -> Tree:
+def _open(
+    path: Any, mode: Mode, is_zarr: bool | None, inferred: bool | None, zarr_format: int | None
+) -> Tree:
     location = locate(path)
     node = None if mode == "w" else find_node(location)
-    known = node is not None and node.format is not None  # then its own format counts
+    known = None if node is None else node.format  # then its own format counts
+    format = known or _format_of_new(location, is_zarr, inferred, zarr_format)
+    for wanted in (is_zarr, inferred if format_said(location, None) is None else None):
+        if wanted is not None:
+            _check_format(not tree_format(format).has_containers, bool(wanted))
     try:
         return open_group(path, mode, format=None if known else format, consolidated=False)
     except AlreadyExistsError as e:
         raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), location.text) from e
     except NotFoundError as e:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), location.text) from e
+
+
+def _format_of_new(
+    location: Location, is_zarr: bool | None, inferred: bool | None, zarr_format: int | None
+) -> str:
+    """Return the format of a new container; z5py's own default is N5, and for Zarr v2."""
+    option = f"zarr{zarr_format}" if zarr_format and (is_zarr or inferred) else None
+    if is_zarr is False:
+        option = "n5"
+    said = format_said(location, option)
+    if said is not None:
+        return said
+    if is_zarr:
+        above = node_above(location)
+        around = None if above is None or above.rules.has_containers else above.format
+        return around or "zarr2"
+    return format_of(location, "group", source="zarr2" if inferred else "n5")
 
 
 class N5File(File):
@@ -185,7 +215,7 @@ class ZarrFile(File):
         path: str | os.PathLike[str] | Any,
         mode: str = "r",
         dimension_separator: str = ".",
-        zarr_format: int = 2,
+        zarr_format: int | None = None,
     ) -> None:
         super().__init__(path, mode, True, dimension_separator, zarr_format)
 
@@ -219,7 +249,7 @@ class S3File(File):
         name_in_bucket: str = "",
         mode: str = "r",
         use_zarr_format: bool | None = None,
-        zarr_format: int = 2,
+        zarr_format: int | None = None,
         dimension_separator: str | None = None,
         endpoint_url: str | None = None,
         region: str = "us-east-1",

@@ -11,7 +11,7 @@ import numpy as np
 
 from chunkwise.copying.array_options import read_shape, read_sizes
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, OptionError
-from chunkwise.extension.trees import ResolvedNode, tree_format
+from chunkwise.extension.trees import ResolvedNode, get_or_create, tree_format
 from chunkwise.groups.group import Group as Tree
 from chunkwise.z5py.attribute_manager import AttributeManager
 from chunkwise.z5py.compression import codec_json
@@ -148,7 +148,9 @@ class Group(Mapping[str, Member]):
             If there is a dataset of that name.
         """
         if name not in self:
-            return self.create_group(name)
+            self._check_writable("create a group")
+            with suppress(AlreadyExistsError):
+                return Group(self.file, self._group.require_group(_relative(name)))
         member = self[name]
         if not isinstance(member, Group):
             raise TypeError(f"{name} is a dataset, not a group")
@@ -279,9 +281,21 @@ class Group(Mapping[str, Member]):
         TypeError
             If there is a group, or a dataset of another shape, data type or chunks.
         """
-        if name not in self:
-            return self.create_dataset(name, shape, dtype, chunks=chunks, n_threads=n_threads, **options)
-        member = self[name]
+        path = _relative(name)
+
+        def get() -> Member | None:
+            found = self._group.get(path)
+            if isinstance(found, Tree) and found._node.implicit and not len(found):
+                return None  # in N5, a directory that can become a dataset
+            return None if found is None else self[name]
+
+        def create() -> Member:
+            try:
+                return self.create_dataset(name, shape, dtype, chunks=chunks, n_threads=n_threads, **options)
+            except KeyError as e:
+                raise AlreadyExistsError(str(e)) from None
+
+        member = get_or_create(get, create)
         if not isinstance(member, Dataset):
             raise TypeError(f"{name} is a group, not a dataset")
         wanted = tuple(shape)
@@ -336,7 +350,7 @@ def _shape_and_dtype(shape: Any, dtype: Any, values: Any) -> tuple[tuple[int, ..
     try:
         element = values.dtype if dtype is None else np.dtype(dtype)
     except TypeError as e:
-        raise OptionError(f"dtype: {e}") from None
+        raise TypeError(f"dtype: {e}") from None
     if not sizes:
         raise ValueError("datasets without dimensions are not supported")
     if element.kind not in "biufc":

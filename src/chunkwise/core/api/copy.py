@@ -142,13 +142,9 @@ def _in_one_go(copy: BlockCopy[A], reading: Future[npt.NDArray[Any]]) -> WriteFu
         write(reading)
         return WriteFutures.of(copied_future, stored_future)
 
-    def be_part_and_write(done: Future[npt.NDArray[Any]]) -> None:
-        be_part_of_change()
-        write(done)
-
     def start(done: Future[npt.NDArray[Any]]) -> None:
         # A thread of the pool would do the whole write alone.
-        if not start_thread(be_part_and_write, done):
+        if not start_thread(write, done, prepare=be_part_of_change):
             write(done)
 
     reading.add_done_callback(start)

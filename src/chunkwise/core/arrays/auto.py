@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from chunkwise.core.arrays.open_chunked import open_chunked
@@ -21,7 +22,7 @@ from chunkwise.core.kvstore.value_bound import PageInsteadError, read_bounded
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec, kvstore_missing
 from chunkwise.core.specs.spec_members import SpecMembers
-from chunkwise.errors import ChunkwiseError, OutOfRangeError, prefix
+from chunkwise.errors import ChunkwiseError, OutOfRangeError, PermissionDeniedError, prefix
 
 __all__ = ["open_auto"]
 
@@ -33,11 +34,14 @@ def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore
     if spec.kvstore is None:
         raise kvstore_missing()
     assert spec.live is not None, "the spec is not bound"
-    head = _head(spec.kvstore)
-    inside = _inside_file(spec.kvstore, head, spec.live)
+    place = spec.kvstore
+    if place.driver == "tiff_images" and not place.path and place.base is not None:
+        place = place.base  # what is in a file stands for the file
+    head = _head(place)
+    inside = _inside_file(place, head, spec.live)
     driver = None if inside else sniff(head)
     document: Stamped | None = None
-    kvstore = inside or (spec.kvstore if driver else spec.kvstore.as_directory())
+    kvstore = inside or (place if driver else place.as_directory())
     while driver is None or driver in KVSTORES:
         if driver is not None:  # everything below the directory is in a database
             inside = kvstore = _inside(driver, kvstore, spec.live)
@@ -46,7 +50,10 @@ def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore
         try:
             driver, document = run(detect_format(path, store.describe), seen, together)
         except NoFormatError as e:
-            raise _explained(e, kvstore if inside else spec.kvstore, found_instead) from None
+            file = place.with_path(place.path.rstrip("/"))
+            if file.path != place.path and _head(file):  # a file, named as a directory
+                return open_auto(replace(spec, kvstore=file), readable=readable, writable=writable, wrap=wrap)
+            raise _explained(e, kvstore if inside else place, found_instead) from None
     parsed = drivers.find(driver)(Members({}), SpecMembers(spec.schema, None))
     spec_found = parsed.with_kvstore(kvstore).with_recheck(**spec.recheck)
     options: dict[str, Any] = {} if wrap is None else {"wrap": wrap}
@@ -58,7 +65,7 @@ def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore
             spec_found.bind(spec.live), readable=readable, writable=writable, **options
         )
     except ChunkwiseError as e:
-        raise _explained(prefix(e, f'Error opening "{driver}" driver'), spec.kvstore) from None
+        raise _explained(prefix(e, f'Error opening "{driver}" driver'), place) from None
     return array
 
 
@@ -99,7 +106,9 @@ def _head(kvstore: KvStoreSpec) -> bytes:
             return bytes(read_bounded(store, key, byte_range=ByteRange(0, n)).value or b"")
         except OutOfRangeError:
             continue
-        except PageInsteadError:  # which lists a directory; a login takes the place of the documents too
+        # A page lists a directory; a login takes the place of the documents too.  A refusal may be about a
+        # missing key, and the documents of arrays are looked for.
+        except (PageInsteadError, PermissionDeniedError):
             break
     return b""
 

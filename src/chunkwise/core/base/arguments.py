@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Any, NoReturn, SupportsFloat, SupportsIndex, TypeVar, overload
 
 from chunkwise.errors import InvalidArgumentError
@@ -100,8 +100,8 @@ def as_integer(value: Any, otherwise: int | None = None) -> int | None:
 
 
 def as_items(value: object) -> list[Any] | None:
-    """Return the items of a sequence, or array of any rank but 0; None for text, mappings and the rest."""
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+    """Return the items of a sequence or array; None for text, mappings, sets, scalars and the rest."""
+    if isinstance(value, str | bytes | Mapping | Set) or not isinstance(value, Iterable):
         return None
     return list(value) if getattr(value, "ndim", 1) else None
 

@@ -283,6 +283,7 @@ METADATA_OBSERVERS: dict[str, Entry] = {
 }
 
 HOOKS: dict[str, Entry] = {
+    "array of an image": Entry("chunkwise.images.multiscale.full_resolution:array_of_image"),
     "differences of HDMF files": Entry("chunkwise.hdmf.difference:differences_of_nodes"),
     "differences of images": Entry("chunkwise.images.pyramid.difference:differences_of_images"),
     "dask token": Entry("chunkwise.dask.convert:token_of"),

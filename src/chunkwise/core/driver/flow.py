@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from chunkwise.core.kvstore.protocol import KvStoreDriver, Stamped
 from chunkwise.core.kvstore.take_place import replace_below
 from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.errors import PermissionDeniedError
 
 __all__ = ["Delete", "Flow", "Get", "GetAll", "ListChildren", "Put", "ReplacePrefix", "Request", "run"]
 
@@ -32,6 +33,8 @@ class GetAll(NamedTuple):
     """Read several keys, in any order; the answer is a list of `chunkwise.core.kvstore.protocol.Stamped`."""
 
     keys: tuple[str, ...]
+    # A refused read (403) is answered with its error, in place of a value.
+    denied: bool = False
 
 
 class Put(NamedTuple):
@@ -71,6 +74,13 @@ def _one_by_one(store: KvStoreDriver, read: Callable[[str], Stamped], keys: Sequ
     return [read(key) for key in keys]
 
 
+def _read_or_refusal(store: KvStoreDriver, key: str) -> Any:
+    try:
+        return read_bounded(store, key)
+    except PermissionDeniedError as e:
+        return e
+
+
 Request: TypeAlias = Get | GetAll | Put | Delete | ReplacePrefix | ListChildren
 Flow: TypeAlias = Generator[Request, Any, T]
 
@@ -91,8 +101,10 @@ def run(flow: Flow[T], store: KvStoreDriver, read_all: ReadAll = _one_by_one) ->
             match request:
                 case Get(key, if_not_equal):
                     answer = read_bounded(store, key, if_not_equal=if_not_equal)
-                case GetAll(keys):
-                    answer = read_all(store, partial(read_bounded, store), keys)
+                case GetAll(keys, denied):
+                    answer = read_all(
+                        store, partial(_read_or_refusal if denied else read_bounded, store), keys
+                    )
                 case Put(key, value, if_equal):
                     answer = store.write(key, value, if_equal=if_equal)
                 case Delete(key):

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.base.processors import n_dask_threads, n_processors
-from chunkwise.core.base.thread import start_thread
+from chunkwise.core.base.thread import start_thread, until_done
 from chunkwise.core.engine.future import Future, Promise
 from chunkwise.core.engine.unfinished import EVERYWHERE, Change, be_part_of_change
 
@@ -53,12 +53,11 @@ def work_through(
         return None
 
     def run() -> None:
-        be_part_of_change()
         try:
             while (taken := take()) is not None:
                 work(taken[0])
         except BaseException as e:
-            errors.append(e)
+            until_done(errors.append, e)
         end()
 
     def end() -> None:
@@ -74,7 +73,9 @@ def work_through(
 
     try:
         # A Dask worker with one thread needs that thread for its task.
-        n_started = 0 if n_dask_threads() == 1 else sum(start_thread(run) for _ in range(n))
+        n_started = 0
+        while n_started < n and n_dask_threads() != 1 and start_thread(run, prepare=be_part_of_change):
+            n_started += 1
     except BaseException as e:  # an interrupt: running threads must end
         errors.append(e)
         raise

@@ -23,14 +23,14 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from itertools import count
-from operator import call
+from operator import call, length_hint
 from queue import SimpleQueue
 from threading import get_ident
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from chunkwise.core.base.fork import in_child, new_lock, put_in_order_in_child
 from chunkwise.core.base.processors import n_dask_threads, n_processors
-from chunkwise.core.base.thread import start_thread
+from chunkwise.core.base.thread import start_thread, until_done
 from chunkwise.core.engine.future import Future, Promise
 from chunkwise.core.engine.unfinished import Change, after, be_part_of_change, before
 from chunkwise.core.engine.waiting import give_up
@@ -136,15 +136,19 @@ class Pool:
         job = _Job(batches, open_worker, finish, promise, self, n, settle, writes)
         turns = [_Turn(job) for _ in range(n)]
         steps: list[Any] = [_jobs.add, *[self._queue.put] * n]
-        begin = partial(any, map(call, steps, [job, *turns]))
+        left = iter([job, *turns])
+        begin = partial(any, map(call, steps, left))
         try:
             if earlier:
                 after(earlier, begin)
             else:
                 begin()  # one call, so that an interrupt comes before or after all steps
-        except BaseException:  # Ctrl-C, and the caller has no future to cancel
+        except BaseException as e:  # Ctrl-C, and the caller has no future to cancel
             job.stop.append(None)  # it may still begin after others
             if job in _jobs:
+                if isinstance(e, MemoryError):  # that turn and the next were not queued
+                    for _ in range(1 + length_hint(left)):
+                        job.end_turn()
                 give_up(future)
             raise
         return future
@@ -164,8 +168,11 @@ class Pool:
         # A thread that is busy with another job makes room between batches.
         if self._n_threads < n_wanted:
             with self._lock:
-                while self._n_threads < n_wanted and start_thread(_serve, self._queue):
-                    self._n_threads += 1
+                while self._n_threads < n_wanted:
+                    self._n_threads += 1  # before an interrupt
+                    if not start_thread(_serve, self._queue, prepare=_be_worker):
+                        self._n_threads -= 1
+                        break
         return self._n_threads > 0
 
 
@@ -206,14 +213,17 @@ def n_threads() -> int:
     return sum(pool._n_threads for pool in list(_pools))
 
 
-def _serve(queue: SimpleQueue[_Turn[Any] | None]) -> None:
+def _be_worker() -> None:
     _here.working = True
     be_part_of_change()
+
+
+def _serve(queue: SimpleQueue[_Turn[Any] | None]) -> None:
     while (turn := queue.get()) is not None:
         try:
             turn()
         except BaseException as e:  # there was no memory to report another failure, but there may be now
-            turn.fail(e)
+            until_done(turn.fail, e)
         del turn  # otherwise its arrays would live until there is other work
 
 

@@ -74,6 +74,7 @@ class HttpStore:
         self.headers = tuple(headers)  # left out of pickles unless they are known to be public
         self.limits = limits or Limits(Slots())
         self.bounds = bounds or Bounds()
+        self._absent = (*_MISSING, 403) if self.limits.denied_is_missing else _MISSING
         self._shard_indexes = ShardIndexCache()
         parts = urlsplit(base_url)
         user, at, host = parts.netloc.rpartition("@")
@@ -149,7 +150,7 @@ class HttpStore:
             headers.append(("Range", range_header(start, stop)))
         length = -start if start < 0 else None if stop is None else max(stop - start, 1)
         answer = self._ask("GET", key, headers, length)
-        if answer.status in _MISSING:
+        if answer.status in self._absent:
             return _Part(None, MISSING_GENERATION)
         if answer.status == 304 and known is not None:
             return _Part(None, known)
@@ -170,7 +171,7 @@ class HttpStore:
         found = CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
         if found is None or start == stop or not answer.headers.get("ETag"):
             head = self._ask("HEAD", key, [])
-            if head.status in _MISSING:
+            if head.status in self._absent:
                 return _Part(None, MISSING_GENERATION)
             length = digits_in(head.headers.get("Content-Length", ""))
             if head.status != 200 or length is None:

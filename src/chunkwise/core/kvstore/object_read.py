@@ -178,6 +178,8 @@ class Pages:
             self._stream = library.list(store, prefix=prefix, offset=self._last, chunk_size=_PAGE)
         try:
             page = next(self._stream, None)
+            while page is not None and not page:  # no progress: a failure behind it counts as one more
+                page = next(self._stream, None)
         except Exception as e:
             self._failure = e
             raise

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 __all__ = ["ObjectStore"]
 
 _MISSING: tuple[Kind, ...] = ("missing",)
-_CONDITIONAL: tuple[Kind, ...] = ("missing", "unchanged")
-_RANGES: tuple[Kind, ...] = ("missing", "range")
 _CONDITION: tuple[Kind, ...] = ("mismatch", "exists")
 # Bytes of a part, as in the AWS CLI. Values of more than two parts are sent in parts, each of which can be
 # retried alone.  S3 accepts 10,000 parts of at least 5 MiB, and deletes 1000 keys at a time.
@@ -78,6 +76,8 @@ class ObjectStore:
         # The caller's promise; without conditional writes on the server, changes are then unconditional.
         self.single_writer = single_writer and not use_conditional_write
         self._requests = Requests(bucket, self.limits)
+        # Failures that mean that there is no value.
+        self._absent: tuple[Kind, ...] = (*_MISSING, "denied") if self.limits.denied_is_missing else _MISSING
 
     def __reduce__(self) -> tuple[object, ...]:
         return _unpickle, (self.bucket, self.limits, self.single_writer, self.use_conditional_write)
@@ -156,7 +156,7 @@ class ObjectStore:
                 unless=unless,
                 name=name,
             ),
-            _MISSING if unless is None else _CONDITIONAL,
+            self._absent if unless is None else (*self._absent, "unchanged"),
         )
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
@@ -181,13 +181,13 @@ class ObjectStore:
             "read",
             key,
             lambda library, store: library.get_ranges(store, key, starts=a, ends=b, coalesce=gap),
-            _RANGES,
+            (*self._absent, "range"),
         )
         if parts is not None and all(len(p) == y - x for p, x, y in zip(parts, a, b, strict=True)):
             for i, part in zip(wanted, parts, strict=True):
                 out[i] = memoryview(part)
             return out
-        if failure is not None and failure.kind == "missing":
+        if failure is not None and failure.kind in self._absent:
             return None
         meta = self._head(key)
         if meta is None:
@@ -197,7 +197,9 @@ class ObjectStore:
         raise StorageError(f"Failed to read {self.bucket.url(key)}: the server does not answer ranges")
 
     def _head(self, key: str) -> Mapping[str, Any] | None:
-        meta, _ = self._requests.run("read", key, lambda library, store: library.head(store, key), _MISSING)
+        meta, _ = self._requests.run(
+            "read", key, lambda library, store: library.head(store, key), self._absent
+        )
         return meta
 
     def _generation(self, meta: Mapping[str, Any]) -> bytes:

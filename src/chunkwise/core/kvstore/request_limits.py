@@ -166,10 +166,11 @@ class Coalescing(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Number, rate and repetition of requests."""
+    """Number, rate and repetition of requests, and what a refused read means."""
 
     slots: Slots
     retries: Retries = Retries()
     read_pace: Pace | None = None
     write_pace: Pace | None = None
     coalescing: Coalescing = Coalescing()
+    denied_is_missing: bool = False  # HTTP status 403 of a read, as from a bucket that may not be listed

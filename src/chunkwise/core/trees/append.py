@@ -38,7 +38,7 @@ from chunkwise.errors import (
     UnsafeWriteError,
 )
 
-__all__ = ["Append", "Growing", "appending", "sizes_before"]
+__all__ = ["Append", "Growing", "appending", "excluding", "sizes_before"]
 
 _ABOUT = "rows are being appended by chunkwise; the next append finishes or clears what a killed process left"
 
@@ -121,6 +121,27 @@ def appending(arrays: Sequence[Growing]) -> Iterator[Append]:
         yield append
     finally:
         append.end()
+
+
+@contextmanager
+def excluding(location: Location) -> Iterator[None]:
+    """Keep others out who make arrays in a group at the same time, if the store has conditional writes."""
+    if not traits_of(location.store).conditional_writes(location.path + APPEND):
+        yield
+        return
+    patience = Patience(location.store)
+    while True:
+        lease = Lease(location.store, location.path + APPEND, _ABOUT)
+        other = lease.take({"id": uuid4().hex, "state": "writing", "arrays": {}})
+        if other is None:
+            break
+        _wait(location, other, patience)
+    try:
+        yield
+    finally:
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            lease.release()
+        lease.forget()
 
 
 def sizes_before(arrays: Mapping[str, tuple[Location, int]]) -> dict[str, int]:
@@ -242,7 +263,8 @@ def _release(lease: Lease, arrays: Sequence[Growing]) -> None:
         if key != lease.key and (found := _taken(lease, array)) is not None:
             array.location.store.delete(key, if_equal=found.generation)
 
-    together(arrays[0].location.store, release, arrays)
+    if arrays:
+        together(arrays[0].location.store, release, arrays)
     lease.release()
 
 

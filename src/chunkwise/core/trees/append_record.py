@@ -73,7 +73,6 @@ def members_of(location: Location, value: Buffer) -> dict[str, Any]:
         isinstance(members.get("id"), str)
         and members.get("state") in ("writing", "complete")
         and isinstance(arrays, dict)
-        and arrays
         and all(isinstance(entry, dict) and _is_entry(entry, members["state"]) for entry in arrays.values())
     ):
         return members

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import cache, partial
 
 from chunkwise.core.kvstore.atomic import Directories
 from chunkwise.core.kvstore.key_range import KeyRange
@@ -16,11 +15,11 @@ from chunkwise.core.kvstore.protocol import offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.take_place import delete_all_below, delete_but
 from chunkwise.core.trees.consolidated import move_consolidated, update_consolidated
-from chunkwise.core.trees.consolidated_tree import subtree_copies
+from chunkwise.core.trees.consolidated_tree import renew_copies_above
 from chunkwise.core.trees.create import check_no_link, make_groups
+from chunkwise.core.trees.destination import check_place
 from chunkwise.core.trees.link import Link, add_link, remove_link, target_names
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.new_location import check_vacant
 from chunkwise.core.trees.node import Node, find_node
 from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.core.trees.own_keys import foreign_keys
@@ -107,9 +106,10 @@ def move_node(tree: Tree, source: Sequence[str], target: Sequence[str]) -> None:
 def check_unused(location: Location) -> None:
     """Raise AlreadyExistsError if a node can't be moved to `location` because that is occupied."""
     others: list[str] = []
-    if find_node(location, None, others) is not None:
+    node = find_node(location, None, others)
+    if node is not None:
         raise AlreadyExistsError(f"there is an array or group at {location.text} already")
-    check_vacant(location, None, others)
+    check_place(location, "group", "zarr3", "new", (node, others))
 
 
 def make_link(tree: Tree, names: Sequence[str], link: Link) -> None:
@@ -131,7 +131,7 @@ def relocate(here: Location, there: Location, node: Node) -> None:
     """Move a node to a vacant location in the same store; update consolidated metadata."""
     _move(here, there, node)
     move_consolidated(here.store, here.path, dict)
-    move_consolidated(there.store, there.path, cache(partial(subtree_copies, there)))
+    renew_copies_above(there)
 
 
 def _move(here: Location, there: Location, node: Node) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from typing import NamedTuple
 
 from chunkwise.core.arrays.metadata_observers import HOLDERS, metadata_changed
@@ -22,7 +23,7 @@ from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.object_read import e_tag_in, is_version
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, EntryListable, offers
 from chunkwise.core.kvstore.value_bound import read_bounded
-from chunkwise.core.trees.consolidated import EMPTY
+from chunkwise.core.trees.consolidated import EMPTY, move_consolidated
 from chunkwise.core.trees.document import change_document, read_document, read_version
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import Node, find_node, require_node
@@ -42,7 +43,7 @@ __all__ = [
     "gather",
     "is_consolidated",
     "remove_consolidated",
-    "subtree_copies",
+    "renew_copies_above",
 ]
 
 _ATTEMPTS = 20
@@ -209,7 +210,12 @@ def gather(node: Node, *, errors: bool = True) -> Gathered:
     return Gathered(documents, left_out, groups, n_below, read)
 
 
-def subtree_copies(location: Location) -> dict[str, dict[str, JSON]]:
+def renew_copies_above(location: Location) -> None:
+    """Let the groups above have copies of a node, and all below it, as they are now."""
+    move_consolidated(location.store, location.path, cache(partial(_subtree_copies, location)))
+
+
+def _subtree_copies(location: Location) -> dict[str, dict[str, JSON]]:
     """Return, by format and path from the node, the copies of it and all nodes below in groups above."""
     out: dict[str, dict[str, JSON]] = {format: {} for format, _, _ in HOLDERS}
     node = find_node(location)

@@ -8,9 +8,11 @@ below it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import FormatName
@@ -18,10 +20,11 @@ from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, KvStoreDriver
 from chunkwise.core.trees.attribute_value import attributes_to_json
 from chunkwise.core.trees.consolidated import update_consolidated
+from chunkwise.core.trees.destination import check_place
 from chunkwise.core.trees.document import change_document
 from chunkwise.core.trees.link import remove_link
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.new_location import check_vacant, remove_groups
+from chunkwise.core.trees.new_location import remove_groups
 from chunkwise.core.trees.node import Node, find_node
 from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.core.trees.replacement import replacing
@@ -32,11 +35,16 @@ from chunkwise.errors import AlreadyExistsError, ChunkwiseError
 __all__ = [
     "check_names",
     "check_no_link",
+    "get_or_create",
     "group_attributes",
     "make_group",
     "make_groups",
     "write_group",
 ]
+
+T = TypeVar("T")
+
+_PAUSES = (0.0, 0.01, 0.05, 0.2)  # seconds: a new node is seen a moment after it is in the way
 
 
 def make_groups(tree: Tree, names: Sequence[str], known: int = 0) -> list[Location]:
@@ -105,14 +113,12 @@ def make_group(
         node = tree.find(names, others=others)
         if node is not None and node.kind == "array":
             raise AlreadyExistsError(f"{node.location.text} is an array already ({node.format})")
-        if node is not None and not names and node.format != tree.format:
-            node = None  # metadata of two formats may be in the same location
         if node is not None and not node.implicit and not exist_ok and not overwrite:
             raise AlreadyExistsError(f"{node.location.text} is a group already ({node.format})")
         if node is None:
             check_no_link(tree, names)
         if node is None or node.implicit:
-            check_vacant(location, node, others)
+            check_place(location, "group", tree.format, "overwrite" if overwrite else "add", (node, others))
             written = write_group(location, tree.format, values)
             if written:
                 made.append(location)
@@ -192,3 +198,27 @@ def _encode(document: JSON) -> bytes:
         return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return json.dumps(document, separators=(",", ":")).encode()
+
+
+def get_or_create(get: Callable[[], T | None], create: Callable[[], T]) -> T:
+    """Return what `get` finds, or else what `create` makes.
+
+    If `create` says that there is something, somebody else was faster, and `get` looks again.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If something is in the way that `get` doesn't find.
+    """
+    found = get()
+    for pause in _PAUSES:
+        if found is not None:
+            return found
+        try:
+            return create()
+        except AlreadyExistsError as e:
+            time.sleep(random.uniform(0.5, 1.0) * pause)
+            found, error = get(), e
+    if found is None:
+        raise error
+    return found

@@ -33,12 +33,28 @@ from chunkwise.core.specs.storage_options import each_with_storage_options
 from chunkwise.core.specs.url import is_url, spec_json_from_path, spec_json_from_url
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, noted
 
-__all__ = ["Location", "LocationLike", "inside_file", "instead_of", "locate", "located", "location_of"]
+__all__ = [
+    "Location",
+    "LocationLike",
+    "in_database",
+    "inside_file",
+    "instead_of",
+    "is_root_of_file",
+    "locate",
+    "located",
+    "location_of",
+]
+
+_IN_FILES = ("hdf5", "tiff_images", "zip", "reference", "ocdbt")
+"""Stores of what is in a file or a database."""
 
 LocationLike: TypeAlias = (
     "str | os.PathLike[str] | Mapping[str, JSON] | Spec | StoreSpec | Locatable | KvStoreDriver | Location"
 )
 """A path, a URL, a spec of an array or a kvstore or its JSON, an open kvstore, or a location."""
+
+
+_NONE: Mapping[str, JSON] = {}
 
 
 class Location(NamedTuple):
@@ -49,6 +65,7 @@ class Location(NamedTuple):
     text: str  # as given by the user
     base: Mapping[str, JSON]  # JSON spec of the store's root; `path` is appended to its "path"
     store_spec: KvStoreSpec  # the same, bound to live resources
+    members: Mapping[str, JSON] = _NONE  # of a spec of an array that named it, such as "driver"
 
     @property
     def name(self) -> str:
@@ -76,7 +93,7 @@ class Location(NamedTuple):
 
     def at(self, path: str) -> Location:
         """Return the location in the same store with another path."""
-        return self._replace(path=path, text=self.store.describe(path))
+        return self._replace(path=path, text=self.store.describe(path), members=_NONE)
 
     def describe(self, key: str) -> str:
         """Return the name of a key of the node for messages."""
@@ -229,9 +246,14 @@ def _of_json(members: Mapping[str, JSON], text: str, context: Context | None) ->
             raise kvstore_missing()
         raise InvalidArgumentError(f'"{text}" names a view of an array, not where one is stored')
     spec = parse_kvstore_spec(kvstore, kvstore_from_url)
-    if isinstance(members.get("path"), str) and kvstore is not members:
+    if kvstore is members:
+        return location_of(spec.bind(as_context(context)), text)
+    if isinstance(members.get("path"), str):
         spec = spec.joined(members["path"])
-    return location_of(spec.bind(as_context(context)), text)
+    if members.get("context") is not None:
+        context = Context(members["context"], as_context(context))
+    others = {name: value for name, value in members.items() if name not in ("kvstore", "path", "context")}
+    return location_of(spec.bind(as_context(context)), text)._replace(members=others)
 
 
 def location_of(spec: KvStoreSpec, text: str | None = None) -> Location:
@@ -267,7 +289,27 @@ def inside_file(
     if kind is None or (kind == "zip" and not archives):
         return None
     base = location.kvstore()
-    spec: KvStoreSpec = kvstores.find(kind).parse(Members({"base": base.with_path(base.path[:-1])}))
-    return location_of(
-        spec.bind(as_context(context)), f"{location.text.rstrip('/')}|{kind.replace('_', '-')}:"
-    )
+    return _inside(kind, base.with_path(base.path[:-1]), location.text, context)
+
+
+def in_database(location: Location, context: Context | None = None) -> Location | None:
+    """Return the root of the OCDBT database in the directory at a location, or None."""
+    if is_root_of_file(location):
+        return None
+    try:
+        head = read_bounded(
+            location.store, f"{location.path}manifest.ocdbt", byte_range=ByteRange(0, 4)
+        ).value
+    except ChunkwiseError:
+        return None
+    return None if head is None else _inside("ocdbt", location.kvstore(), location.text, context)
+
+
+def is_root_of_file(location: Location) -> bool:
+    """Return True for the root of what is in a file or a database."""
+    return not location.path and location.store_spec.driver in _IN_FILES and not location.store_spec.path
+
+
+def _inside(kind: str, base: KvStoreSpec, text: str, context: Context | None) -> Location:
+    spec: KvStoreSpec = kvstores.find(kind).parse(Members({"base": base}))
+    return location_of(spec.bind(as_context(context)), f"{text.rstrip('/')}|{kind.replace('_', '-')}:")

@@ -1,146 +1,24 @@
-"""Locations of new nodes: choosing a format, checking for existing data, making the groups above."""
+"""The groups above a new node: made with it, and removed again if it can't be made."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import chain, pairwise, takewhile
-from pathlib import PurePath
+from itertools import takewhile
 
-from chunkwise.core.base.binding import dump
-from chunkwise.core.driver.n5.document import is_marker
-from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, WithDirectories, offers
-from chunkwise.core.kvstore.staging import is_staging
+from chunkwise.core.kvstore.staging import APPEND
 from chunkwise.core.trees.consolidated import update_consolidated
-from chunkwise.core.trees.container import CONTAINER_FORMAT, check_container, mark_container
+from chunkwise.core.trees.container import CONTAINER_FORMAT, mark_container
 from chunkwise.core.trees.document import dump_like
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.node import DOCUMENTS, JOURNAL, Node, find_documented, find_node, nodes_below
-from chunkwise.core.trees.own_keys import delete_own, is_made_here
-from chunkwise.core.trees.walk import walk
-from chunkwise.errors import (
-    AlreadyExistsError,
-    ChunkwiseError,
-    FailedPreconditionError,
-    PermissionDeniedError,
-)
+from chunkwise.core.trees.node import DOCUMENTS, find_documented
+from chunkwise.core.trees.own_keys import delete_own
+from chunkwise.errors import ChunkwiseError
 
-__all__ = [
-    "array_above",
-    "check_declared",
-    "check_free",
-    "check_outside_arrays",
-    "check_replaceable",
-    "check_vacant",
-    "create_parents",
-    "format_of_new",
-    "parents_made",
-    "remove_groups",
-    "suggested_format",
-]
-
-
-def check_free(location: Location, format: str, *, among_others: bool = False) -> None:
-    """Raise AlreadyExistsError unless an array of `format` can be made at `location`."""
-    # A group must not be hidden; only an empty N5 container can become a dataset.  Files that belong to no
-    # node are in the way too, unless the array may be `among_others`.
-    if format == CONTAINER_FORMAT:
-        check_container(location)
-    others: list[str] = []
-    node = find_node(location, None, others)
-    if node is None or (node.implicit and among_others and not _holds_nodes(node)):
-        if not among_others:
-            _check_no_others(location, others)
-        return
-    if node.kind == "array":
-        raise AlreadyExistsError(f"{location.text} is an array already ({node.format})")
-    if node.key == JOURNAL:
-        raise AlreadyExistsError(f"{location.text} is an {node.error}")
-    if node.implicit and not nodes_below(location):  # in N5, an empty directory, or one with files
-        _check_no_others(location, others)
-        return
-    is_bare = format == CONTAINER_FORMAT == node.format and is_marker(node.document)
-    if is_bare and not nodes_below(location):
-        return
-    if node.implicit:
-        raise AlreadyExistsError(f"{location.text} is a directory that isn't empty")
-    raise AlreadyExistsError(f"{location.text} is a group already ({node.format})")
-
-
-def check_vacant(location: Location, node: Node | None, others: list[str]) -> None:
-    """Raise AlreadyExistsError if a new group at `location` would be among files of no node."""
-    # `others` and `node` are the results of `find_node`.
-    if node is None or (node.undeclared and not _holds_nodes(node)):
-        _check_no_others(location, others if node is None else [*others, *nodes_below(location)])
-
-
-def _holds_nodes(node: Node) -> bool:
-    return any(name for name, _ in walk(node))
-
-
-def _check_no_others(location: Location, others: list[str]) -> None:
-    names = [name for name in others if not is_made_here(name) and name not in DOCUMENTS]
-    if names:
-        raise AlreadyExistsError(
-            f"{location.text} is a directory with files that belong to no array or group, such as "
-            f"{dump(min(names))}; these are kept; allow overwriting to write beside them"
-        )
-
-
-def check_replaceable(location: Location, format: str) -> bool:
-    """Return True if something exists that an array of `format` can replace; raise if it can't."""
-    others: list[str] = []
-    node = find_node(location, None, others)
-    if format == CONTAINER_FORMAT:
-        check_container(location)
-    if node is None or (node.implicit and not _holds_nodes(node)):
-        return bool(others) or (node is not None and bool(nodes_below(location)))
-    if node.implicit:
-        raise AlreadyExistsError(f"{location.text} is a directory that isn't empty")
-    if node.kind == "group" and is_marker(node.document) and not nodes_below(location):
-        return True  # it is an empty N5 container, which can become a dataset
-    if node.kind == "group" and node.key != JOURNAL:
-        raise FailedPreconditionError(f"{location.text} is a group; only an array can be overwritten")
-    below = [walked.name for walked in walk(node) if walked.name]
-    if below:
-        raise FailedPreconditionError(
-            f"{location.text} can't be overwritten: there are others below it, such as {below[0]}"
-        )
-    return True
-
-
-def check_outside_arrays(location: Location) -> None:
-    """Raise AlreadyExistsError if `location` is inside an array: new keys could look like its chunks."""
-    array = array_above(location)
-    if array is not None:
-        raise AlreadyExistsError(f"{array.text} is an array; nothing can be below it")
-
-
-def array_above(location: Location) -> Location | None:
-    """Return the array around `location`, or None."""
-    for below, at in pairwise(chain((location,), location.parents)):
-        if is_staging(below.name):  # this is not its final location
-            return None
-        try:
-            node = find_documented(at)
-        except PermissionDeniedError:  # locations that far above are inaccessible
-            return None
-        if node is not None:
-            return at if node.kind == "array" else None
-    return None
-
-
-def check_declared(node: Node) -> None:
-    """Raise FailedPreconditionError for an undeclared directory with other files in it."""
-    location = node.location
-    if node.undeclared and nodes_below(location):
-        raise FailedPreconditionError(
-            f"{location.text} is a directory that is neither group nor array and not empty; "
-            "delete it yourself if nothing in it is needed"
-        )
+__all__ = ["create_parents", "parents_made", "remove_groups"]
 
 
 def create_parents(location: Location, format: str, *, text: bool = False) -> list[Location]:
@@ -203,42 +81,8 @@ def remove_groups(made: Sequence[Location]) -> None:
     for location in reversed(made):
         keys = KeyRange.of_prefix(location.path)  # not its directories, some of which may be empty
         below = location.store.list(keys.start, keys.stop)
-        if not all(key[len(location.path) :] in DOCUMENTS for key in below):
+        names = (key[len(location.path) :] for key in below)
+        if not all(name in DOCUMENTS or name == APPEND for name in names):
             return
         delete_own(location)
         update_consolidated(location.store, location.path)
-
-
-def format_of_new(location: Location) -> FormatName:
-    """Return the format of a new node if none is given: from the group above, or by the name."""
-    # A part of the path indicates N5, such as "a.n5".
-    for at in location.parents:
-        group = _group_format(at)
-        if group is not None:
-            return group
-    return "n5" if any(name.endswith(".n5") for name in location.path.split("/")) else "zarr3"
-
-
-_SUFFIXES: dict[str, str] = {".n5": "n5", ".zarr": "zarr3", ".zarr3": "zarr3"}
-
-
-def suggested_format(location: Location, source: str | None = None) -> str | None:
-    """Return the format of the nearest group above, or of a suffix such as ``.n5``, or else `source`."""
-    for at in chain((location,), location.parents):
-        group = None if at is location else _group_format(at)
-        if group is not None:
-            return group
-        suffix = PurePath(at.name).suffix  # ".zarr" can be any format of Zarr
-        if source is not None and suffix == tree_format(source).suffix:
-            return source
-        if suffix in _SUFFIXES:
-            return _SUFFIXES[suffix]
-    return source
-
-
-def _group_format(location: Location) -> FormatName | None:
-    try:
-        node = find_documented(location)
-    except PermissionDeniedError:  # locations that far above are inaccessible
-        return None
-    return node.format if node is not None and node.kind == "group" else None

@@ -28,6 +28,7 @@ from chunkwise.errors import (
     ChunkwiseError,
     FailedPreconditionError,
     NotFoundError,
+    PermissionDeniedError,
     UnsupportedError,
 )
 
@@ -102,15 +103,23 @@ def find_node(
 
 def find_documented(location: Location, inside: FormatName | None = None) -> Node | None:
     """Return the node with a document at `location`, or None; see `find_node`."""
+    refusal: PermissionDeniedError | None = None
     for keys in _lookups(location.store, inside):
         answers = together(location.store, partial(_ask, location), keys)
         for key, found in zip(keys, answers, strict=True):
+            if isinstance(found, PermissionDeniedError):
+                refusal = refusal or found
+                continue
             if isinstance(found, Exception):
                 raise found
             if found.value is not None:
                 node = node_of(location, key, found)
                 if node.rules.is_sure(node.document, node.error):
                     return node
+    if (
+        refusal is not None
+    ):  # where keys can't be listed, a missing document is refused; another was looked for
+        raise refusal
     return None
 
 

@@ -31,7 +31,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache, partial
 
 from chunkwise.core.kvstore.staging import COMPLETE, is_staging, new_owner
 from chunkwise.core.kvstore.take_place import (
@@ -41,8 +40,7 @@ from chunkwise.core.kvstore.take_place import (
     staging_paths,
     take_place,
 )
-from chunkwise.core.trees.consolidated import move_consolidated
-from chunkwise.core.trees.consolidated_tree import subtree_copies
+from chunkwise.core.trees.consolidated_tree import renew_copies_above
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import DOCUMENTS, find_documented
 from chunkwise.core.trees.own_keys import foreign_keys
@@ -71,7 +69,7 @@ class Replacement:
         location, staging = self.location, self.staging
         keep = [key for key in foreign_keys(location) if not key.startswith(staging.path)]
         take_place(location.store, staging.path, location.path, documents=DOCUMENTS, keep=keep)
-        move_consolidated(location.store, location.path, cache(partial(subtree_copies, location)))
+        renew_copies_above(location)
 
     def discard(self) -> None:
         """Delete the new data, unless `commit` has already deleted some of the old."""

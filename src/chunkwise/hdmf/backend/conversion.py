@@ -10,9 +10,10 @@ import warnings
 from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from hdmf.backends.io import HDMFIO
 from hdmf.build import BuildManager, TypeMap
@@ -31,11 +32,12 @@ from chunkwise.errors import (
     NotFoundError,
 )
 from chunkwise.extension.inside import as_nbytes, options_of
-from chunkwise.extension.trees import Location, Replacement
+from chunkwise.extension.trees import Location, Replacement, format_of
 from chunkwise.hdmf.backend.io import ZarrIO
 from chunkwise.hdmf.difference import differences_of_copy
+from chunkwise.hdmf.model.codecs import check_compressor
 from chunkwise.hdmf.model.place import Place, place_of, source_name
-from chunkwise.hdmf.model.tree import detect_format
+from chunkwise.hdmf.model.tree import Format, detect_format
 from chunkwise.hdmf.opening import is_hdf5, no_store, open_store
 from chunkwise.hdmf.storage.large_datasets import LargeDatasets
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning
@@ -98,8 +100,8 @@ def convert(
     ----------
     source, target : str, path or KvStore
     format : {"zarr2", "zarr3", "n5", "hdf5"}, optional
-        Of the copy; by default HDF5 for a local path that ends in ``.nwb``, ``.h5`` or ``.hdf5``, N5 for one
-        that ends in ``.n5``, else Zarr v3.
+        Of the copy; by default HDF5 for a local path that ends in ``.nwb``, ``.h5`` or ``.hdf5``, else as the
+        name says, as the group around it, or else Zarr v3.
     overwrite : bool
         Whether a store or file at `target` is replaced.
     drop_broken_links : bool
@@ -149,7 +151,14 @@ def convert(
     ending = os.fspath(target) if isinstance(target, str | os.PathLike) else ""
     if format is None and ending.endswith((".nwb", ".h5", ".hdf5")):
         format = "hdf5"
+    if format != "hdf5" and ending:
+        format = cast(Format, format_of(place_of(target), "group", format=format))
     workers, limit = workers_of(executor), as_nbytes(memory, "memory")
+    how = CopyOptions(memory=limit, resume=resume, verify=verify, overwrite=overwrite)
+    if format != "hdf5":
+        check_compressor(codec, format or "zarr3")
+    if progress is not None and not callable(progress):
+        raise InvalidArgumentError(f"progress: expected a function, not {progress!r}")
     with open_source(source, **(source_options or {})) as src, ExitStack() as closed:
         h5 = None if isinstance(src, ZarrIO) else closed.enter_context(closing(_h5_copy(src)))
         if not drop_broken_links:
@@ -178,7 +187,7 @@ def convert(
                     "source": _identity(src),
                     "options": _as_text([format, codec, drop_broken_links, options]),
                 },
-                CopyOptions(memory=limit, resume=resume, verify=verify),
+                replace(how, overwrite=False),  # the place has been cleared
                 compare=partial(_compare, src),
                 progress=progress or (lambda nbytes: None),
             )
@@ -321,7 +330,7 @@ def _to_hdf5(src: HDMFIO, target: Place, overwrite: bool) -> None:
     if not isinstance(target, str | os.PathLike):
         raise InvalidArgumentError("HDF5 files are written to local paths only")
     path = Path(target)
-    if path.exists() and not overwrite:
+    if os.path.lexists(path) and not overwrite:
         raise AlreadyExistsError(f"there is something at {path} already")
     if not path.parent.is_dir():
         raise NotFoundError(f"there is no directory {path.parent} for the HDF5 file {path.name}")

@@ -21,11 +21,19 @@ from chunkwise.errors import (
 )
 from chunkwise.extension import Children, KvStoreDriver
 from chunkwise.extension.inside import Pool, check_choice, is_url
-from chunkwise.extension.trees import Location, Replacement
+from chunkwise.extension.trees import (
+    Location,
+    Replacement,
+    check_outside_arrays,
+    create_parents,
+    format_of,
+    renew_copies_above,
+)
 from chunkwise.hdmf.backend.builders import BuilderTree
 from chunkwise.hdmf.backend.new_store import NewStore
 from chunkwise.hdmf.backend.stored_group import StoredGroup
 from chunkwise.hdmf.backend.writing import StoreWriting
+from chunkwise.hdmf.model.codecs import check_compressor
 from chunkwise.hdmf.model.place import Place, place_of, source_name, with_storage_options
 from chunkwise.hdmf.model.tree import Format, detect_format
 from chunkwise.hdmf.model.zarr_python_stores import is_nested, is_read_only, is_store_of_zarr2
@@ -64,8 +72,8 @@ class ZarrIO(StoreWriting):
     force_overwrite : bool
         Whether mode ``"w"`` may replace something that isn't a store.
     format : {"zarr2", "zarr3", "n5"}, 2 or 3, optional
-        Of a new store; by default Zarr v3, N5 for a path that ends in ``.n5``, and Zarr v2 for a store
-        object of zarr-python 2.
+        Of a new store; by default as its name says, as the group around it, or else Zarr v3, and Zarr v2 for
+        a store object of zarr-python 2.
     object_codec : {"json", "pickle"}
         Form of references in Zarr v2 datasets; pickles, which are never executed here, are for readers that
         need them.
@@ -160,6 +168,7 @@ class ZarrIO(StoreWriting):
         self._keep_types = attribute_types
         self._compat_regions = region_attributes == "compat"
         self._stream_options = StreamOptions(buffer_nbytes, progress)
+        check_compressor(codec, self._format or "zarr3")
         self._codec = codec
         self._copies = copies
         self._chosen = replacement
@@ -321,8 +330,9 @@ class ZarrIO(StoreWriting):
 
     def _create(self, location: Location) -> HdmfStore:
         default: Format = "zarr2" if is_store_of_zarr2(self._path) else "zarr3"
-        format = self._format or ("n5" if self._source.endswith(".n5") else default)
-        return new_store(location, self._source, format, self._pool)
+        format = format_of(location, "group", format=self._format, default=default, is_directory=True)
+        check_outside_arrays(location)
+        return new_store(location, self._source, cast(Format, format), self._pool)
 
     def _begin(self) -> None:
         if self._replaces is None:
@@ -331,6 +341,8 @@ class ZarrIO(StoreWriting):
         occupied = "nothing" if going_on else self._replaces
         self._new = NewStore(self.store.location, occupied, self._chosen)
         self.store.location = self._new.location
+        if not self._new.is_pending:
+            create_parents(self.store.location, self.store.format)
         self._replaces = None
 
     def _take_place(self) -> None:
@@ -366,6 +378,7 @@ class ZarrIO(StoreWriting):
         try:
             if writer is not None and writer.changed and not self._failed:
                 self._finish(self._consolidate)
+                renew_copies_above(store.location)
         finally:
             self._discard_new()
             self._store = self._stores = self._tree = self._writer = self._replaces = None

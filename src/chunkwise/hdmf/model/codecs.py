@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from chunkwise.copying.compressor import compressor_to_json, parse_compressor
 from chunkwise.errors import (
     ChunkwiseError,
     InvalidArgumentError,
+    OptionError,
     SpecError,
     UnknownExtensionError,
     UnsupportedError,
@@ -19,7 +21,7 @@ from chunkwise.extension.trees import tree_format
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.tree import Format
 
-__all__ = ["DEFAULT_COMPRESSOR", "Settings", "codec_document", "usable_settings"]
+__all__ = ["DEFAULT_COMPRESSOR", "Settings", "check_compressor", "codec_document", "usable_settings"]
 
 DEFAULT_COMPRESSOR: dict[str, dict[str, Any]] = {
     "zarr2": {"blocksize": 0, "clevel": 5, "cname": "lz4", "id": "blosc", "shuffle": 1},
@@ -92,7 +94,7 @@ def codec_document(codec: Any, format: Format) -> dict[str, Any]:
     elif hasattr(codec, "get_config"):
         codec = codec.get_config()
     if isinstance(codec, str):
-        codec = _named(codec, format)
+        codec = _with_level(codec, format) if ":" in codec else _named(codec, format)
     if not isinstance(codec, Mapping):
         raise InvalidArgumentError(f"Expected a codec, but received: {codec!r:.100}")
     forms = {"name": "zarr3", "id": "zarr2", "type": "n5"}
@@ -119,6 +121,24 @@ def codec_document(codec: Any, format: Format) -> dict[str, Any]:
         except UnknownExtensionError:
             pass
         raise
+
+
+def check_compressor(codec: Any, format: Format) -> None:
+    """Raise OptionError unless `codec` says how arrays of a format are compressed."""
+    if codec is None or isinstance(codec, bool) or codec == "auto" or format not in DEFAULT_COMPRESSOR:
+        return
+    for one in codec if isinstance(codec, list | tuple) else [codec]:
+        try:
+            codec_document(one, format)
+        except ChunkwiseError as e:
+            if not isinstance(e, SpecError) or tree_format(format).codecs.has_filters:
+                raise OptionError(f"codec: {e.message}") from None
+
+
+def _with_level(text: str, format: Format) -> Any:
+    """Return a compressor such as ``zstd:5``, which is one codec in each format."""
+    found = compressor_to_json(parse_compressor(text), format)
+    return found[0] if isinstance(found, list) and len(found) == 1 else found
 
 
 def _named(name: str, format: Format) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from chunkwise import Unit
+from chunkwise.copying.resolve import resolve
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump, with_storage_options
@@ -114,7 +115,9 @@ def edit_image(
 
 
 def _edits(image: MultiscaleImage, place: LocationLike, change: Change) -> list[Edit]:
-    convention, location = image.convention, locate(place)
+    convention = image.convention
+    found = None if convention == _PRECOMPUTED else resolve(place).location
+    location = found or locate(place)
     if convention.startswith("ome-ngff-"):
         return ome_edits(image, location, change)
     if change.names or change.colors:

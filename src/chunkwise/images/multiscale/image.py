@@ -10,10 +10,14 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 
 from chunkwise import TensorStore, Unit
+from chunkwise.copying.new_array import open_array
+from chunkwise.copying.resolve import Resolvable, ResolvedPlace
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import brief, hooks, load, panel, table
+from chunkwise.extension.trees import ChunkedArray
 from chunkwise.images.multiscale.image_axes import unit_in, unit_text
+from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.metadata import Axis, Channel, ImageMetadata, LevelMetadata, Transformation
 
 __all__ = ["Levels", "Members", "MultiscaleImage", "corner", "placed"]
@@ -94,7 +98,7 @@ class Levels(Sequence[TensorStore]):
             yield level.path, voxels if store is None else f"{brief(store)}, {voxels}"
 
 
-class MultiscaleImage:
+class MultiscaleImage(Resolvable):
     """An image at several resolutions; `open_multiscale` opens one.
 
     Only the metadata of the image is read until a level is used.
@@ -116,6 +120,15 @@ class MultiscaleImage:
         self._labels: Mapping[str, MultiscaleImage] = {} if labels is None else labels
         self._chunks = chunks  # of the arrays that levels are put together of
         self._own = members
+
+    def _resolve(self) -> ResolvedPlace:
+        return ResolvedPlace(self._location, view=self._full_resolution())
+
+    def _full_resolution(self) -> TensorStore:
+        """Return the first level: the stored array, or what is put together of several."""
+        level = most_voted(self.levels[0])
+        node = level._find_node().node if isinstance(level._array, ChunkedArray) else None
+        return level if node is None else open_array(node.location, found=node, read=True)
 
     @property
     def name(self) -> str:

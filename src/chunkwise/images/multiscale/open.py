@@ -15,10 +15,10 @@ from typing import Any
 from chunkwise import Context, TensorStore
 from chunkwise.copying.new_array import open_array
 from chunkwise.copying.pictures import natural
-from chunkwise.copying.source import open_source, open_view
+from chunkwise.copying.resolve import Place, resolve
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.extension.inside import read_bounded, with_storage_options
-from chunkwise.extension.trees import Location, LocationLike, find_node, inside_file, locate
+from chunkwise.extension.trees import Location, is_root_of_file, locate
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.find_images import Multiscale, find_images
@@ -32,7 +32,7 @@ _SHOWN = 10
 
 
 def open_multiscale(
-    place: LocationLike | Group | TensorStore,
+    place: Place | Group | MultiscaleImage,
     *,
     name: str | None = None,
     strict: bool = True,
@@ -50,7 +50,7 @@ def open_multiscale(
 
     Parameters
     ----------
-    place : LocationLike, Group or TensorStore
+    place : LocationLike, Group, TensorStore or MultiscaleImage
         The image, plate, well, group of labels or container, or an XML file of BigDataViewer; an array is an
         image of one level, whatever names it: a picture, a spec or a file with one, a folder of pictures.
     name : str, optional
@@ -97,35 +97,30 @@ def open_multiscale(
     (1, 'um')
     """
     options = Options(strict, drafts)
+    if isinstance(place, MultiscaleImage):
+        return place
     place = with_storage_options(place, storage_options)
-    view = None if isinstance(place, Group) else open_view(place, context)
-    if view is not None:
-        return single_array(view, os.fspath(place) if isinstance(place, str | os.PathLike) else "")
     if isinstance(place, Group):
         group = place
-    elif not isinstance(place, TensorStore):
-        location = locate(place, context)
-        if location.name.endswith(".xml"):
-            location, format = _container_of(location), "n5"
-        try:
-            group = open_group(location, format=format, context=context)
-        except (InvalidArgumentError, NotFoundError) as e:
-            volume = _precomputed(location, context)
-            if volume is not None:
-                return volume
-            node = find_node(location)
-            if node is not None and node.kind != "array":
+    else:
+        if isinstance(place, str | os.PathLike) and os.fspath(place).endswith(".xml"):
+            place, format = _container_of(locate(place, context)), "n5"
+        resolved = resolve(place, context)
+        if resolved.is_view:
+            return single_array(resolved.as_array(), resolved.named)
+        assert resolved.asked is not None
+        try:  # the likely case, with as few requests as a group takes
+            group = open_group(resolved, format=format, context=context)
+        except (InvalidArgumentError, NotFoundError):
+            assert resolved.location is not None
+            if resolved.array is not None:
+                volume = _precomputed(resolved.location, context)
+                return volume or single_array(resolved.array, resolved.named)
+            if resolved.as_node().kind == "array":
+                return single_array(resolved.as_array(), resolved.named)
+            if resolved.location.text == resolved.asked.text:
                 raise
-            archive = inside_file(location, context, archives=True) if node is None else None
-            inside = None if archive is None else find_node(archive)
-            if archive is not None and inside is not None and inside.kind == "group":
-                return open_multiscale(
-                    archive, name=name, strict=strict, drafts=drafts, format=format, context=context
-                )
-            try:
-                return single_array(open_source(location, context), location.text)
-            except NotFoundError:
-                raise e from None
+            group = open_group(resolved.location, format=format, context=context)
     try:
         found = find_images(group, options, name)
     except ChunkwiseError as e:
@@ -137,7 +132,7 @@ def open_multiscale(
         return single_array(open_array(group.location, read=True))
     if found is None:
         found = _precomputed(group.location, context)
-    if found is None and "|" in group.location.text:  # a file, perhaps with one array alone
+    if found is None and is_root_of_file(group.location):  # a file, perhaps with one array alone
         arrays = list(islice(group.arrays(), 2))
         found = single_array(arrays[0][1]) if len(arrays) == 1 else None
     if found is None:

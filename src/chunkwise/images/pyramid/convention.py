@@ -12,7 +12,7 @@ from chunkwise.extension.trees import FormatName, tree_format
 from chunkwise.images.multiscale.image_axes import ImageAxis
 from chunkwise.images.pyramid.geometry import Level
 from chunkwise.images.pyramid.kept import NOTHING, Kept
-from chunkwise.images.pyramid.n5_styles import (
+from chunkwise.images.pyramid.n5_layouts import (
     check_n5_viewer_axes,
     cosem_group,
     cosem_level,

@@ -18,11 +18,11 @@ from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.losses import warn_of_losses
 from chunkwise.copying.pictures import without_channel
 from chunkwise.copying.progress import check_progress, shown_progress
-from chunkwise.copying.source import open_source
+from chunkwise.copying.resolve import Place, resolve
 from chunkwise.core.engine.unfinished import Change
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension.inside import as_nbytes, check_flag, start_thread
-from chunkwise.extension.trees import Location, LocationLike, locate, located, require_node
+from chunkwise.extension.trees import ChunkedArray, Destination, Location, LocationLike, Mode, located
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
 from chunkwise.images.pyramid.convention import CONVENTIONS, Convention, find_convention
 from chunkwise.images.pyramid.group import PyramidGroup
@@ -37,7 +37,7 @@ DEFAULT_MEMORY = 256 << 20
 
 
 def downsample_pyramid(
-    array: TensorStore | LocationLike,
+    array: Place,
     destination: LocationLike | None = None,
     *,
     convention: str | None = None,
@@ -68,8 +68,9 @@ def downsample_pyramid(
 
     Parameters
     ----------
-    array : TensorStore or LocationLike
-        The image: an open array, which may be virtual, such as a stack, or the location of one.
+    array : TensorStore, LocationLike, Group or MultiscaleImage
+        The image: an open array, which may be virtual, such as a stack, or the location of one; or an image,
+        whose full resolution is taken.
     destination : LocationLike, optional
         The group for all levels.  By default `array`, which then must be a location, is the first level
         itself, and the others are written beside it: ``s0`` gets ``s1``, ``s2``, …
@@ -201,7 +202,7 @@ def downsample_pyramid(
 
 
 def prepare_pyramid(
-    array: TensorStore | LocationLike,
+    array: Place,
     destination: LocationLike | None,
     *,
     convention: str | None,
@@ -239,7 +240,8 @@ def prepare_pyramid(
         raise InvalidArgumentError(
             "resume goes on with an unfinished pyramid, overwrite starts again: choose one"
         )
-    store, group, first, format = _places(array, destination)
+    mode: Mode = "among" if overwrite else "resume" if resume else "add"
+    store, group, first, format = _places(array, destination, convention, mode)
     known = image_of_array(store)
     if first is not None and known.error is not None:
         raise known.error  # what the metadata say would be lost
@@ -298,21 +300,33 @@ def _convention(name: str | None, known: ArrayImage, first: str | None, format: 
 
 
 def _places(
-    array: TensorStore | LocationLike, destination: LocationLike | None
+    array: Place,
+    destination: LocationLike | None,
+    convention: str | None,
+    mode: Mode,
 ) -> tuple[TensorStore, Location, str | None, str]:
     """Return array, group, name of the array if it is the first level, and the format that is wanted."""
-    if isinstance(array, TensorStore):
-        if destination is None:
+    found = resolve(array)
+    store = without_channel(found.as_array(of_image=True))
+    if destination is None:
+        if found.is_view:
             raise InvalidArgumentError("an open array needs a destination for its pyramid")
-        store = array
-    else:
-        store = without_channel(open_source(array))
-        if destination is None:
-            place = locate(array)
-            group = place.parent
-            if group is None:
-                raise InvalidArgumentError(f"{place.text} is in no group; give a destination for its pyramid")
-            return store, group, place.name, str(require_node(place).format)
-    group = locate(destination)
-    inside_n5 = any(part.endswith(".n5") for part in group.path.split("/"))
-    return store, group, None, "n5" if inside_n5 else "zarr3"
+        node = found.as_node()
+        if node.kind != "array":
+            raise InvalidArgumentError(
+                f"{node.location.text} is no array; name the first level of its image, or give a destination"
+            )
+        group = node.location.parent
+        if group is None:
+            raise InvalidArgumentError(
+                f"{node.location.text} is in no group; give a destination for its pyramid"
+            )
+        return store, group, node.location.name, str(node.format)
+    said = None if convention is None else find_convention(convention, "").format
+    to = Destination.of(destination, "group", format=said, source=_stored_format(store), mode=mode)
+    return store, to.location, None, to.format
+
+
+def _stored_format(store: TensorStore) -> str | None:
+    node = store._find_node().node if isinstance(store._array, ChunkedArray) else None
+    return None if node is None else node.own_format

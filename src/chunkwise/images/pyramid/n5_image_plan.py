@@ -19,11 +19,10 @@ from chunkwise.extension.n5 import array_data_type
 from chunkwise.extension.trees import FormatName, Location, container_root, require_node
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
-from chunkwise.images.pyramid.bdv_xml import bdv_xml
 from chunkwise.images.pyramid.geometry import Level
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
 from chunkwise.images.pyramid.image_sources import names_beside, read_image
-from chunkwise.images.pyramid.n5_layouts import LAYOUTS, Stack
+from chunkwise.images.pyramid.n5_layouts import LAYOUTS, Stack, bdv_xml
 from chunkwise.images.pyramid.ngff_image import ImageLevel, NgffImage
 
 __all__ = ["N5ImagePlan"]

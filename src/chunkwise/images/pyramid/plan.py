@@ -19,7 +19,7 @@ from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image_axes import ImageAxis, image_axes, slowest_first
 from chunkwise.images.pyramid.convention import Convention
 from chunkwise.images.pyramid.geometry import Level, choose_factors, first_level, next_level
-from chunkwise.images.pyramid.n5_styles import in_one_unit
+from chunkwise.images.pyramid.n5_layouts import in_one_unit
 
 __all__ = ["PyramidOptions", "PyramidPlan", "plan_pyramid"]
 

@@ -33,7 +33,7 @@ from chunkwise.copying.work import TaskRunner
 from chunkwise.errors import AbortedError, FailedPreconditionError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import BLOCK_NBYTES, Blocks, DriverSpec, divide, item_nbytes, memory_limit
-from chunkwise.extension.trees import JOURNAL, Location, check_free, tree_format
+from chunkwise.extension.trees import JOURNAL, Location, check_place, tree_format
 from chunkwise.images.pyramid.group import PyramidGroup
 from chunkwise.images.pyramid.level_step import LevelStep, blocks_of_levels
 from chunkwise.images.pyramid.plan import PyramidPlan
@@ -272,9 +272,11 @@ class PyramidCopy(PlannedCopy):
             raise unfinished(self._top)
         for to in self._places:
             if to.replacement is None:
-                check_free(to.location, self._pyramid.convention.format)
+                check_place(to.location, "array", self._pyramid.convention.format)
             else:
-                Destination.choose(to.location, overwrite=True, go_on=False)
+                Destination.choose(
+                    to.location, "array", self._pyramid.convention.format, overwrite=True, go_on=False
+                )
 
     def _is_there(self) -> bool:
         return False

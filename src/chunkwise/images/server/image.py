@@ -63,8 +63,10 @@ def image_at(path: tuple[str, ...], found: Served) -> ServedImage | None:
     return image_of_group(found)
 
 
-def image_of(source: MultiscaleImage | TensorStore) -> ServedImage:
-    """Return an image, or an array as one, that a program has."""
+def image_of(source: MultiscaleImage | TensorStore, served: ServedGroup | None = None) -> ServedImage:
+    """Return an image, or an array as one, that a program has; `served` is the group of its levels."""
+    if isinstance(source, MultiscaleImage) and served is not None:
+        return _image(served.name, source, tuple(served.members))
     if isinstance(source, MultiscaleImage):
         return _image(source.name, source)
     return _of_array(ServedArray(at_zero(source), source.name or "array"))

@@ -7,23 +7,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from chunkwise import TensorStore
 from chunkwise import array as array_of
-from chunkwise.copying.source import find_source, open_view
-from chunkwise.errors import (
-    ChunkwiseError,
-    FailedPreconditionError,
-    InvalidArgumentError,
-)
+from chunkwise.copying.resolve import ResolvedPlace, resolve
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extension.inside import is_kvstore_object, is_url
-from chunkwise.extension.trees import ChunkedArray, children, find_node, locate, nothing_at
+from chunkwise.extension.trees import ChunkedArray, children, locate, nothing_at, require_node
 from chunkwise.groups.group import Group
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.image_axes import AXIS_KINDS, AxisKind, ImageAxis, slowest_first
+from chunkwise.images.multiscale.ngff_order import arranged
 from chunkwise.images.multiscale.open import open_multiscale
 from chunkwise.images.server.confined import ConfinedStore
 from chunkwise.images.server.trees import (
@@ -142,7 +138,7 @@ def _name_of(one: object) -> str:
     return "array" if isinstance(one, np.ndarray) else "image"
 
 
-def _source(one: object) -> Source:
+def _source(one: Any) -> Source:
     if isinstance(one, Group):
         return StoredTree(one.location)
     if isinstance(one, np.ndarray):
@@ -154,12 +150,8 @@ def _source(one: object) -> Source:
     if isinstance(one, list | tuple) and one and all(isinstance(a, TensorStore) for a in one):
         members = {str(i): _of_view(level, str(i)) for i, level in enumerate(one)}
         return FixedTree(ServedGroup("image", members=members))
-    view = open_view(one)
-    if view is not None:
-        name = os.path.basename(os.fspath(one).rstrip("/")) if isinstance(one, str | os.PathLike) else "array"
-        return FixedTree(ServedArray(at_zero(view), name))
     try:
-        return _stored(one)
+        return _stored(resolve(one), one)
     except TypeError:
         raise TypeError(
             "expected a path or another place, an array, a group, an image or a list of its levels, "
@@ -167,46 +159,31 @@ def _source(one: object) -> Source:
         ) from None
 
 
-def _stored(place: Any) -> Source:
-    location, outside = find_source(place), None
-    is_path = isinstance(place, str | os.PathLike)
-    if is_path and not is_url(os.fspath(place)) and os.path.isdir(place):
-        location, outside = locate(ConfinedStore(os.fspath(place))), location
-    node = find_node(location)
-    if node is not None and node.error:
-        raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
-    if node is None or (node.kind == "group" and node.undeclared):
-        other = _without_nodes(place)
-        if other is not None:
-            return other
-    if node is None or (node.undeclared and next(children("", node), None) is None):
+def _stored(found: ResolvedPlace, place: Any) -> Source:
+    if found.is_view:
+        assert found.array is not None
+        return FixedTree(
+            ServedArray(at_zero(found.array), os.path.basename(found.named.rstrip("/")) or "array")
+        )
+    if found.array is not None:  # a precomputed volume, a picture
+        image = open_multiscale(place)
+        assert isinstance(image, MultiscaleImage)
+        return _of_image(image, image.name)
+    node = found.as_node()
+    location, outside = node.location, None
+    if found.named and not is_url(found.named) and os.path.isdir(found.named) and not found.is_file:
+        location, outside = locate(ConfinedStore(found.named)), location
+        node = require_node(location)
+    if node.undeclared and next(children("", node), None) is None:
         raise nothing_at(location)
     tree = StoredTree(location, outside)
     tree.find(())  # metadata that can't be understood are an error now
     return tree
 
 
-def _without_nodes(place: Any) -> Source | None:
-    """Return what is there without being a node: a precomputed volume, a picture; None if it is neither."""
-    try:
-        image = open_multiscale(place)
-    except ChunkwiseError:
-        return None
-    return _of_image(image, image.name) if isinstance(image, MultiscaleImage) else None
-
-
-def _arranged(image: MultiscaleImage) -> MultiscaleImage:
-    """Return an image with its axes in an order that OME-NGFF has, if they are in none."""
-    kinds = [axis.type for axis in image.axes]
-    if not set(kinds) <= set(AXIS_KINDS) or kinds == sorted(kinds, key=AXIS_KINDS.index):
-        return image
-    axes = [ImageAxis(axis.name, cast(AxisKind, axis.type)) for axis in image.axes]
-    return image._arranged(slowest_first(image.levels[0], axes))
-
-
 def _of_image(image: MultiscaleImage, name: str) -> Source:
-    image = _arranged(image.available())
-    members = {str(i): _of_view(level, str(i)) for i, level in enumerate(image.levels)}
+    image = image.available()
+    members = {str(i): _of_view(level, str(i)) for i, level in enumerate(arranged(image).levels)}
     return FixedTree(ServedGroup(name, members=members, image=image))
 
 

@@ -18,12 +18,13 @@ from chunkwise.extension import JSON
 from chunkwise.extension.formats import ZARR3_FORMAT, parse_codecs
 from chunkwise.extension.inside import dump_bytes
 from chunkwise.images.multiscale.image_axes import AxisKind, ImageAxis
+from chunkwise.images.multiscale.ngff_order import arranged
 from chunkwise.images.multiscale.ome_versions import WITHOUT_SIZES
 from chunkwise.images.pyramid.kept import omero_of
 from chunkwise.images.pyramid.ngff import ngff_image
 from chunkwise.images.server.content import Content, Document, StoredValue
 from chunkwise.images.server.encoded import EncodedArray, template_for
-from chunkwise.images.server.image import ServedImage, image_of_group
+from chunkwise.images.server.image import ServedImage, image_of, image_of_group
 from chunkwise.images.server.trees import ServedArray, ServedGroup
 
 __all__ = ["CODECS", "DATA_TYPES", "KEY", "array_content", "group_content", "is_passed"]
@@ -113,7 +114,7 @@ def _attributes(group: ServedGroup) -> dict[str, JSON]:
     if "ome" in attributes:
         return attributes
     if group.node is None or group.node.rules.has_containers:
-        image = image_of_group(group)
+        image = image_of_group(group) if group.image is None else image_of(arranged(group.image), group)
         # Levels that are put together, such as those of several times, are no members of the group.
         if image is None or (group.node and any(level.is_computed for level in image.levels)):
             return attributes

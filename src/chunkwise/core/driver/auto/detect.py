@@ -14,7 +14,7 @@ from typing import NamedTuple
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.flow import Flow, GetAll
 from chunkwise.core.kvstore.protocol import Stamped
-from chunkwise.errors import FailedPreconditionError
+from chunkwise.errors import FailedPreconditionError, PermissionDeniedError
 
 __all__ = ["NoFormatError", "detect_format"]
 
@@ -66,12 +66,18 @@ def detect_format(path: str, describe: Callable[[str], str]) -> Flow[tuple[str, 
     """Return the driver id of the array or kvstore at `path`, and the document that shows it."""
     # The path is empty or ends in "/".
     documents = {}
-    answers = yield GetAll(tuple(path + signature.key for signature in SIGNATURES))
+    # A bucket that may not be listed refuses what isn't there, so a refusal says nothing about other keys.
+    answers = yield GetAll(tuple(path + signature.key for signature in SIGNATURES), denied=True)
+    refusals = [answer for answer in answers if isinstance(answer, PermissionDeniedError)]
     for signature, stamped in zip(SIGNATURES, answers, strict=True):
+        if stamped in refusals:
+            continue
         if stamped.value is not None and signature.fits(bytes(stamped.value)):
             documents[signature.driver] = stamped
     found = list(documents)
     where = describe(path)
+    if not found and refusals:
+        raise refusals[0]
     if not found:
         probed = ", ".join(f'"{signature.key}"' for signature in SIGNATURES)
         raise NoFormatError(f"Failed to detect format for {where}: none of {probed} exists")

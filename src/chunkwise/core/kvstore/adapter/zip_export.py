@@ -7,6 +7,7 @@ file, which is then stored as one value, in parts if it is large.
 from __future__ import annotations
 
 import mmap
+import os
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -18,12 +19,14 @@ from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.key_range import encode_key
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Buffer, ByteRange, KvStoreDriver, Readable
 from chunkwise.core.kvstore.traits import traits_of
-from chunkwise.errors import AbortedError, AlreadyExistsError
+from chunkwise.errors import AbortedError, AlreadyExistsError, FailedPreconditionError
 
 __all__ = ["Exported", "export_archive"]
 
 # Object stores accept a condition only for a value in one request, with at most 5 GiB on S3 and Azure.
 _LARGEST_CONDITIONAL = 1 << 32
+
+_DOCUMENT = "zarr.json"
 
 
 class Exported(NamedTuple):
@@ -46,10 +49,15 @@ def export_archive(
     # Raises AlreadyExistsError unless `overwrite`, AbortedError if a key of `source` is deleted meanwhile,
     # and, before anything is written, InvalidArgumentError for a key that is not a safe name of a member.
     keys = sorted(source.list(), key=encode_key)
+    if key.endswith(".ozx"):  # OME-Zarr's archives (RFC-9) begin with the documents, that of the root first
+        is_document = {name: name.rpartition("/")[2] == _DOCUMENT for name in keys}
+        keys.sort(key=lambda name: (0, name.count("/")) if is_document[name] else (1, 0))
     for name in keys:
         check_member_name(name)
     if not overwrite:
         _check_missing(target, key)
+    if isinstance(target, FileStore) and os.path.isdir(target.root + key):
+        raise FailedPreconditionError(f"{target.describe(key)} is a directory, expected the name of a file")
 
     def write(file: IO[bytes]) -> Exported:
         archive = ArchiveWriter(file, compression=compression)
@@ -120,6 +128,9 @@ def _write_file(
 
 
 def _check_missing(target: KvStoreDriver, key: str) -> None:
+    # A link to a directory, or to nothing, has no value.
+    if isinstance(target, FileStore) and os.path.lexists(target.root + key):
+        raise _exists(target, key)
     if target.read(key, byte_range=ByteRange(0, 0)).generation != MISSING_GENERATION:
         raise _exists(target, key)
 

@@ -35,6 +35,7 @@ from chunkwise.core.kvstore.byte_range import resolve_range
 from chunkwise.core.kvstore.key_range import decode_key
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.request_limits import Slots
+from chunkwise.core.kvstore.value_bound import check_size
 from chunkwise.errors import DataCorruptionError, UnsupportedError
 
 __all__ = ["TAIL_SIZE", "Get", "Member", "MisplacedError", "read_directory", "read_member"]
@@ -171,6 +172,7 @@ def read_member(
             positions[member.header] = member.header + _data_start(header)
         first = positions[member.header]
         return get(first + begin, first + end)
+    check_size(member.nbytes, "the ZIP member")  # which the archive may claim falsely
     arguments = member.method, _stored_bytes(member, get), member.nbytes
     value = decode(*arguments) if slots is None else slots.call(decode, *arguments)
     if len(value) != member.nbytes or zlib.crc32(value) != member.crc:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, ClassVar, Self
 
-from chunkwise.core.base.binding import Members
+from chunkwise.core.base.binding import Members, expect_bool
 from chunkwise.core.kvstore.request_limits import Coalescing, Limits, Pace, Retries, Slots
 from chunkwise.core.specs.context import Context, ContextResource
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
@@ -31,15 +31,21 @@ class RemoteKvStoreSpec(KvStoreSpec):
 
     # Resources of `rare_kinds` that are not the default; unlike `resources`, others are not shown.
     rare: ResourceMembers = field(default_factory=dict)
+    # Extension: a value whose read is refused (403) is missing, as in a public bucket that can't be listed.
+    denied_is_missing: bool = False
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
-        """Take the rare resources."""
-        return {"rare": take_resources(members, cls.rare_kinds)}
+        """Take the rare resources, and what a refused read means."""
+        return {
+            "rare": take_resources(members, cls.rare_kinds),
+            "denied_is_missing": members.take("denied_is_missing", expect_bool, False),
+        }
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
         """Return the rare resources that are not the default."""
-        return resources_to_json(self.rare, self.rare_kinds, {}, False)
+        out = resources_to_json(self.rare, self.rare_kinds, {}, False)
+        return {**out, "denied_is_missing": True} if self.denied_is_missing else out
 
     def bind(self, context: Context) -> Self:
         """Return the spec with live resources."""
@@ -66,6 +72,7 @@ class RemoteKvStoreSpec(KvStoreSpec):
             None if pace is None else Pace(pace.read_rate, pace.doubling_time),
             None if pace is None else Pace(pace.write_rate, pace.doubling_time),
             Coalescing() if coalescing is None else Coalescing(coalescing.gap, coalescing.max_bytes),
+            self.denied_is_missing,
         )
 
     def _rare(self, kind: str) -> Any:

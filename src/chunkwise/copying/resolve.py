@@ -1,0 +1,316 @@
+"""What is at a place: one record, which every command and function that reads asks.
+
+A place is what `chunkwise.open` and `chunkwise.open_group` take: a path or URL of a node, of a file or a
+database with nodes in it (HDF5, TIFF, ZIP, OCDBT), of a picture or a precomputed volume; a file ``*.json``
+with a spec; a spec; a store of this or another library; a folder or glob of pictures; or an open array, group
+or image.
+
+Recognizers are asked in one order: open objects, specs and files of them, pictures, nodes by their documents,
+what is in a file or a database, and arrays that only a driver of their own finds.  The root of what is in a
+file is the same whether it is written out, as ``FILE|hdf5:``, or found.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from chunkwise.copying.new_array import open_array
+from chunkwise.copying.pictures import named_axes, open_pictures, pictures_at
+from chunkwise.core.api.open import open as open_spec
+from chunkwise.core.api.spec_file import read_spec_file
+from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.catalogue import DRIVERS, hooks
+from chunkwise.core.driver.auto.detect import NoFormatError
+from chunkwise.core.driver.tree_formats import FORMATS
+from chunkwise.core.specs.context import Context
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec
+from chunkwise.core.specs.spec import Spec
+from chunkwise.core.trees.location import (
+    Location,
+    LocationLike,
+    in_database,
+    inside_file,
+    is_root_of_file,
+    locate,
+)
+from chunkwise.core.trees.node import Node, find_documented, find_node, nothing_at, what_is_at
+from chunkwise.core.trees.walk import walk
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
+
+__all__ = ["Place", "Resolvable", "ResolvedPlace", "resolve", "resolved_node", "what_is"]
+
+_SHOWN = 10
+
+Place: TypeAlias = "LocationLike | TensorStore | Resolvable"
+
+
+class Resolvable(ABC):
+    """An open object that stands for a place: a group, an image."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _resolve(self) -> ResolvedPlace:
+        """Return what it is."""
+
+
+class _Found(NamedTuple):
+    """What is stored at a location."""
+
+    location: Location  # of a file or database the root of what is in it
+    node: Node | None
+    array: TensorStore | None = None  # one that is no node
+    is_file: bool = False
+
+
+class ResolvedPlace(Resolvable):
+    """What is at a place; nothing is read before it is asked for.
+
+    `array` is an array that is no node: a view, pictures, a volume.  Otherwise `location` has `node`, if
+    there is anything.  The root of what is in a file or a database, `is_file`, stands for its only array.
+    """
+
+    def __init__(
+        self,
+        named: str,
+        *,
+        asked: Location | None = None,
+        view: TensorStore | None = None,
+        found: _Found | None = None,
+        context: Context | None = None,
+        is_spec: bool = False,
+    ) -> None:
+        self.named = named  # by the user; empty for an object
+        self.asked = asked  # the location that is named; None for what isn't stored at one place
+        self.context = context
+        self.is_spec = is_spec  # named by a spec, or a file with one
+        self._view, self._known = view, found
+
+    def _resolve(self) -> ResolvedPlace:
+        return self
+
+    def _found(self) -> _Found:
+        if self._known is None:
+            assert self.asked is not None
+            self._known = _stored(self.asked, find_node(self.asked), self.context)
+        return self._known
+
+    def seen(self, node: Node | None) -> ResolvedPlace:
+        """Return the place itself, which need not look for the node that `find_node` has found there."""
+        if self._known is None and self.asked is not None:
+            self._known = _stored(self.asked, node, self.context)
+        return self
+
+    @property
+    def is_view(self) -> bool:
+        """True for an array that is not stored at one place, such as a stack, or a folder of pictures."""
+        return self.asked is None
+
+    @property
+    def array(self) -> TensorStore | None:
+        """The array that is no node; None if there is none."""
+        return self._view if self.is_view else self._found().array
+
+    @property
+    def location(self) -> Location | None:
+        """Where it is stored: of a file or a database, the root of what is in it."""
+        return None if self.is_view else self._found().location
+
+    @property
+    def node(self) -> Node | None:
+        """The array or group there; None if there is none."""
+        return None if self.is_view else self._found().node
+
+    @property
+    def is_file(self) -> bool:
+        """True for the root of what is in a file or a database."""
+        return not self.is_view and self._found().is_file
+
+    @property
+    def kind(self) -> Literal["array", "group", "directory", "unfinished", "nothing"]:
+        """What it is; a directory is a group that no document declares."""
+        if self.array is not None:
+            return "array"
+        if self.node is None:
+            return "nothing"
+        if self.node.error:
+            return "unfinished"
+        return "directory" if self.node.undeclared else self.node.kind
+
+    @property
+    def what(self) -> str:
+        """What it is, in words."""
+        if self.array is not None:
+            return what_is(self.array)
+        return {"group": "a group", "array": "an array"}.get(self.kind, f"a {self.kind}")
+
+    def as_array(self, *, of_image: bool = False) -> TensorStore:
+        """Open the array that the place stands for, for reading.
+
+        It is the array itself, the only one in a file, or the first image in it; with `of_image` also the
+        full resolution of the image that a group is.
+        """
+        if self.array is not None:
+            return self.array
+        location, node = self.location, self.node
+        assert location is not None
+        if node is not None and node.error:
+            raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
+        if node is None:
+            raise nothing_at(location)
+        if node.kind == "group" and of_image and not node.undeclared:
+            found: TensorStore | None = hooks.find("array of an image")(location, node, self.context)
+            if found is not None:
+                return found
+        if node.kind == "group" and self.is_file:
+            return self._only_array(node)
+        if node.undeclared and not what_is_at(location):
+            raise InvalidArgumentError(f"{location.text} is a group, not an array (a directory)")
+        if node.undeclared:
+            raise nothing_at(location)
+        return open_array(location, found=node, read=True, context=self.context)
+
+    def as_node(self, *, damaged: bool = False) -> Node:
+        """Return the group or array in which everything is stored; raise if there is none.
+
+        One that is unfinished, or whose document can't be read, is an error unless `damaged` ones are taken.
+        """
+        if self.location is None:
+            raise InvalidArgumentError(
+                f"{self.named or 'this'} is {self.what}, which has no place of its own"
+            )
+        if self.node is None:
+            raise nothing_at(self.location)
+        if self.node.error and not damaged:
+            raise FailedPreconditionError(f"{self.location.describe(self.node.key)}: {self.node.error}")
+        return self.node
+
+    def _only_array(self, root: Node) -> TensorStore:
+        """Return the array in a file that has one alone, or the first image of a file with images."""
+        location = root.location
+        if location.store_spec.driver == "tiff_images":  # a file of one picture has a driver of its own
+            return _opened(location.store_spec.base, self.context)  # type: ignore[arg-type]  # it has one
+        nodes = (walked.node for walked in walk(root) if walked.node.kind == "array")
+        found = list(islice(nodes, _SHOWN + 1))
+        if len(found) == 1:
+            return open_array(found[0].location, read=True, context=self.context)
+        start = len(location.path)
+        names = [f"{location.text}{node.location.path[start:].rstrip('/')}" for node in found[:_SHOWN]]
+        more = ", …" if len(found) > _SHOWN else ""
+        raise InvalidArgumentError(
+            f"{location.text} is a group, not an array; name one of its arrays: "
+            f"{', '.join(names) or 'there are none'}{more}"
+        )
+
+
+def resolved_node(node: Node) -> ResolvedPlace:
+    """Return what is known of a node."""
+    found = _Found(node.location, node, is_file=is_root_of_file(node.location))
+    return ResolvedPlace("", asked=node.location, found=found)
+
+
+def resolve(place: Place, context: Context | None = None) -> ResolvedPlace:
+    """Return what is at a place; raise if it can't name any, or what is there is damaged."""
+    for recognize in _RECOGNIZERS:
+        found = recognize(place, context)
+        if found is not None:
+            return found
+    location = locate(place, context)  # type: ignore[arg-type]  # it is no object
+    return ResolvedPlace(_name_of(place), asked=location, context=context)
+
+
+def _open_object(place: object, context: Context | None) -> ResolvedPlace | None:
+    if isinstance(place, TensorStore):
+        return ResolvedPlace("", view=place)
+    return place._resolve() if isinstance(place, Resolvable) else None
+
+
+def _spec(place: object, context: Context | None) -> ResolvedPlace | None:
+    """Recognize the spec of an array, or a file with one; the whole array of a place is that array itself."""
+    named = _name_of(place)
+    if isinstance(place, str | os.PathLike):
+        spec: Any = read_spec_file(place, context)
+        if spec is None:
+            return None
+        stored = _stored_array(spec, named, context)
+        if stored is not None:
+            return stored
+        try:
+            array = open_spec(spec, read=True, context=context).result()
+        except ChunkwiseError as e:
+            raise prefix(e, named) from None
+        return ResolvedPlace(named, view=array, is_spec=True)
+    json = place.to_json() if isinstance(place, Spec) else place
+    if isinstance(json, Mapping) and json.get("driver") in DRIVERS and json.get("driver") != "auto":
+        array = open_spec(json, read=True, context=context).result()
+        return ResolvedPlace(named, view=array, is_spec=True)
+    return None
+
+
+def _stored_array(spec: Mapping[str, Any], named: str, context: Context | None) -> ResolvedPlace | None:
+    """Return the node of a spec that is nothing but the place of an array."""
+    if not {"driver", "kvstore"} <= spec.keys() <= {"driver", "kvstore", "path"}:
+        return None
+    location = locate(spec, context)
+    node = find_documented(location)
+    if node is None or node.kind != "array" or FORMATS.get(spec["driver"]) not in (None, node.format):
+        return None
+    location = location._replace(text=named)
+    return ResolvedPlace(named, asked=location, found=_Found(location, node), context=context)
+
+
+def _pictures(place: object, context: Context | None) -> ResolvedPlace | None:
+    found = pictures_at(place)
+    return None if found is None else ResolvedPlace(_name_of(place), view=open_pictures(found))
+
+
+_RECOGNIZERS = (_open_object, _spec, _pictures)
+
+
+def _stored(location: Location, node: Node | None, context: Context | None) -> _Found:
+    """Return the node at a location, in the file or database there, or the array that a driver finds."""
+    is_file = is_root_of_file(location)
+    if node is None or node.undeclared:
+        inside = None if node is not None else inside_file(location, context, archives=True)
+        inside = inside or in_database(location, context)
+        if inside is not None:
+            location, is_file, node = inside, True, find_node(inside)
+    array = None
+    if node is None or node.undeclared:
+        array = _detected(location, node, context)
+    return _Found(location, node, array, is_file)
+
+
+def _detected(location: Location, node: Node | None, context: Context | None) -> TensorStore | None:
+    """Open the array at a location with the driver that its files call for, None if they call for none."""
+    kvstore = location.kvstore()
+    if node is None:
+        kvstore = kvstore.with_path(kvstore.path.rstrip("/"))
+    try:
+        return _opened(kvstore, context)
+    except NoFormatError:
+        return None
+    except ChunkwiseError:
+        if node is None:  # a picture or a volume that is damaged
+            raise
+        return None
+
+
+def _opened(kvstore: KvStoreSpec, context: Context | None) -> TensorStore:
+    """Open an array with the driver that its files call for."""
+    spec: dict[str, Any] = {"driver": "auto", "kvstore": kvstore}
+    return named_axes(open_spec(spec, read=True, context=context).result())
+
+
+def _name_of(place: object) -> str:
+    return os.fspath(place) if isinstance(place, str | os.PathLike) else ""
+
+
+def what_is(array: TensorStore) -> str:
+    """Return what an array that is no node is, for messages."""
+    driver = str(array.spec().to_json()["driver"])
+    return "a precomputed volume" if driver == "neuroglancer_precomputed" else f"one array ({driver})"

@@ -1,0 +1,277 @@
+"""``Destination``: what a place is to become, decided in one place before anything is written.
+
+`chunkwise.core.trees.new_format` decides its format.  What is there already is one of the states of `State`.
+`_ANSWERS` has the states in which each kind of writer writes; docs/hierarchies.md shows the same table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal, Self, TypeAlias
+
+from chunkwise.core.base.binding import dump
+from chunkwise.core.driver.n5.document import is_marker
+from chunkwise.core.driver.tree_format import FormatName
+from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.kvstore.protocol import (
+    MISSING_GENERATION,
+    ByteRange,
+    Stamped,
+    WithDirectories,
+    offers,
+)
+from chunkwise.core.kvstore.staging import is_staging
+from chunkwise.core.specs.context import Context
+from chunkwise.core.trees.container import CONTAINER_FORMAT, check_container
+from chunkwise.core.trees.location import Location, LocationLike, locate
+from chunkwise.core.trees.new_format import Kind, format_of, node_above
+from chunkwise.core.trees.new_location import create_parents, parents_made
+from chunkwise.core.trees.node import DOCUMENTS, JOURNAL, Node, find_documented, find_node, nodes_below
+from chunkwise.core.trees.node_name import check_new_names
+from chunkwise.core.trees.own_keys import is_made_here
+from chunkwise.core.trees.walk import walk
+from chunkwise.errors import (
+    AlreadyExistsError,
+    ChunkwiseError,
+    FailedPreconditionError,
+)
+
+__all__ = ["Destination", "Mode", "State", "check_outside_arrays", "check_place"]
+
+Mode: TypeAlias = Literal[
+    "new",  # nothing may be there
+    "add",  # to the group that is there, if there is one
+    "resume",  # the same, or go on with an unfinished copy
+    "among",  # the same among other files, which stay; members of the same names are replaced
+    "overwrite",  # replace what is there
+]
+
+State: TypeAlias = Literal[
+    "nothing",  # or an empty directory
+    "files",  # a directory with files that belong to no array or group
+    "nodes",  # a directory without a document that holds arrays or groups
+    "container",  # an N5 container without anything in it
+    "group",
+    "array",
+    "unfinished",  # a copy that was begun and not finished
+    "file",
+]
+
+_ANSWERS: dict[tuple[Kind, Mode], frozenset[State]] = {
+    ("array", "new"): frozenset({"nothing", "container"}),
+    ("array", "overwrite"): frozenset({"nothing", "container", "files", "array", "unfinished"}),
+    ("group", "new"): frozenset({"nothing", "nodes"}),
+    ("group", "add"): frozenset({"nothing", "nodes", "container", "group"}),
+    ("group", "resume"): frozenset({"nothing", "nodes", "container", "group", "unfinished"}),
+    ("group", "among"): frozenset({"nothing", "files", "nodes", "container", "group", "unfinished"}),
+    ("group", "overwrite"): frozenset({"nothing", "files", "container", "group", "array", "unfinished"}),
+}
+"""The states in which a writer writes; in all others it raises, and nothing has changed."""
+
+
+@dataclass(frozen=True)
+class Destination:
+    """A place, what it is to become, and what is there now."""
+
+    location: Location
+    kind: Kind
+    format: FormatName
+    state: State
+    node: Node | None  # that is there
+
+    @classmethod
+    def of(
+        cls,
+        place: LocationLike,
+        kind: Kind,
+        *,
+        format: str | None = None,
+        source: str | None = None,
+        default: FormatName = "zarr3",
+        mode: Mode = "new",
+        context: Context | None = None,
+    ) -> Self:
+        """Decide; raise for what can't be written there, before anything is written."""
+        location = locate(place, context)
+        above = node_above(location)
+        _check_not_inside(above)
+        chosen = format_of(location, kind, format=format, source=source, default=default, above=above)
+        if location.name and not is_staging(location.name):
+            check_new_names([location.name], chosen)
+        state, node = check_place(location, kind, chosen, mode)
+        return cls(location, kind, chosen, state, node)
+
+    @property
+    def _below_parents(self) -> Location | None:
+        """Where the last parent is, or what is below it; None for the root of a store."""
+        # A group of N5 itself must not be there before: the container above gets the mark.
+        is_directory = self.kind == "group" and tree_format(self.format).has_containers
+        return self.location.parent if is_directory else self.location
+
+    def create_parents(self, *, text: bool = False) -> list[Location]:
+        """Make the groups above, and return them; mark a container, perhaps one that gets `text`."""
+        at = self._below_parents
+        return [] if at is None else create_parents(at, self.format, text=text)
+
+    @contextmanager
+    def parents_made(self) -> Iterator[list[Location]]:
+        """Make the groups above; remove them, and others that the block appends, if it fails."""
+        at = self._below_parents
+        if at is None:
+            yield []
+            return
+        with parents_made(at, self.format) as made:
+            yield made
+
+
+def check_outside_arrays(location: Location) -> None:
+    """Raise AlreadyExistsError if `location` is inside an array: new keys could look like its chunks."""
+    _check_not_inside(node_above(location))
+
+
+def _check_not_inside(above: Node | None) -> None:
+    if above is not None and above.kind == "array":
+        raise AlreadyExistsError(f"{above.location.text} is an array; nothing can be below it")
+
+
+def check_place(
+    location: Location,
+    kind: Kind,
+    format: FormatName,
+    mode: Mode = "new",
+    found: tuple[Node | None, list[str]] | None = None,
+) -> tuple[State, Node | None]:
+    """Return what is at a location; raise if a writer of this kind and mode doesn't write there."""
+    # `found` is the node, with the names of keys that exist instead of a document, if that is known.
+    if format == CONTAINER_FORMAT:
+        check_container(location)
+    if found is None:
+        others: list[str] = []
+        node = find_node(location, None, others)
+    else:
+        node, others = found
+    state = _state(location, node, others)
+    if state in ("files", "nodes") and found is None and find_documented(location) is not None:
+        others = []
+        node = find_node(location, None, others)  # which another process has just made
+        state = _state(location, node, others)
+    if state == "container" and kind == "array" and format != CONTAINER_FORMAT:
+        state = "group"
+    if state not in _ANSWERS[kind, mode] and not _is_n5_group(node, kind, format):
+        is_new = found is None and node is not None and node.implicit and find_documented(location)
+        if is_new:  # somebody has just made it
+            return check_place(location, kind, format, mode)
+        raise _refusal(location, kind, mode, state, node, others)
+    if state in ("files", "nodes"):
+        _check_contents(location, kind, format, state, node)
+    elif state == "array" and kind == "array" and node is not None:
+        below = [walked.name for walked in walk(node) if walked.name]
+        if below:
+            raise FailedPreconditionError(
+                f"{location.text} can't be overwritten: there are others below it, such as {below[0]}"
+            )
+    return state, node
+
+
+def _state(location: Location, node: Node | None, others: Collection[str]) -> State:
+    if node is None:
+        if _foreign(others):
+            return "files"
+        return "file" if _is_file(location) else "nothing"
+    if node.key == JOURNAL:
+        return "unfinished"
+    if node.kind == "array":
+        return "array"
+    below = nodes_below(location)
+    if not node.implicit:
+        is_bare = node.format == CONTAINER_FORMAT and is_marker(node.document) and not below
+        return "container" if is_bare else "group"
+    if below and _first_below(node) is not None:
+        return "nodes"
+    return "files" if below or _foreign(others) else "nothing"
+
+
+def _is_n5_group(node: Node | None, kind: Kind, format: FormatName) -> bool:
+    """Return True for a directory in an N5 container, which is a group without being declared one."""
+    return (
+        kind == "group"
+        and format == CONTAINER_FORMAT
+        and node is not None
+        and node.implicit
+        and not node.undeclared
+    )
+
+
+def _first_below(node: Node) -> Node | None:
+    return next((walked.node for walked in walk(node) if walked.name), None)
+
+
+def _foreign(names: Collection[str]) -> list[str]:
+    return [name for name in names if not is_made_here(name) and name not in DOCUMENTS]
+
+
+def _is_file(location: Location) -> bool:
+    """Return True if there is a file in place of a directory, in a store that has directories."""
+    store, path = location.store, location.path[:-1]
+    if not path or not offers(store, WithDirectories):
+        return False
+    try:
+        found: Stamped = location.store.read(path, byte_range=ByteRange(0, 0))
+        return found.generation != MISSING_GENERATION
+    except ChunkwiseError:  # it is a directory, or what reads it will say why it can't be
+        return False
+
+
+def _check_contents(
+    location: Location, kind: Kind, format: FormatName, state: State, node: Node | None
+) -> None:
+    """Raise for directories that the new node would hide, or make part of itself."""
+    if kind == "array" and format == CONTAINER_FORMAT:
+        names = [name for name in nodes_below(location) if not name.isdigit()]
+        if names:
+            raise AlreadyExistsError(
+                f"{location.text} is a directory that isn't empty: in N5 its directory {dump(names[0])} is a "
+                "group"
+            )
+    found = None if state != "nodes" or node is None else _first_below(node)
+    if kind == "group" and found is not None and found.format not in (format, None):
+        raise AlreadyExistsError(
+            f"{location.text} holds {tree_format(found.format).title}, such as {found.location.text}, which "
+            f'a group of {tree_format(format).title} does not list: say format="{found.format}" '
+            f"(--format {found.format}), or choose another place"
+        )
+
+
+def _refusal(
+    location: Location, kind: Kind, mode: Mode, state: State, node: Node | None, others: Collection[str]
+) -> ChunkwiseError:
+    """Return the error for a state in which nothing is written."""
+    text = location.text
+    if state == "file":
+        return AlreadyExistsError(f"{text} is a file, and the new {kind} is a directory: choose another name")
+    if state == "files":
+        names = _foreign(others) or nodes_below(location)
+        return AlreadyExistsError(
+            f"{text} is a directory that isn't empty, with files that belong to no array or group, such as "
+            f"{dump(min(names))}; these are kept; allow overwriting to write beside them"
+        )
+    assert node is not None
+    if state == "unfinished":
+        return AlreadyExistsError(f"{text} is an {node.error}, and overwrite=True (--overwrite) replaces it")
+    if state == "nodes":
+        if kind == "group":
+            return FailedPreconditionError(
+                f"{text} is a directory that is neither group nor array and not empty; delete it yourself if "
+                "nothing in it is needed"
+            )
+        return AlreadyExistsError(f"{text} is a directory that isn't empty")
+    if kind == "array" and mode == "overwrite":
+        return FailedPreconditionError(f"{text} is a group; only an array can be overwritten")
+    what = "an array" if state == "array" else "a group"
+    if kind == "group" and what == "an array" and mode != "new":
+        return AlreadyExistsError(f"{text} is an array, not a group ({node.format})")
+    way = "; overwrite=True (--overwrite) replaces what is there already"
+    is_kept = kind == "array" and state != "array"
+    return AlreadyExistsError(f"{text} is {what} already ({node.format}){'' if is_kept else way}")

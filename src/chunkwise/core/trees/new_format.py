@@ -1,0 +1,153 @@
+"""The format of a new array or group: by what the caller says, its name, the group above, its source.
+
+In this order: an option; the driver of a spec, or the scheme of a URL such as ``x|n5:``; the suffix of the
+name; the group above; the source.  A suffix such as ``.zarr`` fits several formats; the group above, or else
+the source, then decides among them.  A suffix that contradicts the group above is an error, since software
+that lists the group would not find the new node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, pairwise
+from types import EllipsisType
+from typing import Literal, TypeAlias
+
+from chunkwise.core.base.binding import dump
+from chunkwise.core.driver.tree_format import FormatName
+from chunkwise.core.driver.tree_formats import FORMATS, tree_format
+from chunkwise.core.kvstore.staging import is_staging
+from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented
+from chunkwise.core.trees.tree import check_format
+from chunkwise.errors import InvalidArgumentError, PermissionDeniedError
+
+__all__ = ["Kind", "format_of", "format_said", "node_above"]
+
+Kind: TypeAlias = Literal["array", "group"]
+
+_SUFFIXES: dict[str, tuple[FormatName, ...]] = {
+    ".zarr": ("zarr3", "zarr2", "zarr1"),
+    ".zarr3": ("zarr3",),
+    ".zarr2": ("zarr2",),
+    ".n5": ("n5",),
+}
+"""Formats that a suffix of a directory can mean, the usual one first."""
+
+_PICTURES = "chunkwise writes no pictures but those of `chunkwise slice --png`"
+_FILES: dict[str, str] = {
+    **dict.fromkeys((".h5", ".hdf5", ".nwb"), "HDF5 is written by `chunkwise nwb convert`"),
+    **dict.fromkeys((".nc", ".nc4"), "netCDF is written by xarray, with Dataset.to_netcdf"),
+    **dict.fromkeys((".tif", ".tiff", ".png", ".jpg", ".jpeg", ".webp", ".avif", ".bmp"), _PICTURES),
+    ".npy": "NumPy's files are written by `chunkwise slice --npy`",
+    ".npz": "NumPy's files are written by NumPy",
+    ".json": "specs of stacks are written by `chunkwise stack`",
+    **dict.fromkeys((".zip", ".ozx"), "archives are written by `chunkwise zip`"),
+}
+"""Suffixes of files, with what writes such files."""
+
+_SPEC_MEMBERS = {"driver", "open"}
+
+
+def format_of(
+    location: Location,
+    kind: Kind,
+    *,
+    format: str | None = None,
+    source: str | None = None,
+    default: FormatName = "zarr3",
+    is_directory: bool = False,
+    above: Node | EllipsisType | None = ...,
+) -> FormatName:
+    """Return the format of what is to be written at a location; raise if it is contradictory."""
+    # `is_directory`: whatever its name.  `above` is the node above, if that is known.
+    _check_members(location)
+    said = format_said(location, format)
+    if said is None:
+        above = node_above(location) if above is ... else above
+        names = _names_below(location, above)
+        if not is_directory:
+            _check_no_file(names[0])
+        said = check_format(_suggested_format(location, names, above, source) or default)
+    return check_format(said, group=kind == "group")
+
+
+def _suggested_format(
+    location: Location, names: Sequence[str], above: Node | None, source: str | None
+) -> str | None:
+    """Return the format by the suffix, else of the group above, else of the source."""
+    fitting, name = next(((found, at) for at in names if (found := _SUFFIXES.get(_suffix(at), ()))), ((), ""))
+    around = above.format if above is not None and above.kind == "group" else None
+    if around is not None and fitting and around not in fitting:
+        raise InvalidArgumentError(
+            f"{dump(name)} is a name for {tree_format(fitting[0]).title}, but {location.text} is in a tree "
+            f'of {tree_format(around).title}, where it would not be found: say format="{around}" '
+            f'(--format {around}) or format="{fitting[0]}" (--format {fitting[0]}), or choose another name'
+        )
+    if around is not None or not fitting:
+        return around or source
+    return source if source in fitting else fitting[0]
+
+
+def format_said(location: Location, format: str | None) -> FormatName | None:
+    """Return the format that an option, the driver of a spec, or the scheme of a URL says; None if none."""
+    said = None if format is None else check_format(format)
+    driver = location.members.get("driver", "auto")
+    if driver == "auto":
+        return said
+    if driver not in FORMATS:
+        raise InvalidArgumentError(
+            f"{location.text}: chunkwise doesn't write {dump(driver)}; expected a driver of "
+            f"{', '.join(dump(name) for name in FORMATS)}"
+        )
+    named = FORMATS[str(driver)]
+    if said not in (None, named):
+        raise InvalidArgumentError(
+            f"{location.text}: its driver {dump(driver)} is {tree_format(named).title}, but format is "
+            f"{dump(said)}"
+        )
+    return named
+
+
+def _check_members(location: Location) -> None:
+    """Raise InvalidArgumentError for members of a spec that say how an array is to be."""
+    others = sorted(set(location.members) - _SPEC_MEMBERS)
+    if others:
+        raise InvalidArgumentError(
+            f"{location.text}: {dump(others[0])} of the spec isn't used here, where a spec gives location "
+            "and format; chunkwise.open creates an array from a whole spec"
+        )
+
+
+def _suffix(name: str) -> str:
+    _, dot, suffix = name.lower().rpartition(".")
+    return dot + suffix
+
+
+def _check_no_file(name: str) -> None:
+    suffix = _suffix(name)
+    if suffix in _FILES and name not in DOCUMENTS:
+        raise InvalidArgumentError(
+            f"{dump(name)} is the name of a file, and arrays and groups are directories: {_FILES[suffix]}; "
+            'a name such as "x.zarr" or "x.n5", or format=, makes a directory'
+        )
+
+
+def _names_below(location: Location, above: Node | None) -> list[str]:
+    """Return the names from a location up to the node above."""
+    start = 0 if above is None else len(above.location.path)
+    return location.path[start:].rstrip("/").split("/")[::-1]
+
+
+def node_above(location: Location) -> Node | None:
+    """Return the nearest array or group with a document above a location, or None."""
+    for below, at in pairwise(chain((location,), location.parents)):
+        if is_staging(below.name):  # this is not its final location
+            return None
+        try:
+            node = find_documented(at)
+        except PermissionDeniedError:  # locations that far above are inaccessible
+            return None
+        if node is not None:
+            return node
+    return None

@@ -1,0 +1,78 @@
+"""All doors asked about all things by all names; ``python agreement.py`` prints where they contradict."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from doors import DOORS, MUST_REFUSE, REFUSED, TAKES, ask
+from things import THINGS, Thing, names_of
+
+__all__ = ["Finding", "cells_of", "contradictions"]
+
+
+class Finding(NamedTuple):
+    """A contradiction."""
+
+    thing: str
+    door: str
+    name: str
+    what: str
+
+
+Cells = dict[tuple[str, str], Any]  # what a door says, by door and name
+
+
+def cells_of(
+    thing: Thing, at: Path, doors: Iterable[str] = DOORS, names: Iterable[str] | None = None
+) -> Cells:
+    """Return what each door says of a thing by each of its names."""
+    given = names_of(thing, at)
+    kept = [name for name in given if names is None or name in names]
+    out: Cells = {}
+    for name in kept:
+        for door in doors:
+            out[door, name] = ask(door, given[name], at / f"out{len(list(at.glob('out*')))}")
+    return out
+
+
+def contradictions(title: str, thing: Thing, cells: Cells) -> Iterator[Finding]:
+    """Yield where doors refuse what their kind takes, or the name of a thing decides."""
+    for (door, name), found in cells.items():
+        is_refused = isinstance(found, tuple) and found[:1] == (REFUSED,)
+        if door in TAKES[thing.kind] and is_refused:
+            yield Finding(title, door, name, f"refused: {found[1][:160]}")
+        elif door in MUST_REFUSE.get(thing.kind, ()) and not is_refused:
+            yield Finding(title, door, name, f"taken: {found}")
+        elif not is_refused and found != (first := cells[door, "path"]) and first[:1] != (REFUSED,):
+            yield Finding(title, door, name, f"{found} unlike {first} by path")
+    by_path = {door: found for (door, name), found in cells.items() if name == "path"}
+    values = {
+        door: by_path[door]
+        for door in ("open", "open_array", "read", "slice", "stack", "copy", "cp")
+        if door in by_path and by_path[door][0] != REFUSED
+    }
+    for door, found in values.items():
+        if found != next(iter(values.values())):
+            yield Finding(title, door, "path", f"{found} unlike {next(iter(values.values()))}")
+
+
+def main() -> None:
+    """Print the contradictions of the things that are named, or of all."""
+    wanted, n_cells, n_found = sys.argv[1:] or list(THINGS), 0, 0
+    for title in wanted:
+        with tempfile.TemporaryDirectory() as place:
+            thing = THINGS[title](Path(place))
+            cells = cells_of(thing, Path(place))
+            n_cells += len(cells)
+            for finding in contradictions(title, thing, cells):
+                n_found += 1
+                print(*(str(part).replace(place, "DIR") for part in finding), sep=" | ", flush=True)
+    print(f"{n_cells} cells, {n_found} contradictions")
+
+
+if __name__ == "__main__":
+    main()

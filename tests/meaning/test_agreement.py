@@ -1,0 +1,88 @@
+"""All doors say the same of a thing, by whichever name; the advice in their errors works."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from agreement import cells_of, contradictions
+from doors import DOORS, REFUSED, ask
+from things import THINGS, VALUES, names_of
+
+import chunkwise as cw
+
+SAMPLE = ("HDF5 data", "OME 0.5", "Paintera", "precomputed segmentation", "OCDBT", "nothing")
+QUICK = (
+    "open", "open_array", "read", "slice", "open_group", "open_multiscale", "serve", "info", "tree", "verify",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("title", SAMPLE)
+def test_a_sample_agrees(tmp_path: Path, title: str) -> None:
+    thing = THINGS[title](tmp_path)
+    names = ("path", "URL with slash", "written out")
+    cells = cells_of(thing, tmp_path, QUICK, names)
+    assert list(contradictions(title, thing, cells)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("title", THINGS)
+def test_all_doors_agree_by_all_names(tmp_path: Path, title: str) -> None:
+    thing = THINGS[title](tmp_path)
+    assert list(contradictions(title, thing, cells_of(thing, tmp_path))) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("title", THINGS)
+def test_what_an_error_says_to_open_can_be_opened(tmp_path: Path, title: str) -> None:
+    """A URL with what is in a file, and functions that are named."""
+    thing = THINGS[title](tmp_path)
+    place = names_of(thing, tmp_path)["path"]
+    functions = {
+        "open_group": cw.open_group,
+        "open_array": cw.open_array,
+        "open_multiscale": cw.open_multiscale,
+    }
+    for door in DOORS:
+        found = ask(door, place, tmp_path / f"out {door}")
+        if not (isinstance(found, tuple) and found[0] == REFUSED):
+            continue
+        for url in re.findall(r'"([^"]+\|[a-z-]+:[^"]*)"', found[1]):
+            assert cw.open_multiscale(url) or cw.open_group(url) is not None, (door, found[1])
+        for name in re.findall(r"(?:chunkwise\.)?(open_\w+) opens", found[1]):
+            assert functions[name](place) is not None, (door, found[1])
+
+
+def test_open_objects_are_places(tmp_path: Path) -> None:
+    """A group, an image and an array stand for what they are, at every door that takes places."""
+    path = tmp_path / "i.zarr"
+    cw.downsample_pyramid(cw.array(VALUES), path, levels=1, units=["4 nm"] * 3, sync=False).result()
+    group, image = cw.open_group(path), cw.open_multiscale(path)
+    for n, place in enumerate((group, image, image.levels[0], group["0"])):
+        opened = cw.open_multiscale(place)
+        np.testing.assert_array_equal(opened.levels[0].read().result(), VALUES)
+        assert opened.scales[0] == (4, 4, 4)
+        made = cw.downsample_pyramid(place, tmp_path / f"{n}.zarr", levels=1, sync=False).result()
+        assert cw.open_multiscale(made.path).scales == image.scales
+        assert not any(report.bad for report in cw.verify(place)) and cw.diff(place, place) == []
+    assert cw.copy_tree(group, tmp_path / "tree.zarr").n_arrays == 2
+
+
+def test_arrays_of_files_have_one_shape_and_one_name(tmp_path: Path) -> None:
+    for title in ("TIFF", "HDF5 data"):
+        thing = THINGS[title](tmp_path)
+        for place in names_of(thing, tmp_path).values():
+            np.testing.assert_array_equal(cw.read(place), VALUES)
+            np.testing.assert_array_equal(cw.open_array(place), VALUES)
+            assert list(cw.open_group(place))
+
+
+def test_several_images_are_listed(tmp_path: Path) -> None:
+    """Where one is wanted: channels of a container, whose levels stand for nothing alone."""
+    container = cw.open_group(tmp_path / "c.n5", "w", format="n5")
+    for n in range(2):
+        container.create_array(f"c{n}/s0", VALUES + n)
+    with pytest.raises(ValueError, match=r"holds several images.*c\.n5/c0.*c\.n5/c1"):
+        cw.downsample_pyramid(tmp_path / "c.n5", tmp_path / "p.zarr").result()

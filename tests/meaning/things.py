@@ -1,0 +1,219 @@
+"""Things that a place can be, made in a directory: the name of each, and of which kind it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import h5py
+import numpy as np
+import tifffile
+from PIL import Image
+
+import chunkwise as cw
+from chunkwise.cli.main import main
+
+VALUES = np.arange(4 * 6 * 8, dtype="uint16").reshape(4, 6, 8)
+"""Elements of every array; z, y, x."""
+
+
+class Thing(NamedTuple):
+    """Something at a path: an array, a file with one, an image that is a group, a group, or nothing."""
+
+    path: str
+    kind: str
+    format: str = ""  # scheme with which what is in a file or database is written out
+
+
+def _array(format: str) -> Callable[[Path], Thing]:
+    def make(at: Path) -> Thing:
+        cw.create_array(at / f"a.{format}", VALUES, format=format, chunks=(4, 4, 4))
+        return Thing(f"a.{format}", "array")
+
+    return make
+
+
+def _group(format: str) -> Callable[[Path], Thing]:
+    def make(at: Path) -> Thing:
+        group = cw.create_group(at / f"g.{format}", format=format)
+        group.create_array("one", VALUES)
+        group.create_array("two", VALUES)
+        return Thing(f"g.{format}", "group")
+
+    return make
+
+
+def _pyramid(convention: str, name: str) -> Callable[[Path], Thing]:
+    def make(at: Path) -> Thing:
+        cw.downsample_pyramid(
+            cw.array(VALUES), at / name, convention=convention, levels=1, units=["4 nm"] * 3, sync=False
+        ).result()
+        return Thing(name, "image")
+
+    return make
+
+
+def _level(at: Path) -> Thing:
+    _pyramid("ome-ngff-0.5", "level.zarr")(at)
+    return Thing("level.zarr/0", "array")
+
+
+def _labels(at: Path) -> Thing:
+    cw.downsample_pyramid(
+        cw.array(VALUES), at / "seg.zarr/labels/cells", labels=True, levels=1, sync=False
+    ).result()
+    return Thing("seg.zarr/labels/cells", "image")
+
+
+def _paintera(at: Path) -> Thing:
+    group = cw.open_group(at / "paintera.n5", "a", format="n5")
+    group.create_array("v/data/s0", VALUES.T)
+    group["v"].attrs["painteraData"] = {"type": "label"}
+    group["v/data"].attrs.update({"multiScale": True, "resolution": [4.0, 4.0, 40.0]})
+    return Thing("paintera.n5/v", "image")
+
+
+def _bdv(at: Path) -> Thing:
+    group = cw.open_group(at / "bdv.n5", "a", format="n5")
+    group.create_array("setup0/timepoint0/s0", VALUES.T)
+    group["setup0"].attrs["downsamplingFactors"] = [[1, 1, 1]]
+    return Thing("bdv.n5/setup0", "image")
+
+
+def _volume(kind: str) -> Callable[[Path], Thing]:
+    def make(at: Path) -> Thing:
+        spec = {
+            "driver": "neuroglancer_precomputed",
+            "kvstore": f"file://{at}/{kind}/",
+            "multiscale_metadata": {"type": kind, "data_type": "uint16", "num_channels": 1},
+            "scale_metadata": {
+                "size": [8, 6, 4], "resolution": [4, 4, 40], "encoding": "raw", "voxel_offset": [3, 0, -2],
+            },
+        }  # fmt: skip
+        cw.open(spec, create=True).result()[..., 0] = VALUES.T
+        return Thing(kind, "volume")
+
+    return make
+
+
+def _hdf5(name: str) -> Callable[[Path], Thing]:
+    def make(at: Path) -> Thing:
+        with h5py.File(at / f"{name}.h5", "w") as file:
+            file[name] = VALUES
+        return Thing(f"{name}.h5", "archive", "hdf5")
+
+    return make
+
+
+def _tiff(at: Path) -> Thing:
+    tifffile.imwrite(at / "a.tif", VALUES, photometric="minisblack", metadata={"axes": "ZYX"})
+    return Thing("a.tif", "file", "tiff-images")
+
+
+def _ome_tiff(at: Path) -> Thing:
+    tifffile.imwrite(at / "b.ome.tif", VALUES, metadata={"axes": "ZYX", "PhysicalSizeX": 0.5})
+    return Thing("b.ome.tif", "file", "tiff-images")
+
+
+def _imagej(at: Path) -> Thing:
+    tifffile.imwrite(at / "ij.tif", VALUES, imagej=True, metadata={"axes": "ZYX"})
+    return Thing("ij.tif", "file", "tiff-images")
+
+
+def _zip(at: Path) -> Thing:
+    cw.create_group(at / "z.zarr").create_array("v", VALUES)
+    assert main(["zip", str(at / "z.zarr"), str(at / "z.zip"), "--quiet"]) == 0
+    return Thing("z.zip", "archive", "zip")
+
+
+def _database(at: Path) -> Thing:
+    spec = {"driver": "zarr3", "kvstore": f"file://{at}/db/|ocdbt:"}
+    cw.open(spec, create=True, dtype="uint16", shape=VALUES.shape).result().write(VALUES).result()
+    return Thing("db", "database", "ocdbt")
+
+
+def _pictures(suffix: str) -> Callable[[Path], Thing]:
+    def make(at: Path) -> Thing:
+        folder = at / f"planes.{suffix.replace('.', '')}"
+        folder.mkdir()
+        for z, plane in enumerate(VALUES):
+            if suffix == "png":
+                Image.fromarray(plane.astype("uint8")).save(folder / f"z{z + 8}.{suffix}")
+            else:
+                tifffile.imwrite(folder / f"z{z + 8}.{suffix}", plane.astype("uint8"))
+        return Thing(folder.name, "pictures")
+
+    return make
+
+
+def _spec(at: Path) -> Thing:
+    cw.create_array(at / "base.zarr", VALUES)
+    (at / "view.json").write_text(json.dumps({"driver": "zarr3", "kvstore": f"file://{at}/base.zarr/"}))
+    return Thing("view.json", "array")
+
+
+def _stack(at: Path) -> Thing:
+    for n in range(2):
+        cw.create_array(at / f"part{n}.zarr", VALUES[2 * n : 2 * n + 2])
+    parts = [str(at / f"part{n}.zarr") for n in range(2)]
+    assert main(["stack", str(at / "stack.json"), *parts, "--concat", "0", "--json"]) == 0
+    return Thing("stack.json", "view")
+
+
+def _nothing(at: Path) -> Thing:
+    return Thing("nothing.zarr", "nothing")
+
+
+def _empty(at: Path) -> Thing:
+    (at / "empty").mkdir()
+    return Thing("empty", "nothing")
+
+
+def _text(at: Path) -> Thing:
+    (at / "text").mkdir()
+    (at / "text/notes.txt").write_text("none")
+    return Thing("text", "nothing")
+
+
+THINGS: dict[str, Callable[[Path], Thing]] = {
+    **{f"array {format}": _array(format) for format in ("zarr3", "zarr2", "n5")},
+    **{f"group {format}": _group(format) for format in ("zarr3", "zarr2", "n5")},
+    "OME 0.5": _pyramid("ome-ngff-0.5", "i5.zarr"),
+    "OME 0.4": _pyramid("ome-ngff-0.4", "i4.zarr"),
+    "n5-viewer": _pyramid("n5-viewer", "viewer.n5"),
+    "COSEM": _pyramid("cosem", "cosem.n5"),
+    "level": _level,
+    "labels": _labels,
+    "Paintera": _paintera,
+    "BigDataViewer": _bdv,
+    "precomputed image": _volume("image"),
+    "precomputed segmentation": _volume("segmentation"),
+    "HDF5 data": _hdf5("data"),
+    "HDF5 volume": _hdf5("volume"),
+    "TIFF": _tiff,
+    "OME-TIFF": _ome_tiff,
+    "ImageJ": _imagej,
+    "ZIP": _zip,
+    "OCDBT": _database,
+    "PNG folder": _pictures("png"),
+    "TIFF folder": _pictures("tif"),
+    "OME-TIFF folder": _pictures("ome.tif"),
+    "spec file": _spec,
+    "stack": _stack,
+    "nothing": _nothing,
+    "empty directory": _empty,
+    "directory of text": _text,
+}
+
+
+def names_of(thing: Thing, at: Path) -> dict[str, Any]:
+    """Return the ways to name a thing, by how."""
+    path = f"{at}/{thing.path}"
+    out: dict[str, Any] = {"path": path, "URL": f"file://{path}"}
+    if thing.kind not in ("view",) and not path.endswith(".json"):
+        out |= {"slash": f"{path}/", "URL with slash": f"file://{path}/"}
+    if thing.format:
+        out |= {"written out": f"{path}|{thing.format}:", "URL written out": f"file://{path}|{thing.format}:"}
+    return out
