@@ -34,7 +34,6 @@ from chunkwise.core.base.arguments import check_flag
 from chunkwise.core.base.binding import dump
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.dtypes.data_type import DTypeLike
-from chunkwise.core.dtypes.tensor import elements_of
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.trees.attribute_value import (
