@@ -13,7 +13,7 @@ from chunkwise import IndexDomain, TensorStore
 from chunkwise.cli.command import UsageError, required, show, tell
 from chunkwise.cli.region import add_view, view_of
 from chunkwise.copying.quantities import format_nbytes
-from chunkwise.copying.spec_file import check_new_file, replacing
+from chunkwise.copying.spec_file import replacing
 from chunkwise.extension.inside import divide, work_through
 from chunkwise.images.multiscale.grey import PERCENTILES
 
@@ -37,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--npy", metavar="OUT", help="save as a NumPy file")
     output.add_argument("--png", metavar="OUT", help="save as a picture")
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
     parser.add_argument(
         "--orthogonal", action="store_true", help="three slices through the middle, in one picture"
     )
@@ -53,19 +52,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     if arguments.orthogonal and arguments.png is None:
         raise UsageError("--orthogonal needs --png OUT")
-    if arguments.overwrite and arguments.npy is None and arguments.png is None:
-        raise UsageError("--overwrite goes with --npy or --png")
     if arguments.orthogonal and arguments.depth != 8:
         raise UsageError("--orthogonal pictures have a --depth of 8")
     if arguments.png is not None:
         with required("--png", "Pillow", "cli"):
             import PIL  # noqa: F401
     percentiles = PERCENTILES if arguments.contrast is None else _percentiles(arguments.contrast)
-    for path in filter(None, (arguments.npy, arguments.png)):
-        check_new_file(path, overwrite=arguments.overwrite)
     view = view_of(arguments)
     if arguments.npy is not None:
-        _save_npy(view, arguments.npy, overwrite=arguments.overwrite)
+        _save_npy(view, arguments.npy)
         return _saved(arguments, arguments.npy, view)
     if arguments.png is not None:
         from chunkwise.cli.picture import orthogonal_picture, plain_picture
@@ -75,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
             png = orthogonal_picture(view, title, percentiles)
         else:
             png = plain_picture(view, title, percentiles, arguments.depth)
-        with replacing(arguments.png, overwrite=arguments.overwrite) as part:
+        with replacing(arguments.png, overwrite=True) as part:
             part.write_bytes(png)
         return _saved(arguments, arguments.png, view)
     values = view.read().result()
@@ -99,12 +94,12 @@ def _percentiles(text: str) -> tuple[float, float]:
     return low, high
 
 
-def _save_npy(view: TensorStore, path: str, *, overwrite: bool) -> None:
+def _save_npy(view: TensorStore, path: str) -> None:
     """Write the region block by block, since it may be larger than memory."""
     dtype = view.dtype.memory_dtype
     if dtype.hasobject:
         raise UsageError(f"elements of type {view.dtype.name} can't be saved as .npy")
-    with replacing(path, overwrite=overwrite) as part:
+    with replacing(path, overwrite=True) as part:
         if view.size == 0:
             with part.open("wb") as file:
                 np.lib.format.write_array(file, np.empty(view.shape, dtype))

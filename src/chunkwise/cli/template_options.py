@@ -76,6 +76,8 @@ def choose_format(
     arguments: argparse.Namespace, location: Location, source: str | None = None, *, kind: Kind = "array"
 ) -> FormatName:
     """Return the format that was asked for, or else the one that the location suggests."""
+    if kind == "group" and arguments.format == "zarr1":
+        raise UsageError("Zarr v1 has no groups")
     return format_of(location, kind, format=arguments.format, source=source)
 
 

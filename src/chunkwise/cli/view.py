@@ -6,7 +6,7 @@ import argparse
 import webbrowser
 from importlib import import_module
 
-from chunkwise.cli.command import UsageError, message, required
+from chunkwise.cli.command import message, required
 from chunkwise.cli.serve import add_server_options, show_urls, start
 from chunkwise.copying.spec_file import replacing
 from chunkwise.errors import InvalidArgumentError
@@ -34,7 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--neuroglancer", action="store_true", help="open neuroglancer, which chunkwise[view] brings"
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
     what.add_argument("--headless", metavar="OUT", help="draw the first view as a PNG file, and exit")
     parser.add_argument("--no-browser", action="store_true", help="print the URL, but don't open a browser")
     add_server_options(parser)
@@ -42,8 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    if arguments.overwrite and arguments.headless is None:
-        raise UsageError("--overwrite goes with --headless OUT")
     if arguments.headless is not None:
         return _draw(arguments)
     with start(arguments, arguments.paths) as server:
@@ -65,7 +62,7 @@ def _draw(arguments: argparse.Namespace) -> int:
         )
     sources = sources_of(*arguments.paths)
     name, image = first_image(sources)
-    with replacing(arguments.headless, overwrite=arguments.overwrite) as part:
+    with replacing(arguments.headless, overwrite=True) as part:
         draw_first_view(image).save(part, "PNG")
     message(f"{arguments.headless}: {name}")
     return 0

@@ -29,7 +29,7 @@ from chunkwise.core.trees.change import delete_below
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.extension.trees import check_place
+from chunkwise.extension.trees import check_place, create_parents
 
 __all__ = ["TreeCopy", "tree_copy_to"]
 
@@ -116,6 +116,7 @@ class TreeCopy(PlannedCopy):
 
     def _commit(self) -> None:
         if self._destination.replacement is not None:
+            create_parents(self._destination.location, self._target.format)
             self._destination.commit()
 
 

@@ -23,10 +23,10 @@ from chunkwise.core.base.unknown_names import options_of
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.consolidated_tree import is_consolidated
 from chunkwise.core.trees.location import LocationLike, locate, located
-from chunkwise.core.trees.new_format import format_of
 from chunkwise.core.trees.node import Node
 from chunkwise.core.trees.resolve import ResolvedNode
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.trees import format_of
 from chunkwise.groups.open_group import open_group
 
 __all__ = ["copy_tree", "prepare_tree_copy"]

@@ -20,7 +20,6 @@ from chunkwise.core.trees.consolidated_tree import consolidate
 from chunkwise.core.trees.create import make_groups
 from chunkwise.core.trees.link import Link
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.new_location import remove_groups
 from chunkwise.core.trees.node_name import split_path
 from chunkwise.core.trees.resolve import ResolvedNode, group_links, resolve
 from chunkwise.core.trees.tree import Tree
@@ -28,6 +27,7 @@ from chunkwise.errors import (
     InvalidArgumentError,
     UnsupportedError,
 )
+from chunkwise.extension.trees import remove_groups
 from chunkwise.groups.writable_group import WritableGroup
 
 __all__ = ["Group"]

@@ -21,7 +21,6 @@ from chunkwise.core.trees.container import check_container, container_root, crea
 from chunkwise.core.trees.create import get_or_create, group_attributes, make_group, write_group
 from chunkwise.core.trees.destination import Destination
 from chunkwise.core.trees.location import Location, LocationLike, locate
-from chunkwise.core.trees.new_format import format_of, format_said, node_above
 from chunkwise.core.trees.node import Node, find_documented, find_node, node_of, nothing_at
 from chunkwise.core.trees.replacement import replacing
 from chunkwise.core.trees.snapshot import parse_snapshot
@@ -33,6 +32,7 @@ from chunkwise.errors import (
     NotFoundError,
     PermissionDeniedError,
 )
+from chunkwise.extension.trees import format_of, format_said, node_above
 from chunkwise.groups.group import Group
 
 __all__ = ["Mode", "create_group", "open_group"]

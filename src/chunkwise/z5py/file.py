@@ -153,7 +153,7 @@ def _open(
     path: Any, mode: Mode, is_zarr: bool | None, inferred: bool | None, zarr_format: int | None
 ) -> Tree:
     location = locate(path)
-    node = None if mode == "w" else find_node(location)
+    node = None if mode in ("w", "w-") else find_node(location)
     known = None if node is None else node.format  # then its own format counts
     format = known or _format_of_new(location, is_zarr, inferred, zarr_format)
     for wanted in (is_zarr, inferred if format_said(location, None) is None else None):

@@ -119,12 +119,12 @@ def _keep(pages: mmap.mmap, address: int, advise: Advise, process: int) -> None:
     # used.
     if process != os.getpid() or n_dask_threads() or advise(address, len(pages), _FREE):
         return
+    _kept[:] = [(pages, time.monotonic())]  # before the thread looks, which ends if there is none
     if not _watched:
         _watched.append(None)
         if not start_thread(_watch):
             _watched.clear()
-            return
-    _kept[:] = [(pages, time.monotonic())]
+            _kept.clear()
 
 
 def _watch() -> None:
