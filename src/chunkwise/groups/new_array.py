@@ -47,6 +47,7 @@ from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.replacement import replacing
 from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import InvalidArgumentError, OptionError
+from chunkwise.extension.inside import elements_of
 
 __all__ = ["SCHEMA_OPTIONS", "new_array"]
 

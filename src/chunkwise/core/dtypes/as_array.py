@@ -14,7 +14,7 @@ from chunkwise.core.dtypes.integer import is_small, sign_extended
 from chunkwise.core.dtypes.tensor import elements_of
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["as_array", "elements_of"]
+__all__ = ["as_array"]
 
 
 def as_array(value: Any, dtype: DataType, max_rank: int | None = None) -> npt.NDArray[Any]:
