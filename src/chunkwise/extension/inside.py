@@ -28,6 +28,7 @@ from chunkwise.core.driver.n5.attribute_path import get_attribute, parse_attribu
 from chunkwise.core.driver.n5.members import DATASET_MEMBERS
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.dtypes.conversion import implicit_converter
+from chunkwise.core.dtypes.tensor import elements_of
 from chunkwise.core.dtypes.zarr3 import parse_fill_value_zarr3
 from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.blockwise import work_through
@@ -109,6 +110,7 @@ __all__ = [
     "divide",
     "dump",
     "dump_bytes",
+    "elements_of",
     "excluding",
     "extended_path",
     "get_attribute",

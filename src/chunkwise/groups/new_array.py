@@ -34,7 +34,6 @@ from chunkwise.core.base.arguments import check_flag
 from chunkwise.core.base.binding import dump
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.dtypes.data_type import DTypeLike
-from chunkwise.core.dtypes.tensor import elements_of
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.trees.attribute_value import (
@@ -48,6 +47,7 @@ from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.replacement import replacing
 from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import InvalidArgumentError, OptionError
+from chunkwise.extension.inside import elements_of
 
 __all__ = ["SCHEMA_OPTIONS", "new_array"]
 

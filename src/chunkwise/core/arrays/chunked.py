@@ -331,7 +331,14 @@ class ChunkedArray:
             store, above = self._pending
             generation = store.changed_generation(above + request.key)
             if generation is not None:
-                known = self._opened
+                known, outside = self._opened, shared.opened
+                # A commit of the resize would fail, and chunks now belong to another array.
+                if (
+                    outside is not None
+                    and store.is_rebased(above + request.key)
+                    and not request.format.same_but_resized(known.metadata, outside.metadata)
+                ):
+                    raise replaced(request, known.metadata, outside.metadata)
                 if generation == known.generation:
                     return known
                 return run(read_metadata(request, known), self._store)

@@ -258,6 +258,11 @@ class PendingStore(SameKeysStore):
             change = self._change_of(key)
         return None if change is None else change.generation
 
+    def is_rebased(self, key: str) -> bool:
+        """Return True if the transaction has changed a stored value of `key`, and not replaced or made it."""
+        change = self.changes.get(key)
+        return change is not None and change.condition not in (None, b"", MISSING_GENERATION)
+
     def depend(self, key: str, document: Document) -> None:
         """Let the commit fail if the value of `key` no longer is what changes of other keys assume."""
         with self._lock:
