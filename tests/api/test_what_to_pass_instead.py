@@ -20,14 +20,19 @@ OBJECTS = [["x", "yy"], [b"\1\0", b""]]
 
 
 @pytest.mark.parametrize("values", OBJECTS)
-def test_objects_need_a_dtype(tmp_path: Path, values: list[Any]) -> None:
-    """As pandas gives them; the one that is named works."""
+def test_objects_that_are_all_text_or_bytes_have_its_type(tmp_path: Path, values: list[Any]) -> None:
+    """As pandas gives them."""
     array = pandas.Series(values, dtype=object).to_numpy()
-    with pytest.raises(ValueError, match='give the dtype: "ustring" for text, "string" for bytes'):
-        ts.create_array(tmp_path / "a", array)
-    dtype = "ustring" if isinstance(values[0], str) else "string"
-    made = ts.create_array(tmp_path / "a", array, dtype=dtype)
+    made = ts.create_array(tmp_path / "a", array)
+    assert made.dtype == (ts.ustring if isinstance(values[0], str) else ts.string)
     assert made.read().result().tolist() == values
+
+
+@pytest.mark.parametrize("values", [["x", None], ["x", b"y"], [1, "x"]])
+def test_other_objects_need_a_dtype(tmp_path: Path, values: list[Any]) -> None:
+    with pytest.raises(ValueError, match='give the dtype: "ustring" for text, "string" for bytes'):
+        ts.create_array(tmp_path / "a", pandas.Series(values, dtype=object).to_numpy())
+    assert not (tmp_path / "a").exists()
 
 
 def test_text_is_not_bytes(tmp_path: Path) -> None:

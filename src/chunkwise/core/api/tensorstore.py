@@ -213,7 +213,8 @@ class TensorStore(StoredView, NumpyProtocols):
             return map_future(lambda _: out, self.read(order=order, batch=batch, out=writable_view(out)))
         if order not in ("C", "F"):
             raise TypeError(f"`order` must be specified as 'C' or 'F', got {order!r}")
-        check_batch(batch)
+        if batch is not None:
+            check_batch(batch)
         if not self._array.readable:
             return Future.failed(InvalidArgumentError("Source does not support reading."))
         try:
@@ -287,7 +288,8 @@ class TensorStore(StoredView, NumpyProtocols):
         WriteFutures
             ``copy`` is done when `source` may be changed, ``commit`` when everything is stored.
         """
-        check_batch(batch)
+        if batch is not None:
+            check_batch(batch)
         if can_reference_source_data_indefinitely is not None:
             as_flag(can_reference_source_data_indefinitely, "can_reference_source_data_indefinitely")
         if isinstance(source, TensorStore):

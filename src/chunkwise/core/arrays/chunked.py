@@ -265,7 +265,8 @@ class ChunkedArray:
 
     def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Write `source` to the selection of a bounded `transform`."""
-        self._depend()
+        if self._pending is not None:
+            self._depend()
         small = self._small_writer
         if small is None:
             from chunkwise.core.engine.write import SmallWriter

@@ -22,7 +22,7 @@ def as_array(value: Any, dtype: DataType, max_rank: int | None = None) -> npt.ND
     # Arrays are converted if NumPy calls that safe.  Python scalars and lists are converted element by
     # element, so that 1.7 becomes the integer 1.  NumPy scalars are converted unchecked.  For json, lists
     # below `max_rank` are elements.
-    if type(value) is not np.ndarray:
+    if type(value) is not np.ndarray and not isinstance(value, np.generic):
         value = _plain(value) if isinstance(value, np.ndarray) else elements_of(value)
     array = _objects(value, dtype, max_rank) if dtype.memory_dtype.hasobject else _fixed(value, dtype)
     if max_rank is not None and array.ndim > max_rank:

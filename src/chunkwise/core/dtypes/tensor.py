@@ -28,7 +28,7 @@ def memory_of_tensor(tensor: Any) -> npt.NDArray[Any]:
 
 def elements_of(value: Any) -> Any:
     """Return a tensor of a type that NumPy lacks as an array; anything else as it is."""
-    if isinstance(value, np.generic | int | float | list):
+    if isinstance(value, int | float | list):
         return value
     kind, _, name = str(getattr(value, "dtype", "")).partition(".")
     found = dtypes.get(name) if kind == "torch" else None
