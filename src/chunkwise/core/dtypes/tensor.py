@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.dtypes.data_type import dtypes
