@@ -117,10 +117,10 @@ ENTRIES = {
     "xarray": Entry(Outer, "slice step list full", outer=True, write=False),
     "z5py N5": Entry(z5py("a.n5"), "slice ellipsis"),
     "z5py Zarr": Entry(z5py("a.zarr"), "slice ellipsis extra", refusal=(IndexError, TypeError)),
-    "hdmf zarr2": Entry(hdmf("zarr2", VALUES), "slice step list mask ellipsis extra", VALUES, outer=True),
-    "hdmf zarr3": Entry(hdmf("zarr3", TEXTS), "slice step list mask ellipsis extra", TEXTS, outer=True),
-    "hdmf n5": Entry(hdmf("n5", VALUES), "slice step list mask ellipsis extra", VALUES, outer=True),
-    "hdmf n5 text": Entry(hdmf("n5", TEXTS), "slice step list mask ellipsis extra", TEXTS, outer=True),
+    "hdmf zarr2": Entry(hdmf("zarr2", VALUES), "slice step list mask ellipsis extra", VALUES),
+    "hdmf zarr3": Entry(hdmf("zarr3", TEXTS), "slice step list mask ellipsis extra", TEXTS),
+    "hdmf n5": Entry(hdmf("n5", VALUES), "slice step list mask ellipsis extra", VALUES),
+    "hdmf n5 text": Entry(hdmf("n5", TEXTS), "slice step list mask ellipsis extra", TEXTS),
     "hdmf regions": Entry(Regions, "slice ellipsis extra flat", write=False),
 }
 
