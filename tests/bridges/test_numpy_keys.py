@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pytest
@@ -36,7 +36,9 @@ class Entry(NamedTuple):
     open: Callable[[Path], Any]
     kinds: str
     values: np.ndarray[Any, Any] = VALUES
-    outer: bool = False  # arrays select a product
+    # Whether arrays select a product, dimensions in order; with "one", an array beside integers keeps its
+    # dimension in order, and several arrays are paired.
+    outer: bool | Literal["one"] = False
     refusal: Any = IndexError  # what is raised where NumPy raises IndexError
     write: bool = True
 
@@ -117,10 +119,10 @@ ENTRIES = {
     "xarray": Entry(Outer, "slice step list full", outer=True, write=False),
     "z5py N5": Entry(z5py("a.n5"), "slice ellipsis"),
     "z5py Zarr": Entry(z5py("a.zarr"), "slice ellipsis extra", refusal=(IndexError, TypeError)),
-    "hdmf zarr2": Entry(hdmf("zarr2", VALUES), "slice step list mask ellipsis extra", VALUES, outer=True),
-    "hdmf zarr3": Entry(hdmf("zarr3", TEXTS), "slice step list mask ellipsis extra", TEXTS, outer=True),
-    "hdmf n5": Entry(hdmf("n5", VALUES), "slice step list mask ellipsis extra", VALUES, outer=True),
-    "hdmf n5 text": Entry(hdmf("n5", TEXTS), "slice step list mask ellipsis extra", TEXTS, outer=True),
+    "hdmf zarr2": Entry(hdmf("zarr2", VALUES), "slice step list mask ellipsis extra", VALUES, outer="one"),
+    "hdmf zarr3": Entry(hdmf("zarr3", TEXTS), "slice step list mask ellipsis extra", TEXTS, outer="one"),
+    "hdmf n5": Entry(hdmf("n5", VALUES), "slice step list mask ellipsis extra", VALUES, outer="one"),
+    "hdmf n5 text": Entry(hdmf("n5", TEXTS), "slice step list mask ellipsis extra", TEXTS, outer="one"),
     "hdmf regions": Entry(Regions, "slice ellipsis extra flat", write=False),
 }
 
@@ -166,9 +168,9 @@ def keys(draw: st.DrawFn, kinds: set[str]) -> tuple[Any, ...]:
     return tuple(key)
 
 
-def of_numpy(values: np.ndarray[Any, Any], key: tuple[Any, ...], outer: bool) -> Any:
+def of_numpy(values: np.ndarray[Any, Any], key: tuple[Any, ...], outer: bool | Literal["one"]) -> Any:
     """Return what NumPy gives; term by term if arrays select a product."""
-    if not outer:
+    if not outer or (outer == "one" and sum(isinstance(t, np.ndarray) for t in key) > 1):
         return values[key]
     values[tuple(0 if isinstance(t, np.ndarray) else t for t in key)]  # raises for too many terms
     n_given = sum(t is not ... for t in key)

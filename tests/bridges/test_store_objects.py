@@ -111,9 +111,11 @@ def test_a_pickled_memory_store_is_the_same_here_and_an_error_elsewhere(tmp_path
     pickle.loads(pickled)[0, 0] = 100
     assert int(array[0, 0].read().result()) == 100
     (tmp_path / "p").write_bytes(pickled)
-    program = f"import pickle; pickle.load(open({str(tmp_path / 'p')!r}, 'rb'))"
-    other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert other.returncode and "is in the memory of process" in other.stderr
+    load = f"import pickle; array = pickle.load(open({str(tmp_path / 'p')!r}, 'rb')); print('loaded'); "
+    for use in ("array.read().result()", "array[0, 0] = 1"):
+        other = subprocess.run([sys.executable, "-c", load + use], capture_output=True, text=True)
+        assert other.stdout == "loaded\n", other.stderr
+        assert other.returncode and "is in the memory of process" in other.stderr, use
 
 
 @pytest.mark.parametrize("bad", [object(), MemoryStore, 3])

@@ -18,6 +18,7 @@ import chunkwise as ts
 import chunkwise.core.kvstore
 from chunkwise.core.kvstore.adapter.cache import CacheStore
 from chunkwise.core.kvstore.adapter.fault import FaultStore
+from chunkwise.core.kvstore.adapter.guarded import GuardedStore
 from chunkwise.core.kvstore.adapter.kvstack import Layer, StackStore
 from chunkwise.core.kvstore.adapter.ocdbt import OcdbtStore
 from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
@@ -102,6 +103,7 @@ def _no_table(*_: Any) -> Any:
 ADAPTERS: dict[type, tuple[Callable[[Any], Any], str]] = {
     CacheStore: (lambda base: CacheStore(base, ValueCache(1000), lambda: 0.0), "p/k"),
     FaultStore: (FaultStore, "p/k"),
+    GuardedStore: (lambda base: GuardedStore(base, lambda: None, lambda written: None), "p/k"),
     PendingStore: (lambda base: PendingStore(base, lambda *_: None), "p/k"),
     PendingPart: (lambda base: PendingPart(PendingStore(base, lambda *_: None), "p/"), "k"),
     PrefixStore: (lambda base: PrefixStore(base, "p/"), "k"),
