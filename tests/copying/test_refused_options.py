@@ -199,17 +199,6 @@ def test_what_fits_no_array_is_an_error_and_the_old_tree_stays(tmp_path):
     assert _tree(tmp_path) == before
 
 
-@pytest.mark.parametrize("format", ["zarr3", "zarr2"])
-@pytest.mark.parametrize("value", [1.5, -1, 70000, np.float64(2.5), np.int64(-1), "x", float("inf")])
-def test_open_stores_no_other_fill_value(tmp_path, format, value):
-    driver = "zarr" if format == "zarr2" else format
-    place = {"driver": driver, "kvstore": {"driver": "file", "path": f"{tmp_path}/a/"}}
-    for spec, more in ((place, {"dtype": "uint16"}), ({**place, "dtype": "uint16"}, {})):
-        with pytest.raises((ValueError, OverflowError)):
-            cw.open(spec, create=True, shape=[2], fill_value=value, **more).result()
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize("executor", ["threads:2", "processes:1"])
 def test_text_names_an_executor_as_on_the_command_line(tmp_path, executor):
     cw.create_group(tmp_path / "a.zarr").create_array("a", VALUES)

@@ -33,6 +33,8 @@ DIFFERENT = {
     "ts.dtype('<u2')": "NumPy's short names are names here",
     "ts.dtype('u2')": "NumPy's short names are names here",
     "a=np.arange(3,dtype='i4'); ts.array(a,dtype='i8')": "NumPy's short names are names here",
+    "np.dtype(ts.int32)": "NumPy takes data types, by their `dtype`",
+    "np.zeros(3, dtype=ts.int32)": "NumPy takes data types, by their `dtype`",
     "ts.int32 == None": "None is unequal, as it is to all objects of Python",
     "ts.OutputIndexMap([1.5])": "TensorStore cuts the fraction off",
     "ts.OutputIndexMethod(3)": "there is no such method",

@@ -18,9 +18,7 @@ from chunkwise.core.api.transaction import Transaction, check_transaction, not_o
 from chunkwise.core.base.arguments import as_sequence
 from chunkwise.core.base.binding import JSON, not_too_deep
 from chunkwise.core.base.catalogue import arrays
-from chunkwise.core.dtypes.as_array import as_array
 from chunkwise.core.dtypes.data_type import DTypeLike
-from chunkwise.core.dtypes.fill_value import check_held
 from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.batch import Batch, check_batch
 from chunkwise.core.engine.combine import map_future
@@ -232,8 +230,6 @@ def open(
             recheck_cached=recheck_cached,
             **schema_options,
         )
-        if fill_value is not None and parsed.dtype is not None:  # which the schema has cut to the type
-            check_held(fill_value, as_array(fill_value, parsed.dtype), parsed.dtype)
     except ChunkwiseError as e:
         return Future.failed(e)
 

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON, MISSING, not_too_deep, plain_json
 from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.core.dtypes.fill_value import check_held
 from chunkwise.core.index_space import IndexDomain, IndexingMixin, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec
@@ -179,9 +178,7 @@ class Schema(SchemaConstraints, IndexingMixin):
         objects = self._fill.dtype.hasobject and not dtype.memory_dtype.hasobject
         if self._fill_is_json or objects:
             return fill_from_json(self._fill.tolist(), dtype)
-        found = self._fill.astype(dtype.memory_dtype)
-        check_held(self._fill, found, dtype)
-        return found
+        return self._fill.astype(dtype.memory_dtype)
 
     def merged(self, other: Schema) -> Schema:
         """Return the schema that satisfies both."""
