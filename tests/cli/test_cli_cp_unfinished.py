@@ -203,7 +203,7 @@ def test_bad_sources(run: Run, tmp_path: Path, source: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [["--chunk", "0,4"], ["--chunk", "4"], ["--memory", "lots"], ["--format", "hdf5"]]
+    "bad", [["--chunk", "0,4"], ["--chunk", "4,4,4"], ["--memory", "lots"], ["--format", "hdf5"]]
 )
 def test_wrong_options(run: Run, tmp_path: Path, source: Path, bad: list[str]) -> None:
     result = run("cp", source, tmp_path / "x", "--format", "zarr3", *bad)

@@ -96,9 +96,24 @@ def test_a_stack_with_gaps_is_no_copy(mosaic: Any, capsys: pytest.CaptureFixture
 
 
 def test_wrong_use(mosaic: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """A spec is of one array."""
-    assert run(capsys, "cp", "-r", "mosaic.json", "out.zarr")[0] == 2
-    assert run(capsys, "cp", "mosaic.json", "out.zarr", "--chunk", "3")[0] == 2
+    for chunk in ("3,3,3", "0,3", "3,0"):
+        assert run(capsys, "cp", "mosaic.json", "out.zarr", "--chunk", chunk)[0] == 2
+        assert not Path("out.zarr").exists()
+    before = Path("mosaic.json").read_bytes()
+    status, _, err = run(capsys, "stack", "mosaic.json", "left.zarr@0,0")
+    assert status == 1 and "mosaic.json exists already; --overwrite replaces it" in err
+    assert Path("mosaic.json").read_bytes() == before
+    assert run(capsys, "stack", "mosaic.json", "left.zarr@0,0", "--overwrite")[0] == 0
+    assert len(json.loads(Path("mosaic.json").read_text())["layers"]) == 1
+
+
+def test_a_spec_is_of_one_array(mosaic: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is copied with -r as without, and one chunk size is that of all dimensions."""
+    status, _, err = run(capsys, "cp", "-r", "mosaic.json", "out.zarr", "--chunk", "3")
+    assert status == 0, err
+    copy = ts.open("out.zarr").result()
+    assert copy.chunk_layout.read_chunk.shape == (3, 3)
+    np.testing.assert_array_equal(copy.read().result(), SCENE)
 
 
 def test_a_copy_of_a_spec_has_the_format_of_new_arrays(
