@@ -74,7 +74,9 @@ class TestMemoryOfObstore(KvStoreContract):
 
     def test_pickle_and_identity(self, store: KvStoreDriver) -> None:
         """What is only in this process can't be taken along, and is nobody else's."""
-        with pytest.raises(FailedPreconditionError, match="is in the memory of this process and can't be sent"):
+        with pytest.raises(
+            FailedPreconditionError, match="is in the memory of this process and can't be sent"
+        ):
             pickle.dumps(store)
         other = ObjectStore(ForeignBucket(obstore.store.MemoryStore()))
         assert hash(store.identity) == hash(store.identity) and store.identity != other.identity

@@ -7,6 +7,7 @@ mistake in those can't hide.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -26,10 +27,10 @@ from chunkwise.core.codec.protocol import (
 )
 from chunkwise.core.codec.shard_layout import MISSING, ShardLayout
 from chunkwise.core.driver.stored_array import ShardLevel, StoredArray, failed, missing_chunk, shard_layout
-from chunkwise.core.engine.together import is_slow, together
 from chunkwise.core.grid.protocol import ChunkGrid
 from chunkwise.core.index_space import IndexTransform, OutputIndexMap, OutputIndexMethod
 from chunkwise.core.kvstore.protocol import Readable, describe
+from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.plan.ndarray_view import strided_view
 
 __all__ = ["Piece", "PlainReader", "read_plainly"]
@@ -120,10 +121,11 @@ class PlainReader:
         for first in range(0, len(cells), _AT_ONCE):
             batch = cells[first : first + _AT_ONCE]
             keys = [self._array.keys.key(cell[: self._array.grid.rank]) for cell in batch]
-            fetched = (
-                together(self._store, self.fetch, keys) if is_slow(self._store) else map(self.fetch, keys)
-            )
-            yield from zip(batch, keys, fetched, strict=True)
+            if traits_of(self._store).request_concurrency is None:
+                yield from zip(batch, keys, map(self.fetch, keys), strict=True)
+                continue
+            with ThreadPoolExecutor(_AT_ONCE) as pool:  # not the engine's, which is what is checked
+                yield from zip(batch, keys, pool.map(self.fetch, keys), strict=True)
 
     def read(self, start: Sequence[int], stop: Sequence[int], *, fill_missing: bool = True) -> Array:
         """Return the elements of a box of storage coordinates in the array; raise if a chunk is damaged."""
