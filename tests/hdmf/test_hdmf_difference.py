@@ -339,7 +339,8 @@ def test_values_attributes_and_layout_are_compared_if_asked(
     attributes = _changed(source, tmp_path / "c.nwb", "attribute")
     assert chunkwise.diff(attributes, converted["zarr3"], attributes=False) == []
     found = chunkwise.diff(source, converted["zarr3"], layout=True)
-    assert {difference.what for difference in found} == {"format", "codec"}
+    # Empty datasets get longer chunks, since they are going to grow.
+    assert {difference.what for difference in found} == {"format", "codec", "chunks"}
 
 
 def test_regions_are_the_same_if_their_elements_are(tmp_path: Path) -> None:
