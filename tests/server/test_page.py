@@ -27,8 +27,7 @@ def test_pixels_are_those_of_the_array(tmp_path: Path, page: Any, format: str) -
     z, y, x = (0, 1, 2) if format != "n5" else (2, 1, 0)
     at = [SHAPE[0] // 2, SHAPE[1] // 2, SHAPE[2] // 2]
     with chunkwise.serve(tmp_path / "tree") as server:
-        # Open: 64-bit integers, which the page gets as labels and now draws as grey.
-        for dtype in (t for t in DTYPES if has_dtype(format, t) and t not in ("int64", "uint64")):
+        for dtype in (t for t in DTYPES if has_dtype(format, t)):
             values = written[dtype].transpose(z, y, x)
             middle = values[at[z]]
             limits = np.finfo("f4") if dtype.startswith("float") else None
