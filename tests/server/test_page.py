@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -32,7 +33,8 @@ def test_pixels_are_those_of_the_array(tmp_path: Path, page: Any, format: str) -
             middle = values[at[z]]
             limits = np.finfo("f4") if dtype.startswith("float") else None
             low, high = (-100.0, 200.0) if limits else (0.0, float(max(1, int(values.max()) // 2)))
-            show(page, server, f"tree/{dtype}", f"&channels=1_ffffff_{low!r}_{high!r}")
+            window = quote(f"{low!r}_{high!r}")  # a plus sign in a URL would be a space
+            show(page, server, f"tree/{dtype}", f"&channels=1_ffffff_{window}")
             keep(page, f"{format}-{dtype}")
             seen = pixels(page, 0, middle.shape)
             grey = np.clip((middle.astype("f8") - low) / (high - low), 0, 1) * 255
