@@ -40,7 +40,9 @@ def test_streams_and_status(start: Start, tmp_path: Path) -> None:
     assert (process.returncode, err) == (0, "") and json.loads(out)["shape"] == [4, 4]
     process = start("info", tmp_path / "missing")
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (1, "") and err.startswith("chunkwise: there is no array or group at ")
+    assert (process.returncode, out) == (1, "") and err.startswith(
+        "chunkwise: there is no array or group at "
+    )
     process = start("frobnicate")
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (2, "") and "frobnicate" in err
