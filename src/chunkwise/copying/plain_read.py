@@ -6,7 +6,7 @@ mistake in those can't hide.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any, NamedTuple
@@ -38,7 +38,7 @@ __all__ = ["Piece", "PlainReader", "read_plainly"]
 Array = npt.NDArray[Any]
 
 _INDEX = "shard index"
-_AT_ONCE = 32  # values that are kept at a time; as many as a server is asked for
+_AT_ONCE = 32  # values that are kept at a time; as many as a server is asked for, unless told otherwise
 
 
 class Piece(NamedTuple):
@@ -59,8 +59,8 @@ class Piece(NamedTuple):
 class PlainReader:
     """Reads chunks of one array; for one thread."""
 
-    def __init__(self, array: StoredArray, store: Readable) -> None:
-        self._array, self._store = array, store
+    def __init__(self, array: StoredArray, store: Readable, n_at_once: int = _AT_ONCE) -> None:
+        self._array, self._store, self._n_at_once = array, store, n_at_once
         self._layout: ShardLayout | None = None
         self._decoders: dict[tuple[int, ...], tuple[Stages, DecodeInto]] = {}
         if array.shard is not None:
@@ -118,14 +118,18 @@ class PlainReader:
         self, cells: Sequence[tuple[int, ...]]
     ) -> Iterator[tuple[tuple[int, ...], str, Buffer | None]]:
         """Yield cells with their keys and stored values; a slow store is asked for several at a time."""
-        for first in range(0, len(cells), _AT_ONCE):
-            batch = cells[first : first + _AT_ONCE]
+        for first in range(0, len(cells), self._n_at_once):
+            batch = cells[first : first + self._n_at_once]
             keys = [self._array.keys.key(cell[: self._array.grid.rank]) for cell in batch]
-            if traits_of(self._store).request_concurrency is None:
-                yield from zip(batch, keys, map(self.fetch, keys), strict=True)
-                continue
-            with ThreadPoolExecutor(_AT_ONCE) as pool:  # not the engine's, which is what is checked
-                yield from zip(batch, keys, pool.map(self.fetch, keys), strict=True)
+            yield from zip(batch, keys, self._fetched(keys), strict=True)
+
+    def _fetched(self, keys: Sequence[str]) -> Iterable[Buffer | None]:
+        # Python's own threads: those of the engine are of what is checked.
+        concurrency = traits_of(self._store).request_concurrency
+        if concurrency is None or len(keys) < 2:
+            return map(self.fetch, keys)
+        with ThreadPoolExecutor(min(concurrency, len(keys))) as threads:
+            return list(threads.map(self.fetch, keys))
 
     def read(self, start: Sequence[int], stop: Sequence[int], *, fill_missing: bool = True) -> Array:
         """Return the elements of a box of storage coordinates in the array; raise if a chunk is damaged."""
@@ -175,8 +179,8 @@ def _overlap(
     return (*inside, ...), (*place, ...)
 
 
-def read_plainly(view: TensorStore) -> npt.NDArray[Any]:
-    """Return the elements of `view`, which is of slices."""
+def read_plainly(view: TensorStore, n_at_once: int = _AT_ONCE) -> npt.NDArray[Any]:
+    """Return the elements of `view`, which is of slices; a slow store is asked for `n_at_once` values."""
     # A virtual array has no chunks that could be read one by one.
     array = view._array
     if not isinstance(array, ChunkedArray):
@@ -193,7 +197,8 @@ def read_plainly(view: TensorStore) -> npt.NDArray[Any]:
         start.append(first)
         stop.append(max(first, last + 1))
         shifted.append(_shifted(m, first))
-    box = PlainReader(array.stored, array.store).read(start, stop, fill_missing=array.fill_missing)
+    reader = PlainReader(array.stored, array.store, n_at_once)
+    box = reader.read(start, stop, fill_missing=array.fill_missing)
     inside = IndexTransform(input_inclusive_min=low, input_shape=shape, output=shifted)
     found = strided_view(box, inside)
     assert found is not None, "there are no index arrays"

@@ -71,12 +71,12 @@ def compare_values(
     return ValueDifferences(nbytes, n_different, firsts[0] if firsts else None)
 
 
-def compare_small(left: TensorStore, right: TensorStore) -> ValueDifferences | None:
-    """Compare two arrays in this thread, if both are small; None for larger ones."""
+def compare_small(left: TensorStore, right: TensorStore, n_at_once: int) -> ValueDifferences | None:
+    """Compare two arrays, if both are small, with `n_at_once` requests at most; None for larger ones."""
     if left.size * max(map(item_nbytes, (left, right))) > _SMALL:
         return None
     blocks = divide(left, right)
-    return _DiffStep(left, right, blocks).run(range(blocks.n_blocks))
+    return _DiffStep(left, right, blocks, n_at_once).run(range(blocks.n_blocks))
 
 
 @dataclass
@@ -86,6 +86,7 @@ class _DiffStep:
     left: TensorStore
     right: TensorStore
     blocks: Blocks
+    n_at_once: int = 32  # requests of a task to a server
 
     @property
     def is_remote(self) -> bool:
@@ -108,7 +109,7 @@ class _DiffStep:
             views = self.left[block], self.right[block]
             if same_fills and self.blocks.n_blocks > 1 and all(map(_is_not_stored, views)):
                 continue
-            x, y = map(read_plainly, views)
+            x, y = (read_plainly(view, self.n_at_once) for view in views)
             nbytes += x.nbytes
             found = different(x, y)
             n = int(np.count_nonzero(found))
