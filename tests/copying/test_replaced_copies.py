@@ -303,7 +303,7 @@ def test_a_source_that_overlaps(tmp_path: Path, how: str) -> None:
         assert np.array_equal(cw.read(tmp_path / "t.zarr/x"), NEW)
     else:
         for source, target in [("t.zarr", "t.zarr/x"), ("t.zarr", "t.zarr"), ("t.zarr/x", "t.zarr")]:
-            with pytest.raises(InvalidArgumentError, match=r"can't be copied to|is an array, not a group"):
+            with pytest.raises(InvalidArgumentError, match="can't be copied to"):
                 cw.copy_tree(tmp_path / source, tmp_path / target, overwrite=True)
         assert np.array_equal(cw.read(tmp_path / "t.zarr/x"), NEW)
 

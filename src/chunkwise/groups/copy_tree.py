@@ -161,9 +161,11 @@ def prepare_tree_copy(
     """Plan a copy for `copy_tree`."""
     if how.part is not None and how.overwrite:
         raise InvalidArgumentError("overwrite would delete what other parts have done")
-    root, there = _group_at(resolve(source)), locate(destination)
+    found, there = resolve(source), locate(destination)
+    if found.location is not None:
+        check_apart(found.location, there)
+    root = _group_at(found)
     here = root.location
-    check_apart(here, there)
     wanted = format_of(there, "group", format=format, source=root.own_format)
     tree = open_group(here, "r")
     return tree_copy_to(
