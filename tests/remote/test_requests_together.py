@@ -54,7 +54,7 @@ def count(bucket: str, between: Any, monkeypatch: pytest.MonkeyPatch) -> Callabl
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", between.url)
 
     def counted(job: Callable[[], Any], wanted: Count) -> None:
-        between.set(delay=0.1)
+        between.set(delay=0.16)
         job()
         log, at_a_time = between.log(), max(between.flight(), default=0)
         between.set()
