@@ -18,7 +18,7 @@ __all__ = ["Room", "append_rows", "stored_axis"]
 
 
 class Room:
-    """Room for rows after the end of an array, which nobody sees before `Append.commit`."""
+    """Room for rows after the end of an array, invisible before `Append.commit`."""
 
     def __init__(self, view: Any, axis: int, n_rows: int) -> None:
         self._view, self._axis, self._n_rows = view, axis, n_rows
