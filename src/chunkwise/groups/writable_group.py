@@ -194,8 +194,8 @@ class WritableGroup(ReadableGroup):
             look=look,
             make_parents=lambda _: make_groups(self._tree, names[:-1], known),
         )
-        node = self._tree.find(names, kind)
-        assert node is not None
+        made: Any = store._array
+        node = Node(location, kind, "array", tree_format(kind).array_key, made.document)
         return TensorStore._make(store._array, store._transform, None, self._tree.array_node(names, node))
 
     @checks_arguments("create_array")

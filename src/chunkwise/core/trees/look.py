@@ -51,17 +51,17 @@ class _Look(SameKeysStore):
         asks += [partial(_document, base, key) for key in expected]
         answers = together(base, lambda ask: ask(), asks)
         self._documents.update(zip(expected, answers[len(paths) :], strict=True))
-        unknown = []
-        for path, found in zip(paths, answers, strict=False):
-            if found is not None:
-                self._children[path] = found
-            for key in (path + key for key in _KEYS):
-                if found is None or key in found.keys:
-                    unknown.append(key)
-                else:
-                    self._documents[key] = Stamped(None, MISSING_GENERATION, now)
+        listed = zip(paths, answers, strict=False)
+        self._children.update((path, found) for path, found in listed if found is not None)
+        self._time = now
+        unknown = [path + key for path in paths for key in _KEYS if not self._is_missing(path + key)]
         documents = together(base, partial(_document, base), unknown)
         self._documents.update(zip(unknown, documents, strict=True))
+
+    def _is_missing(self, key: str) -> bool:
+        """Return True if a listing lacks the key."""
+        found = self._children.get(key[: key.rfind("/") + 1])
+        return found is not None and key not in found.keys
 
     def end(self) -> None:
         """Ask the store itself from now on."""
@@ -72,6 +72,8 @@ class _Look(SameKeysStore):
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
     ) -> Stamped:
         """Return what was seen; read all other values, and parts, from the store."""
+        if self._is_missing(key):
+            return Stamped(None, MISSING_GENERATION, self._time)
         seen = None if byte_range is not None or if_not_equal is not None else self._documents.get(key)
         if isinstance(seen, Exception):
             raise seen
