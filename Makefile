@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 CORE := api chunk_key codec drivers dtypes engine grid image index_space interop kvstore ocdbt parity \
         plan precomputed specs trees virtual
 
-.PHONY: demo test test-core test-all coverage release-check man check fmt lint types layers bench docs clean
+.PHONY: demo test test-core test-all test-lowest test-newest coverage release-check man check fmt lint types layers bench docs clean
 
 demo: $(READY)
 	$(BIN)/python demo/demo.py
@@ -42,6 +42,11 @@ coverage: $(TESTED)
 release-check: $(TESTED)
 	$(PIP) -r requirements-release.txt
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python release/check.py $(if $(TESTS),--tests $(TESTS))
+
+# The lowest versions that pyproject.toml allows, and the newest of the index; VERSIONS="--python 3.13" is passed on.
+test-lowest test-newest: test-%: $(READY)
+	$(PIP) -r requirements-release.txt
+	$(BIN)/python release/versions.py $* $(VERSIONS)
 
 man: $(READY)
 	$(PIP) -r requirements-release.txt

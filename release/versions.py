@@ -1,0 +1,114 @@
+"""Run the tests with the lowest versions that pyproject.toml allows, or with the newest that there are.
+
+python release/versions.py {lowest,newest} [--python PYTHON] [--tests PATH ...]
+
+Makes an environment in build/lowest or build/newest with every extra and the packages of the tests.  For the
+lowest, direct requirements have their stated minimum; everything else is the newest that goes with them.
+After the default tests have passed, the versions are written to release/versions.json; a test compares
+them with pyproject.toml.  Needs requirements-release.txt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORD = ROOT / "release" / "versions.json"
+CORE = tuple(
+    f"tests/{name}"
+    for name in (
+        "api", "chunk_key", "codec", "drivers", "dtypes", "engine", "grid", "image", "index_space", "interop",
+        "kvstore", "ocdbt", "parity", "plan", "precomputed", "specs", "trees", "virtual",
+    )
+)  # fmt: skip
+EXTRAS = ("tests/xarray", "tests/dask", "tests/bridges", "tests/hdmf/test_nwb_round_trip.py")
+
+# Peers that need newer packages than the lowest; nothing in the tests above needs them then.
+TOO_NEW = ("hdmf", "pynwb", "icechunk", "virtualizarr", "kerchunk", "npe2")
+
+
+def run(*command: object) -> None:
+    """Run a command; exit with its status if it fails."""
+    words = [str(word) for word in command]
+    print("$", *words, flush=True)
+    environment = {**os.environ, "PATH": f"{Path(words[0]).parent}{os.pathsep}{os.environ['PATH']}"}
+    status = subprocess.run(words, cwd=ROOT, env=environment).returncode
+    if status:
+        raise SystemExit(status)
+
+
+def name_of(requirement: str) -> str:
+    """Return the normalized name in a requirement."""
+    return re.split(r"[^\w.-]", requirement.strip(), maxsplit=1)[0].lower().replace("_", "-")
+
+
+def direct_names() -> set[str]:
+    """Return the names of all packages that pyproject.toml requires."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    return {name_of(r) for group in (project["dependencies"], *extras) for r in group} - {"chunkwise"}
+
+
+def compiled(output: Path, *arguments: object) -> dict[str, str]:
+    """Return the versions that uv chooses, by name."""
+    run(sys.executable, "-m", "uv", "pip", "compile", "--quiet", "-o", output, *arguments)
+    found = re.findall(r"^([\w.-]+)==(\S+)", output.read_text(), flags=re.MULTILINE)
+    return {name_of(name): version for name, version in found}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("which", choices=("lowest", "newest"))
+    parser.add_argument("--python", default="3.11" if "lowest" in sys.argv else sys.executable)
+    parser.add_argument("--tests", nargs="+")
+    arguments = parser.parse_args()
+    which, place = arguments.which, ROOT / "build" / arguments.which
+    place.mkdir(parents=True, exist_ok=True)
+    tools = place / "tests.txt"
+    left_out = TOO_NEW if which == "lowest" else ()
+    lines = (ROOT / "requirements-test.txt").read_text().splitlines()
+    kept = [line for line in lines if name_of(line) not in left_out and not line.startswith("-r")]
+    tools.write_text("\n".join([*kept, "-r ../../requirements-docs.txt", ""]))
+    options: list[object] = ["pyproject.toml", "--all-extras", "--python", arguments.python]
+    if which == "lowest":
+        lowest = compiled(place / "lowest.txt", *options, "--resolution", "lowest-direct")
+        pins = place / "pins.txt"
+        pins.write_text("".join(f"{n}=={v}\n" for n, v in sorted(lowest.items()) if n in direct_names()))
+        options += ["-c", pins]
+    else:
+        options += ["--prerelease", "if-necessary-or-explicit"]
+    versions = compiled(place / "all.txt", *options, tools)
+    python = place / "venv" / "bin" / "python"
+    run(
+        sys.executable, "-m", "uv", "venv", "--quiet", "--clear", "--python", arguments.python, place / "venv"
+    )
+    run(sys.executable, "-m", "uv", "pip", "install", "--quiet", "-p", python, "-r", place / "all.txt")
+    run(sys.executable, "-m", "uv", "pip", "install", "--quiet", "-p", python, "--no-deps", "-e", ROOT)
+    tests = arguments.tests or [*CORE, *EXTRAS]
+    plugins = ["-p", "no:npe2"]
+    run(python, "-m", "pytest", "-n", "3", "--dist", "loadfile", "-m", "not slow", *plugins, *tests)
+    if arguments.tests is None:
+        record(which, python, {name: versions[name] for name in sorted(direct_names()) if name in versions})
+
+
+def record(which: str, python: Path, versions: dict[str, str]) -> None:
+    """Write which versions the tests have passed with."""
+    command = [str(python), "-c", "import platform; print(platform.python_version())"]
+    interpreter = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    known = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    today = datetime.date.today().isoformat()
+    known[which] = {"date": today, "python": interpreter, "packages": versions}
+    RECORD.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n")
+    print(f"release/versions.json: {which} of {today}, CPython {interpreter}")
+
+
+if __name__ == "__main__":
+    main()
