@@ -7,7 +7,6 @@ below it.
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,11 +16,10 @@ from typing import Any, TypeVar
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.kvstore.protocol import MISSING_GENERATION, KvStoreDriver
 from chunkwise.core.trees.attribute_value import attributes_to_json
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.destination import check_place
-from chunkwise.core.trees.document import change_document
+from chunkwise.core.trees.document import change_document, write_new
 from chunkwise.core.trees.link import remove_link
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.new_location import remove_groups
@@ -174,10 +172,10 @@ def write_group(
     rules = tree_format(format)
     rules.check_group_attributes(attributes)
     (key, document), *beside = rules.group_documents(attributes).items()
-    made = _write_new(kv, path + key, document)
+    made = write_new(kv, path + key, document)
     try:
         for other, _ in beside if made else ():
-            if not _write_new(kv, path + other, dict(attributes)):
+            if not write_new(kv, path + other, dict(attributes)):
                 change_document(kv, path + other, lambda before: {**(before or {}), **attributes})
         if follow and rules.consolidated_key:
             update_consolidated(kv, path)
@@ -187,17 +185,6 @@ def write_group(
                 remove_groups([location])
         raise
     return made
-
-
-def _write_new(kv: KvStoreDriver, key: str, document: JSON) -> bool:
-    return kv.write(key, _encode(document), if_equal=MISSING_GENERATION) is not None
-
-
-def _encode(document: JSON) -> bytes:
-    try:
-        return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return json.dumps(document, separators=(",", ":")).encode()
 
 
 def get_or_create(get: Callable[[], T | None], create: Callable[[], T]) -> T:

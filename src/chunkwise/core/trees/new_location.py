@@ -8,11 +8,11 @@ from itertools import takewhile
 
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.protocol import MISSING_GENERATION, WithDirectories, offers
+from chunkwise.core.kvstore.protocol import WithDirectories, offers
 from chunkwise.core.kvstore.staging import APPEND
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import CONTAINER_FORMAT, mark_container
-from chunkwise.core.trees.document import dump_like
+from chunkwise.core.trees.document import write_new
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import DOCUMENTS, find_documented
 from chunkwise.core.trees.own_keys import delete_own
@@ -33,7 +33,6 @@ def create_parents(location: Location, format: str, *, text: bool = False) -> li
     if not rules.group_key:
         return made
     ((key, group),) = rules.group_documents({}).items()
-    document = dump_like(group, b"")
     missing: list[Location] = []
     for at in location.parents:
         if not at.path:
@@ -43,7 +42,7 @@ def create_parents(location: Location, format: str, *, text: bool = False) -> li
             if node.format == format and node.kind == "group":
                 try:
                     for between in reversed(missing):
-                        if between.store.write(between.path + key, document, if_equal=MISSING_GENERATION):
+                        if write_new(between.store, between.path + key, group):
                             made.append(between)
                             update_consolidated(between.store, between.path)
                 except BaseException:
