@@ -41,15 +41,17 @@ _Copies = Mapping[str, Mapping[str, JSON]]
 _V2_DOCUMENTS = (".zarray", ".zgroup", ".zattrs")
 
 
-def update_consolidated(kv: KvStoreDriver, *paths: str) -> None:
+def update_consolidated(kv: KvStoreDriver, *paths: str, format: str | None = None) -> None:
     """Update the copies of nodes' documents in them and all groups above; in each group together."""
-    # Copies of nodes below are removed if the node is gone, and otherwise stay unchanged.
+    # Copies of nodes below are removed if the node is gone, and otherwise stay unchanged.  Only those of
+    # `format` are looked at, if documents of no other have changed.
     places: dict[_Place, list[str]] = {}
     for path in paths:
         for group in upwards(path):
-            for format, key, word in HOLDERS:
-                if group != path or key != "zarr.json":  # it has no copy of itself
-                    places.setdefault(_Place(group, format, key, word), []).append(path)
+            for place in (_Place(group, *holder) for holder in HOLDERS):
+                is_itself = group == path and place.key == "zarr.json"  # which has no copy of itself
+                if not is_itself and format in (None, place.format):
+                    places.setdefault(place, []).append(path)
     for place in _holding(kv, list(places)):
         _change_copies(kv, place, partial(_nodes_changed, kv=kv, group=place.group, paths=places[place]))
 

@@ -24,6 +24,7 @@ from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension.inside import as_nbytes, check_flag, start_thread
 from chunkwise.extension.trees import ChunkedArray, Destination, Location, LocationLike, Mode, located
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
+from chunkwise.images.multiscale.single_array import single_array
 from chunkwise.images.pyramid.convention import CONVENTIONS, Convention, find_convention
 from chunkwise.images.pyramid.group import PyramidGroup
 from chunkwise.images.pyramid.kept import NOTHING, kept_attributes
@@ -264,7 +265,8 @@ def prepare_pyramid(
             f"convention {plan.convention.name} is {plan.convention.format}, but the array is {format}; "
             "give a destination to have it copied"
         )
-    kept = kept_attributes(known, plan.convention.format)
+    whole = single_array(store) if known.shown and known.image is None else None
+    kept = kept_attributes(known, plan.convention.format, whole)
     if first is None:
         name = name or kept.name or None
     else:
