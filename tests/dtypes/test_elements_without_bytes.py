@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import chunkwise as cw
+from chunkwise.core.base.binding import JSON
 
 EMPTY = np.dtype([("a", "<i4", (0,))])
 SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
@@ -20,15 +22,20 @@ SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
     ((0,), (5,)),
 ]
 
+FILLS: list[JSON] = [None, 0, ""]
+
 
 @pytest.fixture(params=SHAPES, ids=str)
-def place(request: Any, tmp_path: Path) -> Path:
+def place(request: Any, fill_value: JSON, tmp_path: Path) -> Path:
     shape, chunks = request.param
     group = cw.create_group(tmp_path / "g", format="zarr2")
     group.create_array("a", np.zeros(shape, EMPTY), chunks=chunks, codec="none")
+    document = json.loads((tmp_path / "g/a/.zarray").read_text())
+    (tmp_path / "g/a/.zarray").write_text(json.dumps({**document, "fill_value": fill_value}))
     return tmp_path / "g" / "a"
 
 
+@pytest.mark.parametrize("fill_value", FILLS)
 @pytest.mark.parametrize("limit", [0, 1_000_000], ids=["", "cached"])
 def test_every_part_is_read_and_written(place: Path, limit: int) -> None:
     spec = {
@@ -50,6 +57,7 @@ def test_every_part_is_read_and_written(place: Path, limit: int) -> None:
             assert reduced.read().result().shape == reduced.shape
 
 
+@pytest.mark.parametrize("fill_value", FILLS)
 def test_they_are_copied_and_compared(place: Path, tmp_path: Path) -> None:
     cw.copy(place, tmp_path / "one", verify=True)
     assert not list(cw.diff(place, tmp_path / "one"))
