@@ -16,8 +16,9 @@ MILLISECONDS = 20_000  # that a browser may take until an array is drawn
 NUMBERS = (
     "bool", "int2", "int4", "uint2", "uint4", "int8", "uint8", "int16", "uint16", "int32", "uint32",
     "int64", "uint64", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", "float8_e3m4", "float8_e4m3",
-    "float8_e4m3b11fnuz",    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "bfloat16",
-    "float16", "float32", "float64", "complex64", "complex128", "datetime64[ns]", "timedelta64[s]",
+    "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
+    "float8_e8m0fnu", "bfloat16", "float16", "float32", "float64", "complex64", "complex128",
+    "datetime64[ns]", "timedelta64[s]",
 )  # fmt: skip
 TEXTS = ("string", "<U5", "S5", "V4", [("a", "<i2"), ("b", "<f8"), ("c", "S2")])
 RANKS = range(9)
