@@ -17,6 +17,7 @@ from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.foreign_bucket import ForeignBucket, is_obstore
 from chunkwise.core.kvstore.fsspec import FsspecStore, is_fsspec, synchronous
 from chunkwise.core.kvstore.mapping import MappingStore
+from chunkwise.core.kvstore.icechunk_session import IcechunkStore
 from chunkwise.core.kvstore.object_store import ObjectStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver, is_store, missing_members
 from chunkwise.core.kvstore.request_limits import Limits, Slots
@@ -113,7 +114,8 @@ def _opened(store: Any, single_writer: bool) -> KvStoreDriver:
     if is_obstore(store):
         return ObjectStore(ForeignBucket(store), Limits(Slots()), single_writer=single_writer)
     if is_zarr_python(store):
-        return ZarrPythonStore(store, single_writer=single_writer)
+        kind = IcechunkStore if store_class(store) == "icechunk.IcechunkStore" else ZarrPythonStore
+        return kind(store, single_writer=single_writer)
     if _is_upath(store):
         local = getattr(store, "protocol", "") in ("", "file", "local")
         if local:
