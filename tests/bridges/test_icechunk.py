@@ -79,7 +79,9 @@ def _dataset_a(session: Any) -> Any:
 
 def _variable_replaced(session: Any) -> Any:
     cw.xarray.write_dataset(_dataset(VALUES), _place(session, "d"), mode="w")
-    cw.xarray.write_dataset(_dataset(NEW.astype("float32")[:6, :6]).drop_vars("x"), _place(session, "d"), mode="w")
+    cw.xarray.write_dataset(
+        _dataset(NEW.astype("float32")[:6, :6]).drop_vars("x"), _place(session, "d"), mode="w"
+    )
     return zarr.open_array(session.store, path="d/v", mode="r")[...]
 
 
@@ -136,7 +138,9 @@ def _transaction(session: Any) -> Any:
 
 
 def _sharded(session: Any) -> Any:
-    cw.open_group(session.store, "r+").create_array("a", NEW, overwrite=True, chunks=(2, 2), shards=(4, 4))[0, 0] = 5
+    cw.open_group(session.store, "r+").create_array("a", NEW, overwrite=True, chunks=(2, 2), shards=(4, 4))[
+        0, 0
+    ] = 5
     assert zarr.open_array(session.store, path="a", mode="r")[0, 0] == 5
     cw.open_group(session.store, "r+")["a"][0, 0] = NEW[0, 0]
 
@@ -159,7 +163,9 @@ def _scalar(session: Any) -> Any:
 
 WRITERS: dict[str, Callable[[Any], Any]] = {
     "create_array": lambda s: cw.create_array(_place(s, "a"), NEW, overwrite=True) and None,
-    "Group.create_array": lambda s: cw.open_group(s.store, "r+").create_array("a", NEW, overwrite=True) and None,
+    "Group.create_array": lambda s: (
+        cw.open_group(s.store, "r+").create_array("a", NEW, overwrite=True) and None
+    ),
     "Group.create_group": _replaced_group,
     "open_group w": _replaced_root,
     "create_group": lambda s: cw.create_group(s.store, overwrite=True).create_array("a", NEW) and None,
@@ -234,7 +240,11 @@ def _failing(session: Any) -> None:
     import dask.array
 
     cw.create_array(
-        _place(session, "a"), dask.array.concatenate([_dask(NEW)[:4], _dask(NEW)[4:].map_blocks(_fail, dtype="int64", meta=NEW[:0])]), overwrite=True
+        _place(session, "a"),
+        dask.array.concatenate(
+            [_dask(NEW)[:4], _dask(NEW)[4:].map_blocks(_fail, dtype="int64", meta=NEW[:0])]
+        ),
+        overwrite=True,
     )
 
 
@@ -279,7 +289,9 @@ def test_what_a_session_does_not_hold_changes_nothing(session: _Session, writer:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
-@pytest.mark.parametrize("writer", ["create_array", "move", "delete", "shrink", "write_dataset w", "copy_tree", "pyramid"])
+@pytest.mark.parametrize(
+    "writer", ["create_array", "move", "delete", "shrink", "write_dataset w", "copy_tree", "pyramid"]
+)
 def test_a_snapshot_is_not_written_to(session: _Session, writer: str) -> None:
     snapshot = session.repository.readonly_session("main")
     snapshot_with_tree = type("", (), {"store": snapshot.store, "tree": session.tree})
