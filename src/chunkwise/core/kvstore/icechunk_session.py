@@ -1,4 +1,4 @@
-"""The store of a session of Icechunk, which holds Zarr v3 nodes and nothing else, and is itself a transaction.
+"""The store of a session of Icechunk, which holds Zarr v3 nodes alone, and is itself a transaction.
 
 Nobody else sees what is written before the caller commits.  So keys that only chunkwise writes, such as the
 document of an append, are kept beside the session in the memory of this process, and so are chunks beyond the
@@ -8,9 +8,8 @@ refused.
 
 from __future__ import annotations
 
-import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from chunkwise.core.base.binding import load_json
