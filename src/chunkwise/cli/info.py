@@ -53,6 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
         show_system(arguments)
         return 0
     found = resolve(arguments.path)
+    if found.assumed:
+        message(found.assumed)
     if found.array is not None and found.is_spec:
         _view(arguments, found.array)
         return 0
