@@ -260,7 +260,7 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "group of n5": lambda s: cw.create_group(_place(s, "b"), format="n5"),
     "copy to zarr2": lambda s: cw.copy(s.tree / "a", _place(s, "a"), format="zarr2", overwrite=True),
     "copy_tree to n5": lambda s: cw.copy_tree(s.tree, _place(s, "g"), format="n5", overwrite=True),
-    "write_dataset to zarr2": lambda s: cw.xarray.write_dataset(_dataset(NEW), _place(s, "b"), format="zarr2"),
+    "write_dataset to n5": lambda s: cw.xarray.write_dataset(_dataset(NEW), _place(s, "b"), format="n5"),
     "pyramid in zarr2": lambda s: cw.downsample_pyramid(
         cw.array(NEW), _place(s, "b"), axes="yx", convention="ome-ngff-0.4"
     ).result(),
