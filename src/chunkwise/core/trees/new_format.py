@@ -113,8 +113,8 @@ def format_said(location: Location, format: str | None) -> FormatName | None:
         return said
     if driver == VOLUME:
         raise InvalidArgumentError(
-            f"{location.text}: a precomputed volume is written by copies (copy, copy_tree, `chunkwise cp`) and "
-            "by chunkwise.open with create=True, not here"
+            f"{location.text}: a precomputed volume is written by copies (copy, copy_tree, `chunkwise cp`), "
+            "and by chunkwise.open with create=True, not here"
         )
     if driver not in FORMATS:
         raise InvalidArgumentError(
