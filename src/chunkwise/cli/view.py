@@ -62,9 +62,12 @@ def _draw(arguments: argparse.Namespace) -> int:
         )
     sources = sources_of(*arguments.paths)
     name, image = first_image(sources)
+    picture, problems = draw_first_view(image)
     with replacing(arguments.headless, overwrite=True) as part:
-        draw_first_view(image).save(part, "PNG")
+        picture.save(part, "PNG")
     message(f"{arguments.headless}: {name}")
+    for text in problems:
+        message(f"hatched, because it can't be read: {text}")
     return 0
 
 

@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from chunkwise.images.multiscale.grey import NAN_COLOR, contrast_level, contrast_of
 from chunkwise.images.server.image import ServedImage, level_with, shown_dims
-from chunkwise.images.server.tiles import Plane, read_plane
+from chunkwise.images.server.tiles import Damage, Plane, read_plane
 
 __all__ = ["draw_first_view", "label_color", "label_pixels"]
 
@@ -19,12 +19,16 @@ _PANEL = 420  # pixels of the longest side
 _GAP, _TOP = 10, 22
 _BACK, _TEXT = (20, 22, 26), (227, 230, 234)
 _AXES = ((235, 95, 85), (90, 200, 110), (90, 150, 250))  # of what belongs to x, y, z
+_DAMAGED = ((229, 83, 75), (90, 21, 18))
 _HUES = ("FF00FF", "00FF00", "00A0FF", "FFA000", "FF3030", "FFFF00")
 _MOST_CHANNELS = 4
 
 
-def draw_first_view(image: ServedImage) -> Image.Image:
-    """Return the slices through the middle, channels summed in their colours, labels each in its own."""
+def draw_first_view(image: ServedImage) -> tuple[Image.Image, list[str]]:
+    """Return the slices through the middle, and what can't be read; that is hatched.
+
+    Channels are summed in their colours; each label has its own.
+    """
     (x, y, z), channel, _ = shown_dims(image)
     first = image.levels[0].view
     panels = [(x, y, z)]
@@ -46,10 +50,12 @@ def draw_first_view(image: ServedImage) -> Image.Image:
     draw = ImageDraw.Draw(picture)
     font = ImageFont.load_default(13)
     places = [(_GAP, _TOP), (2 * _GAP + pixels(x), _TOP), (_GAP, 2 * _TOP + pixels(y))]
+    problems: list[str] = []
     color_of = {dim: color for dim, color in zip((x, y, z), _AXES, strict=True) if dim is not None}
     for (across, down, through), (left, top) in zip(panels, places, strict=False):
         w, h = pixels(across), pixels(down)
-        values = _panel(image, across, down, w, h, channel, channels)
+        values, damages = _panel(image, across, down, w, h, channel, channels)
+        problems += [one.message for one in damages]
         smooth = Image.Resampling.NEAREST if image.is_labels else Image.Resampling.BILINEAR
         picture.paste(Image.fromarray(values).resize((w, h), smooth), (left, top))
         if across is not None:
@@ -59,7 +65,7 @@ def draw_first_view(image: ServedImage) -> Image.Image:
         names = "".join(image.axes[dim].name for dim in (across, down) if dim is not None)
         at = "" if through is None else f" at {image.axes[through].name} {first.shape[through] // 2}"
         draw.text((left, top - 18), f"{names}{at}", _TEXT, font)
-    return picture
+    return picture, list(dict.fromkeys(problems))
 
 
 def _channels(image: ServedImage, channel: int | None) -> list[tuple[int, str, tuple[float, float]]]:
@@ -91,7 +97,7 @@ def _panel(
     height: int,
     channel: int | None,
     channels: list[tuple[int, str, tuple[float, float]]],
-) -> npt.NDArray[np.uint8]:
+) -> tuple[npt.NDArray[np.uint8], list[Damage]]:
     sides = {dim: n for dim, n in ((across, width), (down, height)) if dim is not None}
     level = level_with(image, sides)
     view = image.levels[level].view
@@ -101,21 +107,32 @@ def _panel(
     step = max(1, rows[1] // (2 * _PANEL), columns[1] // (2 * _PANEL))
     total: Any = np.zeros((1, 1, 3))
     no_number: Any = False
+    damages: list[Damage] = []
     for number, color, (low, high) in channels:
         if channel is not None:
             at[channel] = number
-        values, _ = read_plane(
-            view, Plane(down, across, tuple(at), rows, columns, step), is_labels=image.is_labels
-        )
+        plane = Plane(down, across, tuple(at), rows, columns, step)
+        values, found = read_plane(view, plane, is_labels=image.is_labels)
+        damages += found
         if image.is_labels:
-            return label_pixels(values, image.label_colors)
+            return _hatched(label_pixels(values, image.label_colors), damages, step), damages
         numbers = values.astype(np.float64)
         no_number = no_number | np.isnan(numbers)
         levels = np.clip((np.nan_to_num(numbers, nan=0) - low) / ((high - low) or 1), 0, 1)
         rgb = [int(color.removeprefix("#")[i : i + 2], 16) for i in (0, 2, 4)]
         total = total + levels[..., None] * rgb
-    pixels = np.clip(np.rint(total), 0, 255)
-    return np.asarray(np.where(np.asarray(no_number)[..., None], NAN_COLOR, pixels), np.uint8)
+    pixels = np.where(np.asarray(no_number)[..., None], NAN_COLOR, np.clip(np.rint(total), 0, 255))
+    return _hatched(np.asarray(pixels, np.uint8), damages, step), damages
+
+
+def _hatched(pixels: npt.NDArray[np.uint8], damages: list[Damage], step: int) -> npt.NDArray[np.uint8]:
+    """Return pixels with stripes where a chunk can't be read."""
+    stripes = np.add.outer(np.arange(pixels.shape[0]), np.arange(pixels.shape[1])) % 4 < 2
+    for one in damages:
+        (top, bottom), (left, right) = ((lo // step, -(-hi // step)) for lo, hi in (one.rows, one.columns))
+        part = slice(top, bottom), slice(left, right)
+        pixels[part] = np.where(stripes[part][..., None], *_DAMAGED)
+    return pixels
 
 
 def label_pixels(

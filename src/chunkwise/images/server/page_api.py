@@ -22,7 +22,7 @@ from chunkwise.images.server.content import BINARY, Computed, Content, Document
 from chunkwise.images.server.image import ServedImage, image_at, multiscale_at, shown_dims
 from chunkwise.images.server.plate import describe_plate, describe_well, find_thumbnail, well_of
 from chunkwise.images.server.sources import Sources
-from chunkwise.images.server.tiles import Damage, Plane, chunks_in, read_plane
+from chunkwise.images.server.tiles import Damage, Plane, check_plane, chunks_in, read_plane
 from chunkwise.images.server.trees import Member, ServedArray, ServedGroup
 from chunkwise.images.server.volume import find_line, find_volume
 
@@ -208,11 +208,12 @@ def _tile(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> 
     """Return pixels, as they are in memory; a first line of JSON tells shape, type and damaged chunks."""
     image = _found_image(sources, path)
     view, plane = _view(image, query), _plane(query)
+    check_plane(view, plane)
 
     def make() -> bytes:
         return _pixels(*read_plane(view, plane, is_labels=image.is_labels))
 
-    return Computed(make, plane.n_elements * 3 * max(8, view.dtype.memory_dtype.itemsize), BINARY)
+    return Computed(make, plane.nbytes(view), BINARY)
 
 
 def _thumbnail(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> Content:

@@ -7,6 +7,8 @@ import { bytes } from "./texts.js";
 import { Tree } from "./tree.js";
 import { View } from "./view.js";
 
+const SAMPLED = 32; // elements for a pixel from which a tile is too large to be read whole
+
 const $ = (id) => document.getElementById(id);
 let view = null; // what is shown: an image, or a plate
 let plate = null;
@@ -58,6 +60,8 @@ function redraw() {
       fourth.draw();
       for (const { tiles } of [...all, fourth]) tiles.end();
       problems(view.panels.flatMap((p) => p.problems || []));
+      $("hint").textContent = view.panels.some(({ step }) => step >= SAMPLED)
+        ? "There is no smaller level, so a pixel is one of many elements. `chunkwise pyramid` makes levels, which are shown sooner and as means." : "";
       chunkInfo();
     }
     if (plate) {
@@ -122,7 +126,7 @@ async function open(path, wanted = new URLSearchParams()) {
     if (plate) plate.clear();
     view = plate = fourth = null;
     draws(false);
-    for (const id of ["sliders", "contrast", "labels"]) $(id).replaceChildren();
+    for (const id of ["sliders", "contrast", "labels", "hint"]) $(id).replaceChildren();
     point("");
     problems([]);
     $("chunk-info").hidden = true;

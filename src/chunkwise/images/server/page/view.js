@@ -170,6 +170,7 @@ export class View {
     panel.level = level;
     panel.step = step;
     panel.problems = [];
+    if (this.shape.includes(0)) return; // there is nothing to draw
     if (level < last) {
       this.drawLevel(context, panel, last, 1, width, height); // until the tiles above it have come
     }
