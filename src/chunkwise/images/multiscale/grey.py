@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise import TensorStore
-from chunkwise.errors import UnsupportedError
-from chunkwise.images.multiscale.sampling import read_some
+from chunkwise.images.multiscale.sampling import read_some, to_real
 
 __all__ = [
     "NAN_COLOR",
@@ -32,22 +31,6 @@ NAN_COLOR = (139, 61, 135)
 
 _SAMPLE = 1 << 21  # elements that a contrast is chosen by, at most
 _FEWEST = 1000  # with fewer elements percentiles say little: the last level may be one mean of all
-
-
-def to_real(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return values as ordered numbers: magnitudes of complex ones, 0 and 1 for booleans, NaN for NaT."""
-    if values.dtype.kind == "c":
-        return np.asarray(np.abs(values))
-    if values.dtype.kind == "b":
-        return values.astype(np.uint8)
-    if values.dtype.kind in "iuf":
-        return values
-    if values.dtype.kind in "mM":
-        return np.where(np.isnat(values), np.nan, values.view("i8").astype(np.float64))
-    try:
-        return values.astype(np.float32)  # the small floats and integers of ml_dtypes
-    except (TypeError, ValueError):
-        raise UnsupportedError(f"elements of type {values.dtype} can't be made a picture") from None
 
 
 def contrast_limits(

@@ -16,10 +16,11 @@ import numpy.typing as npt
 from chunkwise import TensorStore, downsample
 from chunkwise.errors import ChunkwiseError, UnsupportedError
 
-__all__ = ["Bounds", "Damaged", "box_nbytes", "read_box", "read_some"]
+__all__ = ["Bounds", "Damaged", "box_nbytes", "read_box", "read_extremes", "read_some", "to_real"]
 
 _MOST_WHOLE = 1 << 24  # elements of a box that is read whole, so that a pixel is the mean of all its elements
 _MOST_DECODED = 1 << 26  # elements of the chunks that are read for a larger box
+_SPAN = 1 << 22  # elements of which extremes are taken at a time
 _MOST_ASKED = 1 << 16  # chunks that are looked for
 
 Bounds = tuple[tuple[int, int], ...]
@@ -40,6 +41,22 @@ def box_nbytes(view: TensorStore, bounds: Bounds, steps: Sequence[int]) -> int:
     return 3 * itemsize * (n_elements if n_elements <= _MOST_WHOLE else pixels + prod(_chunk(view)))
 
 
+def to_real(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return values as ordered numbers: magnitudes of complex ones, 0 and 1 for booleans, NaN for NaT."""
+    if values.dtype.kind == "c":
+        return np.asarray(np.abs(values))
+    if values.dtype.kind == "b":
+        return values.astype(np.uint8)
+    if values.dtype.kind in "iuf":
+        return values
+    if values.dtype.kind in "mM":
+        return np.where(np.isnat(values), np.nan, values.view("i8").astype(np.float64))
+    try:
+        return values.astype(np.float32)  # the small floats and integers of ml_dtypes
+    except (TypeError, ValueError):
+        raise UnsupportedError(f"elements of type {values.dtype} can't be made a picture") from None
+
+
 def read_box(
     view: TensorStore, bounds: Bounds, steps: Sequence[int], *, is_labels: bool = True
 ) -> tuple[npt.NDArray[Any], list[Damaged]]:
@@ -58,8 +75,9 @@ def read_box(
         coarse = _coarsening(view, bounds, steps)
         steps = [step * n for step, n in zip(steps, coarse, strict=True)]
         part = view[_region(bounds, steps)]
+    damaged: list[Damaged] = []
     try:
-        values, damaged = part.read().result(), []
+        values = part.read().result()
     except UnsupportedError:
         raise
     except ChunkwiseError:
@@ -97,6 +115,58 @@ def read_some(view: TensorStore, bounds: Bounds, most: int) -> npt.NDArray[Any]:
     if not found and failed is not None:
         raise failed
     return np.concatenate(found)
+
+
+def read_extremes(view: TensorStore, n: int) -> tuple[npt.NDArray[np.float64], bool, list[Damaged]]:
+    """Return the least and the largest of each of `n` equal parts of the first of two dimensions.
+
+    NaN is left out, and stands where there is nothing else, or nothing that can be read.
+
+    Returns
+    -------
+    extremes : array of shape (2, n, m)
+        Where the array's is (length, m).
+    is_exact : bool
+        False if too many chunks would have to be read: one element stands for each part.
+    damaged : list of Damaged
+        What can't be read.
+    """
+    (length, m), chunk = view.shape, _chunk(view)
+    edges = np.linspace(0, length, n + 1).astype(np.int64)
+    most = max(1, _MOST_DECODED // prod(chunk))
+    if -(-length // chunk[0]) * -(-m // chunk[1]) > most and _n_stored(view, most + 1) > most:
+        values, damaged = read_box(view, ((0, length), (0, m)), [max(1, length // n), 1])
+        taken = _with_gaps(values[:n], damaged, 0, max(1, length // n))
+        return np.stack([taken, taken]), False, damaged
+    out = np.full((2, n, m), np.nan)
+    damaged = []
+    span = -(-max(_SPAN // m, 1) // chunk[0]) * chunk[0]
+    for start in range(0, length, span):
+        stop = min(length, start + span)
+        # All of what isn't stored is the same.
+        end = stop if _n_stored(view[start:stop], 1) else start + 1
+        values, found = read_box(view, ((start, end), (0, m)), [1, 1])
+        damaged += found
+        taken = _with_gaps(values, found, start, 1)
+        first, last = (
+            int(np.searchsorted(edges, start, "right")) - 1,
+            int(np.searchsorted(edges, stop, "left")),
+        )
+        cuts = np.minimum(np.maximum(edges[first:last], start) - start, len(taken) - 1)
+        for number, extreme in enumerate((np.fmin, np.fmax)):
+            part = out[number, first:last]
+            extreme(part, extreme.reduceat(taken, cuts, 0), out=part)
+    return out, True, damaged
+
+
+def _with_gaps(
+    values: npt.NDArray[Any], damaged: list[Damaged], start: int, step: int
+) -> npt.NDArray[np.float64]:
+    """Return ordered numbers, NaN where they can't be read."""
+    out = to_real(values).astype(np.float64)
+    for ((lo, hi), (first, last)), _ in damaged:
+        out[-(-(lo - start) // step) : -(-(hi - start) // step), first:last] = np.nan
+    return out
 
 
 def _cells_of(view: TensorStore, bounds: Bounds) -> list[Bounds]:

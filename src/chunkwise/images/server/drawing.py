@@ -9,9 +9,13 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
+from chunkwise.errors import NotFoundError
 from chunkwise.images.multiscale.grey import NAN_COLOR, contrast_level, contrast_of
-from chunkwise.images.server.image import ServedImage, level_with, shown_dims
+from chunkwise.images.multiscale.sampling import read_extremes
+from chunkwise.images.server.forms import PLOT, RGB, TABLE, forms_of
+from chunkwise.images.server.image import ServedImage, level_with
 from chunkwise.images.server.tiles import Damage, Plane, read_plane
+from chunkwise.images.server.volume import find_series
 
 __all__ = ["draw_first_view", "label_color", "label_pixels"]
 
@@ -21,6 +25,7 @@ _BACK, _TEXT = (20, 22, 26), (227, 230, 234)
 _AXES = ((235, 95, 85), (90, 200, 110), (90, 150, 250))  # of what belongs to x, y, z
 _DAMAGED = ((229, 83, 75), (90, 21, 18))
 _HUES = ("FF00FF", "00FF00", "00A0FF", "FFA000", "FF3030", "FFFF00")
+_RGB = ("FF0000", "00FF00", "0000FF")
 _MOST_CHANNELS = 4
 
 
@@ -29,7 +34,12 @@ def draw_first_view(image: ServedImage) -> tuple[Image.Image, list[str]]:
 
     Channels are summed in their colours; each label has its own.
     """
-    (x, y, z), channel, _ = shown_dims(image)
+    shown = [one for one in forms_of(image) if one.form != TABLE]
+    if not shown:
+        raise NotFoundError(f"there is no image in {image.name}: values of {image.levels[0].view.dtype.name}")
+    form, (x, y, z), channel, _ = shown[0]
+    if form == PLOT:
+        return _plot(image, x, channel)
     first = image.levels[0].view
     panels = [(x, y, z)]
     if z is not None and first.shape[z] > 1:
@@ -43,7 +53,7 @@ def draw_first_view(image: ServedImage) -> tuple[Image.Image, list[str]]:
     def pixels(dim: int | None) -> int:
         return 24 if dim is None else max(24, round(size[dim] * per))
 
-    channels = _channels(image, channel)
+    channels = _channels(image, channel, form == RGB)
     width = _GAP + pixels(x) + (_GAP + pixels(z) if len(panels) > 1 else 0) + _GAP
     height = _TOP + pixels(y) + (_TOP + pixels(z) if len(panels) > 1 else 0) + _GAP
     picture = Image.new("RGB", (max(width, 240), height), _BACK)
@@ -68,7 +78,34 @@ def draw_first_view(image: ServedImage) -> tuple[Image.Image, list[str]]:
     return picture, list(dict.fromkeys(problems))
 
 
-def _channels(image: ServedImage, channel: int | None) -> list[tuple[int, str, tuple[float, float]]]:
+def _plot(image: ServedImage, along: int | None, lines: int | None) -> tuple[Image.Image, list[str]]:
+    """Return the lines of a series, from the least to the largest value for each pixel."""
+    view = image.levels[0].view
+    assert along is not None
+    n = min(view.shape[along], 2 * _PANEL)
+    part = find_series(view, along, lines, [0] * view.rank, (0, view.shape[along]), n)
+    values, _, damaged = read_extremes(part, n)
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    picture = Image.new("RGB", (2 * _PANEL + 2 * _GAP, _PANEL // 2 + _TOP + _GAP), _BACK)
+    draw = ImageDraw.Draw(picture)
+    draw.text((_GAP, 4), f"{image.axes[along].name}: {low:g} to {high:g}", _TEXT, ImageFont.load_default(13))
+    places = _TOP + (_PANEL // 2) * (1 - (values - low) / ((high - low) or 1))
+    for line in range(values.shape[2]):
+        color = _TEXT if values.shape[2] == 1 else "#" + _HUES[line % 6]
+        points = [
+            (_GAP + i * 2 * _PANEL / n, y)
+            for i, pair in enumerate(places[:, :, line].T.tolist())
+            for y in pair
+            if np.isfinite(y)
+        ]
+        draw.line(points, color)
+    return picture, [one.message for one in damaged]
+
+
+def _channels(
+    image: ServedImage, channel: int | None, is_rgb: bool
+) -> list[tuple[int, str, tuple[float, float]]]:
     """Return index, colour and window of the channels that are shown."""
     if image.is_labels:
         return [(0, "FFFFFF", (0, 1))]
@@ -76,15 +113,20 @@ def _channels(image: ServedImage, channel: int | None) -> list[tuple[int, str, t
     out = []
     for number in range(n):
         known = image.channels[number] if number < len(image.channels) else None
-        if not (known.active if known is not None else number < _MOST_CHANNELS):
+        if not (known.active if known is not None else number < (3 if is_rgb else _MOST_CHANNELS)):
             continue
         window = None if known is None or known.window is None else (known.window.start, known.window.end)
+        if is_rgb:
+            window = (0, 255)
         if window is None or window[0] is None or window[1] is None:
             fixed = {} if channel is None else {channel: number}
             low, high = contrast_of(contrast_level(image.views, fixed), fixed)["window"]
         else:
             low, high = window
-        color = (known.color if known is not None else None) or ("FFFFFF" if n == 1 else _HUES[number % 6])
+        hues = _RGB if is_rgb else _HUES
+        color = (known.color if known is not None else None) or (
+            "FFFFFF" if n == 1 else hues[number % len(hues)]
+        )
         out.append((number, color, (float(low), float(high))))
     return out
 

@@ -5,6 +5,7 @@ A damaged chunk doesn't fail the tile: the rest is drawn, and the chunk is named
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
@@ -19,10 +20,20 @@ from chunkwise.images.multiscale.grey import to_real
 from chunkwise.images.multiscale.sampling import Bounds, box_nbytes, read_box
 from chunkwise.images.server.content import can_tell_size, stored_size
 
-__all__ = ["MOST_PIXELS", "Damage", "Plane", "check_plane", "chunks_in", "for_browsers", "read_plane"]
+__all__ = [
+    "MOST_PIXELS",
+    "Damage",
+    "Plane",
+    "check_plane",
+    "chunks_in",
+    "for_browsers",
+    "read_cells",
+    "read_plane",
+]
 
 MOST_PIXELS = 1 << 22
 _MOST_CHUNKS = 4096
+_LONGEST = 500  # characters of a value in a table
 _IN_BROWSERS = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8")
 
 
@@ -72,6 +83,43 @@ class Damage(NamedTuple):
 def read_plane(view: TensorStore, plane: Plane, *, is_labels: bool) -> tuple[npt.NDArray[Any], list[Damage]]:
     """Return the pixels of a plane, rows first, and the chunks that could not be read, whose pixels are 0."""
     check_plane(view, plane)
+    values, damages = _read(view, plane, is_labels=is_labels)
+    return for_browsers(values), damages
+
+
+def read_cells(view: TensorStore, plane: Plane, field: str) -> tuple[list[list[Any]], list[Damage]]:
+    """Return the texts of values, rows first, None for one that can't be read.
+
+    A list of records has their fields as columns; `field` chooses one, also of the records of a plane.
+    """
+    values, damages = _read(view, plane, is_labels=True)
+    names = values.dtype.names
+    if names and field:
+        values = values[field]
+    elif names and plane.across is None:
+        values = np.array([[row[name] for name in names] for row in values[:, 0]], object)
+    cells: list[list[Any]] = [[_text(value) for value in row] for row in values]
+    for one in damages:
+        for row in cells[slice(*(n - plane.rows[0] for n in one.rows))]:
+            columns = (
+                range(*(n - plane.columns[0] for n in one.columns))
+                if plane.across is not None
+                else range(len(row))
+            )
+            for column in columns:
+                row[column] = None
+    return cells, damages
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bytes):
+        with suppress(UnicodeDecodeError):
+            value = value.decode()
+    text = str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _read(view: TensorStore, plane: Plane, *, is_labels: bool) -> tuple[npt.NDArray[Any], list[Damage]]:
     values, damaged = read_box(view, plane.bounds(), plane.steps(), is_labels=is_labels)
     shown = [dim for dim in (plane.down, plane.across) if dim is not None]
     values = values.transpose([*shown, *(dim for dim in range(view.rank) if dim not in shown)])
@@ -79,7 +127,7 @@ def read_plane(view: TensorStore, plane: Plane, *, is_labels: bool) -> tuple[npt
     for bounds, message in damaged:
         rows, columns = ((0, 1) if dim is None else bounds[dim] for dim in (plane.down, plane.across))
         damages.append(Damage(rows, columns, message))
-    return for_browsers(values.reshape(plane.pixels)), damages
+    return values.reshape(plane.pixels), damages
 
 
 def check_plane(view: TensorStore, plane: Plane) -> None:
