@@ -7,7 +7,6 @@ below it.
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Stamped
 from chunkwise.core.trees.attribute_value import attributes_to_json
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.destination import check_place
-from chunkwise.core.trees.document import change_document
+from chunkwise.core.trees.document import change_document, dump_like, write_new
 from chunkwise.core.trees.link import remove_link
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.new_location import remove_groups
@@ -174,12 +173,12 @@ def write_group(
     rules = tree_format(format)
     rules.check_group_attributes(attributes)
     (key, document), *beside = rules.group_documents(attributes).items()
-    raw = _encode(document)
+    raw = dump_like(document, b"")
     generation = kv.write(path + key, raw, if_equal=MISSING_GENERATION)
     made = None if generation is None else node_of(location, key, Stamped(raw, generation, time.time()))
     try:
         for other, _ in beside if made else ():
-            if kv.write(path + other, _encode(dict(attributes)), if_equal=MISSING_GENERATION) is None:
+            if not write_new(kv, path + other, dict(attributes)):
                 change_document(kv, path + other, lambda before: {**(before or {}), **attributes})
         if follow and rules.consolidated_key:
             update_consolidated(kv, path, format=format)
@@ -189,13 +188,6 @@ def write_group(
                 remove_groups([location])
         raise
     return made
-
-
-def _encode(document: JSON) -> bytes:
-    try:
-        return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return json.dumps(document, separators=(",", ":")).encode()
 
 
 def get_or_create(get: Callable[[], T | None], create: Callable[[], T]) -> T:

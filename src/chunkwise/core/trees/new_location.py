@@ -9,11 +9,11 @@ from types import EllipsisType
 
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.protocol import MISSING_GENERATION, WithDirectories, offers
+from chunkwise.core.kvstore.protocol import WithDirectories, offers
 from chunkwise.core.kvstore.staging import APPEND
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import CONTAINER_FORMAT, mark_container
-from chunkwise.core.trees.document import dump_like
+from chunkwise.core.trees.document import write_new
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.look import looking
 from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented
@@ -43,11 +43,10 @@ def create_parents(
     if above is None or not above.location.path or (above.format, above.kind) != (format, "group"):
         return made
     ((key, group),) = rules.group_documents({}).items()
-    document = dump_like(group, b"")
     missing = list(takewhile(lambda at: at.path != above.location.path, location.parents))
     try:
         for between in reversed(missing):
-            if between.store.write(between.path + key, document, if_equal=MISSING_GENERATION):
+            if write_new(between.store, between.path + key, group):
                 made.append(between)
                 update_consolidated(between.store, between.path, format=format)
             elif (node := find_documented(between)) is not None and node.kind == "array":
