@@ -131,14 +131,7 @@ def test_copies_in_groups_above_and_between_are_those_of_all_that_was_migrated(t
     old.create_array("y", np.arange(5))
     top.consolidate()
     cw.migrate(tmp_path / "g" / at, apply=True, keep_old=keep_old)
-    copies = json.loads((tmp_path / "g/zarr.json").read_text())["consolidated_metadata"]["metadata"]
-    stored = {
-        str(path.parent.relative_to(tmp_path / "g")): json.loads(path.read_text())
-        for path in (tmp_path / "g").rglob("zarr.json")
-    }
-    del stored["."]
-    assert copies.keys() == stored.keys() and f"{at or 'old'}".split("/")[0] in {
-        p.split("/")[0] for p in copies
-    }
-    for path, document in stored.items():
-        assert {**copies[path], "consolidated_metadata": 0} == {**document, "consolidated_metadata": 0}
+    copies = json.loads((tmp_path / "g/zarr.json").read_text())
+    assert ("old/y" in copies["consolidated_metadata"]["metadata"]) == (at != "old/below")
+    cw.open_group(tmp_path / "g", "r+").consolidate()
+    assert copies == json.loads((tmp_path / "g/zarr.json").read_text())
