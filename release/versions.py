@@ -31,6 +31,9 @@ CORE = tuple(
 )  # fmt: skip
 EXTRAS = ("tests/xarray", "tests/dask", "tests/bridges", "tests/hdmf/test_nwb_round_trip.py")
 
+# Compares with what TensorStore makes of nested lists, which changed with NumPy 2.4.
+NEWEST_ONLY = ("tests/dtypes/test_as_array.py",)
+
 # Peers that need newer packages than the lowest; nothing in the tests above needs them then.
 TOO_NEW = ("hdmf", "pynwb", "icechunk", "virtualizarr", "kerchunk", "npe2")
 
@@ -93,8 +96,10 @@ def main() -> None:
     run(sys.executable, "-m", "uv", "pip", "install", "--quiet", "-p", python, "-r", place / "all.txt")
     run(sys.executable, "-m", "uv", "pip", "install", "--quiet", "-p", python, "--no-deps", "-e", ROOT)
     tests = arguments.tests or [*CORE, *EXTRAS]
-    plugins = ["-p", "no:npe2"]
-    run(python, "-m", "pytest", "-n", "3", "--dist", "loadfile", "-m", "not slow", *plugins, *tests)
+    how = ["-n", "3", "--dist", "loadfile", "-m", "not slow", "-p", "no:npe2"]
+    if which == "lowest":
+        how += [f"--ignore={path}" for path in NEWEST_ONLY]
+    run(python, "-m", "pytest", *how, *tests)
     if arguments.tests is None:
         record(which, python, {name: versions[name] for name in sorted(direct_names()) if name in versions})
 
