@@ -54,6 +54,7 @@ class Lease:
         self.state: dict[str, Any] = {}
         self._generation = MISSING_GENERATION
         self._n_beats = 0
+        self._signed = 0.0  # time of the last sign of life
         self._lock = new_lock()
         self._ended = threading.Event()
         self.thread = threading.get_ident()
@@ -98,6 +99,11 @@ class Lease:
         """Raise AbortedError unless the document is still this owner's."""
         check_owner(self._kv, self.key, self.owner)
 
+    def confirm(self) -> None:
+        """Do as `check`, but ask the store only if the last sign of life is not recent."""
+        if time.monotonic() - self._signed > _SILENCE / 2:
+            self.check()
+
     def change(self, state: Mapping[str, Any], *, durable: bool = False) -> None:
         """Change the state, on disk if `durable`; raise AbortedError if it is no longer this owner's."""
         with self._lock:
@@ -125,10 +131,11 @@ class Lease:
     def _write(self, state: Mapping[str, Any], kv: KvStoreDriver | None = None) -> bool:
         members = {"about": self._about, "owner": self.owner, "beat": self._n_beats, **state}
         text = json.dumps(members, indent=2).encode()
+        now = time.monotonic()
         generation = (kv or self._kv).write(self.key, text, if_equal=self._generation)
         if generation is None:
             return False
-        self._generation, self.state = generation, dict(state)
+        self._generation, self.state, self._signed = generation, dict(state), now
         return True
 
     def _replace(self, state: Mapping[str, Any], kv: KvStoreDriver | None = None) -> None:
