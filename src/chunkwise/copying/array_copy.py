@@ -143,7 +143,7 @@ class ArrayCopy(PlannedCopy):
         """Do nothing: an array is all."""
 
     def _commit(self) -> None:
-        self._destination.commit(alone=True)
+        self._destination.commit()
 
     def _name_of(self, path: str) -> str:
         return ""  # the caller knows it

@@ -107,10 +107,10 @@ class Destination:
         """Keep others out who begin, or end, a copy in a place beside the same location."""
         return nullcontext() if self.replacement is None else excluding(self.location)
 
-    def commit(self, *, alone: bool = False) -> None:
-        """Let the copy, whose journal is deleted, replace the old data; within `alone`, or not."""
+    def commit(self) -> None:
+        """Let the copy, whose journal is deleted, replace the old data; called within `alone`."""
         if self.replacement is not None:
-            self.replacement.commit(alone=alone)
+            self.replacement.commit(alone=True)
         else:
             update_consolidated(self.location.store, self.location.path)
 

@@ -222,7 +222,7 @@ class PlannedCopy(ABC):
         if self.complete:
             with self._destination.alone():
                 if self._destination.is_made:  # a process was killed before it could take its place
-                    self._destination.commit(alone=True)
+                    self._destination.commit()
         elif self.left is None:
             if not self._session:
                 with self._saving_journal():

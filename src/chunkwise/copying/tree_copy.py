@@ -117,7 +117,7 @@ class TreeCopy(PlannedCopy):
     def _commit(self) -> None:
         if self._destination.replacement is not None:
             create_parents(self._destination.location, self._target.format)
-            self._destination.commit(alone=True)
+            self._destination.commit()
 
 
 def tree_copy_to(
