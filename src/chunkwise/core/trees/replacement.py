@@ -32,8 +32,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
+from chunkwise.core.kvstore.atomic import Directories
 from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.protocol import SyncedLater, offers
+from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import COMPLETE, in_staging, is_staging, new_owner
 from chunkwise.core.kvstore.take_place import (
     delete_all_below,
@@ -59,6 +63,7 @@ class Replacement:
 
     location: Location
     staging: Location  # the new data is written here
+    is_vacant: bool = False  # there is no old data
 
     @classmethod
     def begin(cls, location: Location, *, resumable: bool = False) -> Replacement:
@@ -68,12 +73,32 @@ class Replacement:
         staging = location.at(staging_path(location.store, location.path, owner))
         return cls(location, staging if resumable else staging.alone())
 
+    @classmethod
+    def begin_vacant(cls, location: Location) -> Replacement | None:
+        """Choose the staging place of a node that must not be seen before a loss of power leaves all of it.
+
+        Returns None in stores that don't wait for the disk, or where that takes more than a renaming.
+        """
+        store: Any = location.store
+        path = location.path
+        if not (path and offers(location.store, SyncedLater) and offers(location.store, Directories)):
+            return None
+        if store.unsynced() is None or not store.can_exchange(path[:-1]) or any(store.list_children(path)):
+            return None
+        return cls(location, location.at(staging_path(store, path, new_owner())).alone(), is_vacant=True)
+
     def commit(self, *, alone: bool = False) -> None:
         """Replace the old data by the new; foreign keys stay.
 
         The caller may be `alone`, since it keeps others out by `chunkwise.core.trees.append.excluding`.
         """
         location, staging = self.location, self.staging
+        if self.is_vacant:
+            store: Any = location.store
+            store.move_directory(staging.path[:-1], location.path[:-1])
+            note_replaced(store, location.path)
+            renew_copies_above(location)
+            return
         keep = [key for key in foreign_keys(location) if not key.startswith(staging.path)]
         at_once = take_place(
             location.store,
@@ -111,9 +136,9 @@ def _check_nothing_inside(location: Location) -> None:
 
 
 @contextmanager
-def replacing(location: Location) -> Iterator[Location]:
+def replacing(location: Location, replacement: Replacement | None = None) -> Iterator[Location]:
     """Yield a staging place, which replaces `location` when the block ends without an error."""
-    replacement = Replacement.begin(location)
+    replacement = replacement or Replacement.begin(location)
     try:
         yield replacement.staging
         replacement.commit()
