@@ -34,7 +34,7 @@ from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.errors import AbortedError, ChunkwiseError, FailedPreconditionError, LostAnswerError
 
-__all__ = ["Lease", "Patience", "check_owner", "parse_lease"]
+__all__ = ["Lease", "Patience", "check_owner", "is_blank", "parse_lease"]
 
 _BEAT = 5.0
 _SILENCE = 20.0  # seconds of silence after which an owner is assumed to be dead
@@ -75,7 +75,8 @@ class Lease:
                 if self._write(state):
                     break
             found = read_bounded(self._kv, self.key)
-            if found.value is None:
+            if is_blank(found.value):
+                self._generation = found.generation
                 continue
             if self._is_own(found):  # the answer to the write was lost
                 self._generation, self.state = found.generation, dict(state)
@@ -195,6 +196,11 @@ def _beat(lease: ref[Lease], ended: threading.Event) -> None:
         except ChunkwiseError:  # the store may answer again
             pass
         del held
+
+
+def is_blank(value: Buffer | None) -> bool:
+    """Return True if there is no document, or one of which a loss of power has left no text."""
+    return value is None or not bytes(value).strip(b"\0 \n")
 
 
 def parse_lease(value: Buffer, where: str) -> dict[str, Any]:

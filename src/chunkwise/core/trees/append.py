@@ -20,7 +20,7 @@ from functools import partial
 from uuid import uuid4
 
 from chunkwise.core.engine.together import together
-from chunkwise.core.kvstore.lease import Lease, Patience
+from chunkwise.core.kvstore.lease import Lease, Patience, is_blank
 from chunkwise.core.kvstore.protocol import Stamped
 from chunkwise.core.kvstore.staging import APPEND
 from chunkwise.core.kvstore.traits import traits_of
@@ -275,7 +275,9 @@ def _release(lease: Lease, arrays: Sequence[Growing]) -> None:
 def _taken(lease: Lease, array: Growing) -> Stamped | None:
     """Return the document of an array if it is that of the append of `lease`."""
     found = read_bounded(array.location.store, array.location.path + APPEND)
-    if found.value is None or members_of(array.location, found.value)["id"] != lease.state["id"]:
+    if found.value is None or is_blank(found.value):
+        return None
+    if members_of(array.location, found.value)["id"] != lease.state["id"]:
         return None
     return found
 
