@@ -41,7 +41,8 @@ KINDS = {
         " {'t': rows}), place, append_dim='t')",
     ),
     "z5py": (
-        "import chunkwise.z5py; array = chunkwise.z5py.File(os.path.dirname(place), 'r+')[os.path.basename(place)]",
+        "import chunkwise.z5py; file = chunkwise.z5py.File(os.path.dirname(place), 'r+');"
+        " array = file[os.path.basename(place)]",
         "array.append(np.repeat(rows[:, None], 3, axis=1))",
     ),
     "nwb": (

@@ -155,6 +155,35 @@ def test_a_document_that_others_have_changed_is_first(change, tmp_path):
     assert new.read().result().tolist() == [5] * 8
 
 
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("store", STORES)
+def test_a_resized_array_that_was_replaced_before_the_commit(driver, store, tmp_path):
+    """Its chunks have another type by now: none is decoded before the document is compared."""
+    place = place_of(store, tmp_path)
+    spec, context = {"driver": driver, "kvstore": place}, Context()
+    transaction = Transaction()
+    inside = create(chunkwise, spec, context).with_transaction(transaction)
+    inside[1:3] = 3
+    inside.resize(exclusive_max=[12]).result()
+    new = create(chunkwise, spec, context, dtype="int16", delete_existing=True)
+    new[...] = np.arange(8, dtype="int16")
+    for use in (lambda: inside.read().result(), lambda: inside[0:4].write(3).result()):
+        with pytest.raises(ValueError, match="FAILED_PRECONDITION"):
+            use()
+    with pytest.raises(ValueError, match=r"ABORTED: Error writing .*Generation mismatch"):
+        transaction.commit_sync()
+    found = chunkwise.open(spec, context=context).result()
+    assert found.read().result().tolist() == list(range(8))
+
+
+def test_a_resize_that_changes_nothing_is_no_change(tmp_path):
+    spec, context = {"driver": "zarr3", "kvstore": place_of("file", tmp_path)}, Context()
+    transaction = Transaction()
+    create(chunkwise, spec, context).with_transaction(transaction).resize(exclusive_max=[8]).result()
+    create(chunkwise, spec, context, dtype="int16", delete_existing=True)
+    transaction.commit_sync()
+
+
 VIRTUAL = {
     "cast": lambda ts, array: ts.cast(array, ts.float64),
     "stack": lambda ts, array: ts.overlay([array]),

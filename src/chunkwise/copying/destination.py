@@ -38,7 +38,6 @@ class Destination:
     location: Location
     place: Location
     replacement: Replacement | None = None
-    clears: bool = False  # whether the old data is deleted first: only in a session
 
     @classmethod
     def choose(
@@ -58,8 +57,6 @@ class Destination:
             check_outside_arrays(location)
             state, _ = check_place(location, kind, format, "overwrite")
             is_replaced = state in ("array", "group", "unfinished") or (state, kind) == ("container", "group")
-            if is_session(location.store):
-                return cls(location, location, clears=is_replaced)
             is_replaced = is_replaced or was_replaced(location)
             return cls.replacing(location) if is_replaced else cls(location, location)
         if go_on and not is_session(location.store) and read_journal(location) is None:
@@ -92,7 +89,7 @@ class Destination:
 
     def clear(self) -> None:
         """Delete what an unfinished copy has left, if its place is beside the location."""
-        if self.replacement is not None or self.clears:
+        if self.replacement is not None:
             delete_all_below(self.place.store, self.place.path)
 
     def create_parents(self, format: str) -> None:
@@ -104,8 +101,9 @@ class Destination:
                 create_container(self.place)
 
     def alone(self) -> AbstractContextManager[object]:
-        """Keep others out who begin, or end, a copy in a place beside the same location."""
-        return nullcontext() if self.replacement is None else excluding(self.location)
+        """Keep others out who begin again, or end, a copy in a place beside the same location."""
+        is_alone = self.replacement is None or is_session(self.location.store)
+        return nullcontext() if is_alone else excluding(self.location)
 
     def commit(self) -> None:
         """Let the copy, whose journal is deleted, replace the old data; called within `alone`."""

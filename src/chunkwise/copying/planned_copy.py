@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from copy import copy
 from itertools import islice
 from typing import ClassVar
@@ -135,7 +135,7 @@ class PlannedCopy(ABC):
         # The first array alone: others are in the same place, or made of it.
         first = (job.arrays.source for job in islice(self.plan.large.values(), 1))
         check_reachable(self.workers, (self._top, self._small.source), first)
-        with self._destination.alone():
+        with self._destination.alone() if self._how.overwrite else nullcontext():
             self._begin()
         self.nbytes_done = self.nbytes if self.complete else self._passes.nbytes_done(self._journal)
 
@@ -159,7 +159,6 @@ class PlannedCopy(ABC):
             self._journal.begin()
             if self._session:
                 self._surround_first()
-                self._surround()
             for at, number in done:
                 self._journal.mark(number, at=at)
 
@@ -224,9 +223,8 @@ class PlannedCopy(ABC):
                 if self._destination.is_made:  # a process was killed before it could take its place
                     self._destination.commit()
         elif self.left is None:
-            if not self._session:
-                with self._saving_journal():
-                    self._surround()
+            with self._saving_journal():
+                self._surround()
             with self._destination.alone():
                 self._journal.write()  # or another process has begun again
                 self._journal.delete()

@@ -433,7 +433,8 @@ class ChunkedArray:
                 )
                 self._share(opened)
                 self._adopt(opened)
-            self._depend()
+            if opened.written:
+                self._depend()
             shape = opened.metadata.shape
             if not request.metadata_only and any(new < old for new, old in zip(shape, before, strict=True)):
                 from chunkwise.core.engine.count_stored import delete_outside

@@ -5,12 +5,14 @@ store                                          steps
 =============================================  ========================================================
 directories (files, memory)                    the two are exchanged, then the old one is deleted
 several keys at once (ZIP, OCDBT)              one change
+those that hold nodes only (Icechunk)          the old data is deleted, the new is copied, documents first;
+                                               nobody sees it before the caller commits
 others (object stores, stores of libraries)    the new data is declared complete, the old documents are
                                                deleted, keys of the old data deleted, keys copied,
                                                documents copied; then the new data is deleted where it was
 =============================================  ========================================================
 
-In the first two, a reader sees the old data or the new, even after a process was killed.  In the others a
+In the first three, a reader sees the old data or the new, even after a process was killed.  In the others a
 killed process can leave neither; then all of the new data is still where it was written.  There, the caller
 keeps others out who replace the same data.  Documents are written only where there are none: if somebody has
 made a node meanwhile without asking, what was copied is removed again.
@@ -28,6 +30,7 @@ from typing import Any, TypeAlias
 from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.atomic import AtomicWritable, Directories, Modifiable
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
+from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, MOST_LOST, Buffer, KvStoreDriver, offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import (
@@ -51,6 +54,7 @@ from chunkwise.errors import (
 )
 
 __all__ = [
+    "copy_below",
     "delete_all_below",
     "delete_but",
     "nobody_else",
@@ -73,7 +77,8 @@ def nobody_else() -> AbstractContextManager[Callable[[], None]]:
 
 def staging_path(store: KvStoreDriver, path: str, owner: str) -> str:
     """Return the key prefix to which new data for `path`, a prefix, is written."""
-    if path and offers(store, Directories) and store.can_exchange(path[:-1]):
+    beside = traits_of(store).nodes_only  # there, the members of a group go with its document
+    if path and (beside or (offers(store, Directories) and store.can_exchange(path[:-1]))):
         above, _, name = path[:-1].rpartition("/")
         return f"{above}/{staging_name(name, owner)}/" if above else f"{staging_name(name, owner)}/"
     return f"{path}{staging_name('', owner)}/"
@@ -155,10 +160,13 @@ def _replace(
             return True
         except UnsupportedError:  # for example on another file system
             pass
-    if offers(store, AtomicWritable):
+    if traits_of(store).nodes_only:
+        _node_by_node(store, staging, path, documents)
+    elif offers(store, AtomicWritable):
         _change_at_once(store, store, staging, path, keep)
-        return True
-    return False
+    else:
+        return False
+    return True
 
 
 def replace_below(store: KvStoreDriver, path: str, values: Mapping[str, bytes]) -> None:
@@ -336,6 +344,7 @@ def _key_by_key(
     begun = False
     copied: dict[str, bytes] = {}
     try:
+        first, last = _ordered(store, names, documents)
         for name in documents:
             if path + name in before:
                 confirm()
@@ -346,23 +355,19 @@ def _key_by_key(
             store, path, before, [path + APPEND, *keep, *(path + name for name in names)]
         ):
             store.delete_range(keys.start, keys.stop)
-        for name in names:
-            if not _is_document(name, documents):
-                confirm()
-                copied[path + name] = _copy(store, staging + name, path + name)
-        # The deepest first, and last the documents that make it a node.
-        last = [name for name in names if _is_document(name, documents)]
+        for name in first:
+            confirm()
+            copied[path + name] = _copy(store, staging + name, path + name)
         made = {key[len(path) :] for key in store.list_children(path).keys} & set(documents)
         if made:
             raise AlreadyExistsError(
                 f"{store.describe(path + min(made))} was made by another process meanwhile"
             )
-        for name in sorted(last, key=lambda name: (-name.count("/"), _rank(name, documents), name)):
+        for name in last:
             confirm()
-            if "/" in name:  # of a node below, which may have been there before
-                copied[path + name] = _copy(store, staging + name, path + name)
-            else:
-                copied[path + name] = _copy_new(store, staging + name, path + name)
+            # Nodes below may have been there before.
+            copy = _copy if "/" in name else _copy_new
+            copied[path + name] = copy(store, staging + name, path + name)
     except AlreadyExistsError as e:
         _delete_copied(store, copied)
         _note(e, store, staging)
@@ -406,6 +411,49 @@ def _delete_copied(store: KvStoreDriver, copied: Mapping[str, bytes]) -> None:
     for key, generation in copied.items():
         if conditional or store.read(key).generation == generation:
             store.delete(key, **({"if_equal": generation} if conditional else {}))
+
+
+def _node_by_node(store: KvStoreDriver, staging: str, path: str, documents: Collection[str]) -> None:
+    """Replace nodes in a store where chunks come after their document, and members go with their group."""
+    tops = [name for name in documents if store.read(path + name).value is not None]
+    if staging.startswith(path):  # in the root
+        for key in sorted(_list(store, path), reverse=True):
+            if not _is_staged(key, path) and key[len(path) :] not in tops:
+                store.delete(key)
+        for name in tops:
+            try:
+                store.write(path + name, _value(store, staging + name))
+            except ChunkwiseError:  # a group that becomes an array, or the reverse
+                memory = MemoryStore()
+                copy_below(store, staging, "", documents, to=memory)
+                delete_all_below(store, path)
+                copy_below(memory, "", path, documents, to=store)
+                return
+    else:
+        delete_all_below(store, path)
+    copy_below(store, staging, path, documents, to=store)
+    delete_all_below(store, staging)
+
+
+def copy_below(
+    store: KvStoreDriver, source: str, path: str, documents: Collection[str], *, to: KvStoreDriver
+) -> None:
+    """Copy all keys below `source` to below `path` of a store, which is vacant."""
+    for names in _ordered(to, _names(store, source), documents):
+        for name in names:
+            value = store.read(source + name).value
+            if value is not None:
+                to.write(path + name, value)
+
+
+def _ordered(
+    store: KvStoreDriver, names: Sequence[str], documents: Collection[str]
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the names to write first and last: last the documents that make a node of the rest."""
+    rest = [name for name in names if not _is_document(name, documents)]
+    found = [name for name in names if _is_document(name, documents)]
+    found.sort(key=lambda name: (-name.count("/"), _rank(name, documents), name))  # the deepest first
+    return (found[::-1], rest) if traits_of(store).nodes_only else (rest, found)
 
 
 def _is_document(name: str, documents: Collection[str]) -> bool:

@@ -133,6 +133,8 @@ def _level_of_array(view: TensorStore, known: _Known) -> tuple[MultiscaleImage, 
 def _common_axes(store: TensorStore, found: Sequence[Sequence[ArrayAxis]]) -> tuple[ArrayAxis, ...]:
     """Return the axes on which all arrays of a view agree; names and units of its own come first."""
     out = []
+    unknown = (ArrayAxis(),) * store.rank
+    found = [axes if len(axes) == store.rank else unknown for axes in found]  # a stack of stacks has fewer
     for dim, (label, unit) in enumerate(zip(store.domain.labels, store.dimension_units, strict=True)):
         each = [axes[dim] for axes in found]
         axis = each[0] if each else ArrayAxis()

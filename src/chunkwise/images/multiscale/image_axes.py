@@ -2,7 +2,7 @@
 
 Names decide: ``t`` and ``time`` are time, ``c`` and ``channel`` channels, everything else is space.
 Dimensions without a name get one of x, y, z, c, t, beginning with the one whose elements lie next to each
-other.
+other, unless these are the colours of pixels.
 """
 
 from __future__ import annotations
@@ -99,13 +99,23 @@ def image_axes(
 
 
 def axis_names(store: TensorStore, names: Sequence[str]) -> list[str]:
-    """Return names, x, y, z, c and t for those that are empty; more than these stay empty."""
+    """Return names, x, y, z, c and t for those that are empty; more than these stay empty.
+
+    Without any name, 3 or 4 bytes that lie next to each other are the colours of a pixel.
+    """
     out = list(names)
+    if out and not any(out) and _is_colour(store):
+        out[memory_order(store)[-1]] = "c"
     free = [name for name in _DEFAULT_NAMES if name not in out]
     for dim in reversed(memory_order(store)):
         if not out[dim] and free:
             out[dim] = free.pop(0)
     return out
+
+
+def _is_colour(store: TensorStore) -> bool:
+    *others, last = (store.shape[dim] for dim in memory_order(store))
+    return store.dtype.name == "uint8" and last in (3, 4) and len(others) > 1 and min(others[-2:]) > 4
 
 
 def axis_kind(name: str) -> AxisKind:

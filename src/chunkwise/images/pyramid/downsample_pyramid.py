@@ -18,7 +18,7 @@ from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.losses import warn_of_losses
 from chunkwise.copying.pictures import without_channel
 from chunkwise.copying.progress import check_progress, shown_progress
-from chunkwise.copying.resolve import Place, resolve
+from chunkwise.copying.resolve import Place, ResolvedPlace, resolve
 from chunkwise.core.engine.unfinished import Change
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension.inside import as_nbytes, check_flag, start_thread
@@ -242,7 +242,8 @@ def prepare_pyramid(
             "resume goes on with an unfinished pyramid, overwrite starts again: choose one"
         )
     mode: Mode = "among" if overwrite else "resume" if resume else "add"
-    store, group, first, format = _places(array, destination, convention, mode)
+    found = resolve(array)
+    store, group, first, format = _places(found, destination, convention, mode)
     known = image_of_array(store)
     if first is not None and known.error is not None:
         raise known.error  # what the metadata say would be lost
@@ -260,6 +261,8 @@ def prepare_pyramid(
     plan = plan_pyramid(
         store, known, _convention(convention, known, first, format), options, first_name=first
     )
+    if found.assumed and named is None:
+        plan = replace(plan, assumed=(found.assumed, *plan.assumed))
     if first is not None and plan.convention.format != format:
         raise InvalidArgumentError(
             f"convention {plan.convention.name} is {plan.convention.format}, but the array is {format}; "
@@ -302,13 +305,12 @@ def _convention(name: str | None, known: ArrayImage, first: str | None, format: 
 
 
 def _places(
-    array: Place,
+    found: ResolvedPlace,
     destination: LocationLike | None,
     convention: str | None,
     mode: Mode,
 ) -> tuple[TensorStore, Location, str | None, str]:
     """Return array, group, name of the array if it is the first level, and the format that is wanted."""
-    found = resolve(array)
     store = without_channel(found.as_array(of_image=True))
     if destination is None:
         if found.is_view:

@@ -27,12 +27,16 @@ def check_reads(store: PendingStore) -> None:
 
 def check_documents(store: PendingStore) -> dict[str, bytes]:
     """Return the generations of the documents that changes depend on; raise if one means something else."""
-    # What the transaction itself makes of a document is known to it.
-    return {
-        key: document.check(store)
-        for key, document in list(store.documents.items())
-        if store.changed_generation(key) is None
-    }
+    found = {}
+    for key, document in list(store.documents.items()):
+        change = store.changes.get(key)
+        if store.changed_generation(key) is None:
+            found[key] = document.check(store)
+        elif change is not None and change.condition:  # before chunks of another array are decoded
+            found_now = store.base.read(key, if_not_equal=change.condition)
+            if found_now.generation != change.condition:
+                raise GenerationMismatchError(f"Error writing {store.describe(key)}: Generation mismatch")
+    return found
 
 
 def commit_documents(store: PendingStore) -> None:
