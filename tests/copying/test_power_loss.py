@@ -147,6 +147,12 @@ def test_what_is_there_is_whole(work: str, tmp_path: Path, monkeypatch: pytest.M
         os.rename(state, folder)  # where the journal says that the source is
         outcome = _look(folder / "group.zarr" / name, name)
         outcomes.add(outcome)
+        if do is create and outcome == "nothing":
+            for left in (folder / "group.zarr").glob(".new.chunkwise-new-*"):  # of a process that has ended
+                left.rename(left.with_name(_of_no_process(left.name)))
+            do(folder)
+            assert _look(folder / "group.zarr" / name, name) == "new"
+            assert not list((folder / "group.zarr").glob(".*chunkwise*")), number
         if do.__name__.startswith("copy"):
             try:
                 do(folder, resume=True)
@@ -160,6 +166,12 @@ def test_what_is_there_is_whole(work: str, tmp_path: Path, monkeypatch: pytest.M
             assert np.array_equal(cw.read(folder / "group.zarr" / name), VALUES), number
         shutil.rmtree(folder)
     assert outcomes == {"old" if name == "old" else "nothing", "new"}
+
+
+def _of_no_process(name: str) -> str:
+    """Return the name of a staging place as if another process, which has ended, had made it."""
+    stem, machine, pid, number = name.rsplit("-", 3)
+    return "-".join((stem, machine, str(int(pid) + (1 << 22)), number))
 
 
 def _look(place: Path, name: str) -> str:

@@ -85,6 +85,7 @@ class Replacement:
             return None
         if store.unsynced() is None or not store.can_exchange(path[:-1]) or any(store.list_children(path)):
             return None
+        remove_abandoned(store, path, DOCUMENTS)
         return cls(location, location.at(staging_path(store, path, new_owner())).alone(), is_vacant=True)
 
     def commit(self, *, alone: bool = False) -> None:
