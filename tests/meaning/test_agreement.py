@@ -86,3 +86,18 @@ def test_several_images_are_listed(tmp_path: Path) -> None:
         container.create_array(f"c{n}/s0", VALUES + n)
     with pytest.raises(ValueError, match=r"holds several images.*c\.n5/c0.*c\.n5/c1"):
         cw.downsample_pyramid(tmp_path / "c.n5", tmp_path / "p.zarr").result()
+
+
+def test_a_pyramid_of_zarr_v1_is_of_a_format_with_groups(tmp_path: Path) -> None:
+    cw.create_array(tmp_path / "a", VALUES, format="zarr1")
+    made = cw.downsample_pyramid(tmp_path / "a", tmp_path / "p", levels=1, sync=False).result()
+    assert made.convention == "ome-ngff-0.5"
+    np.testing.assert_array_equal(made.levels[0], VALUES)
+
+
+def test_references_are_followed_where_they_are_written_out(tmp_path: Path) -> None:
+    thing = THINGS["kerchunk"](tmp_path)
+    cells = cells_of(thing, tmp_path, QUICK, ("path", "written out"))
+    for door in QUICK:
+        assert cells[door, "path"][0] == REFUSED and "refs.json|reference:" in cells[door, "path"][1]
+        assert door == "open" or cells[door, "written out"][0] != REFUSED, cells[door, "written out"]
