@@ -374,7 +374,9 @@ def test_colour_planes_have_channels(tmp_path):
 
 
 def _sums(domain, out, _):
-    rows, columns = (np.arange(low, high) for low, high in zip(domain.inclusive_min, domain.exclusive_max))
+    rows, columns = (
+        np.arange(low, high) for low, high in zip(domain.inclusive_min, domain.exclusive_max, strict=True)
+    )
     out[...] = np.add.outer(rows, columns)
 
 

@@ -130,8 +130,8 @@ def copy(
     Parameters
     ----------
     source : str, path-like, Spec, KvStore, KvStore.Spec, TensorStore or JSON
-        Anything that `chunkwise.open` takes, an open array, also a virtual one, a file with one array or image,
-        or a folder or glob of pictures.
+        Anything that `chunkwise.open` takes, an open array, also a virtual one, a file with one array or
+        image, or a folder or glob of pictures.
     destination : str, path-like, Spec, KvStore, KvStore.Spec or JSON
     executor : concurrent.futures.Executor, optional
         Runs the tasks: threads, processes, ``distributed.Client(...).get_executor()`` or any other.  All its
