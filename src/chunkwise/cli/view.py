@@ -10,7 +10,7 @@ from chunkwise.cli.command import message, required
 from chunkwise.cli.serve import add_server_options, show_urls, start
 from chunkwise.copying.spec_file import replacing
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.images.server.image import first_image
+from chunkwise.images.server.forms import first_shown
 from chunkwise.images.server.running import Server
 from chunkwise.images.server.sources import sources_of
 from chunkwise.images.server.urls import neuroglancer_sources
@@ -61,10 +61,14 @@ def _draw(arguments: argparse.Namespace) -> int:
             f"--headless: expected a name that ends in .png, not {arguments.headless!r}"
         )
     sources = sources_of(*arguments.paths)
-    name, image = first_image(sources)
+    name, image = first_shown(sources, plates=False)
+    assert image is not None
+    picture, problems = draw_first_view(image)
     with replacing(arguments.headless, overwrite=True) as part:
-        draw_first_view(image).save(part, "PNG")
+        picture.save(part, "PNG")
     message(f"{arguments.headless}: {name}")
+    for text in problems:
+        message(f"hatched, because it can't be read: {text}")
     return 0
 
 

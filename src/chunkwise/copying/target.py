@@ -127,7 +127,9 @@ def _zarr2_attributes(template: ArrayTemplate, rules: TreeFormat, notes: list[st
         (NAMES, list(template.names), "dimension names"),
         (UNITS, [None if unit is None else str(unit) for unit in template.units], "dimension units"),
     ):
-        if any(value is not None for value in values) and name not in attributes:
+        if any(value is not None for value in values):
+            if attributes.get(name, values) != values:
+                notes.append(f'attribute "{name}" is left out: {rules.name} has the {what} there')
             attributes[name] = values
             if template.format is None or tree_format(template.format).names_member:
                 notes.append(f'{rules.name} has no {what}; they are in the attribute "{name}"')
