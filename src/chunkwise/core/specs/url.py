@@ -39,7 +39,7 @@ Kind: TypeAlias = Literal[
 ]
 
 _DRIVE = re.compile(r"[A-Za-z]:(/|\Z)")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/|(?:simple|file|block)cache::[A-Za-z0-9+.-]+:")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/")
 _OTHER_NAMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "adl": "az", "wasb": "az", "local": "file"}
 _NOT_ENCODED = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _KVSTORE_ADAPTERS = ("zip", "ocdbt", "reference", "hdf5", "tiff_images")
@@ -266,11 +266,6 @@ def _adapted(part: Component, driver: str, base: dict[str, Any]) -> dict[str, An
 
 def _instead_of(part: Component, kinds: Mapping[str, Any]) -> str:
     """Return what to write in place of an unknown scheme."""
-    if part.rest.startswith(":"):
-        return (
-            f"fsspec's {part.scheme} is not needed: write {part.rest[1:]}, of which only the chunks that are "
-            'asked for are read; {"driver": "cache", "base": ..., "directory": ...} keeps them on disk'
-        )
     if part.scheme in _OTHER_NAMES:
         return f"did you mean {_OTHER_NAMES[part.scheme]}?"
     more = "fsspec.get_mapper(URL) is accepted as a store too; " if part.rest.startswith("//") else ""
