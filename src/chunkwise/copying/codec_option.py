@@ -50,6 +50,8 @@ def read_codec(value: Any) -> Any:
         for member in ("codecs", "compressor", "compression"):
             if member in described:
                 return described[member] or Compressor("none")
+        if "encoding" in described:  # of a precomputed volume
+            return {name: member for name, member in described.items() if name != "driver"}
         raise OptionError(f"codec: {value!r} has no compressor")
     if isinstance(value, list | tuple):
         return [one if isinstance(one, str) else _described(one) for one in value]
@@ -90,7 +92,7 @@ def _described(value: Any) -> dict[str, JSON]:
         found: dict[str, JSON] = _plain(dict(value if isinstance(value, Mapping) else describe()))
     except (TypeError, ValueError) as e:
         raise OptionError(f"codec: {value!r} can't be described: {e}") from None
-    if not any(isinstance(found.get(member), str) for member in _FORMAT_OF):
+    if not any(isinstance(found.get(member), str) for member in (*_FORMAT_OF, "encoding")):
         raise OptionError(
             f'codec: expected the name of a codec, as "name" (zarr3), "id" (zarr2) or "type" (n5), '
             f"in {value!r}"
@@ -145,7 +147,12 @@ def _translated(entry: str | Mapping[str, JSON], rules: TreeFormat) -> Sequence[
             return [entry]
         entry = {"name": entry}
     own = notation.name_member
-    member = next(name for name in (own, *_FORMAT_OF) if isinstance(entry.get(name), str))
+    member = next((name for name in (own, *_FORMAT_OF) if isinstance(entry.get(name), str)), "")
+    if not member:
+        raise OptionError(
+            f"codec: {dump(entry)} is an encoding of precomputed volumes, and means nothing in "
+            f"{notation.format}; that has codecs by {dump(own)}"
+        )
     if member == own and entry[own] != notation.no_compressor:
         return [entry]
     format = _FORMAT_OF[member]

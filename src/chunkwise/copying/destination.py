@@ -35,7 +35,6 @@ class Destination:
     location: Location
     place: Location
     replacement: Replacement | None = None
-    clears: bool = False  # whether the old data is deleted first: only in a session
 
     @classmethod
     def choose(
@@ -55,8 +54,6 @@ class Destination:
             check_outside_arrays(location)
             state, _ = check_place(location, kind, format, "overwrite")
             is_replaced = state in ("array", "group", "unfinished") or (state, kind) == ("container", "group")
-            if is_session(location.store):
-                return cls(location, location, clears=is_replaced)
             return cls.replacing(location) if is_replaced else cls(location, location)
         if go_on and not is_session(location.store) and read_journal(location) is None:
             beside = cls.replacing(location)
@@ -88,7 +85,7 @@ class Destination:
 
     def clear(self) -> None:
         """Delete what an unfinished copy has left, if its place is beside the location."""
-        if self.replacement is not None or self.clears:
+        if self.replacement is not None:
             delete_all_below(self.place.store, self.place.path)
 
     def create_parents(self, format: str) -> None:

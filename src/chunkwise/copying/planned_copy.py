@@ -154,7 +154,6 @@ class PlannedCopy(ABC):
             self._journal.begin()
             if self._session:
                 self._surround_first()
-                self._surround()
             for at, number in done:
                 self._journal.mark(number, at=at)
         self.nbytes_done = self.nbytes if self.complete else self._passes.nbytes_done(self._journal)
@@ -219,9 +218,8 @@ class PlannedCopy(ABC):
             if self._destination.is_made:  # a process was killed before it could take its place
                 self._destination.commit()
         elif self.left is None:
-            if not self._session:
-                with self._saving_journal():
-                    self._surround()
+            with self._saving_journal():
+                self._surround()
             self._journal.delete()
             self._commit()
         report.n_left = None if self.left is None else sum(self.left)

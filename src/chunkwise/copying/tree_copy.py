@@ -110,8 +110,7 @@ class TreeCopy(PlannedCopy):
         """Do nothing: the groups above the arrays come last."""
 
     def _surround(self) -> None:
-        consolidated = self._consolidated and not self._session
-        publish_groups(self.plan, self._place, self._target, self._names, consolidated=consolidated)
+        publish_groups(self.plan, self._place, self._target, self._names, consolidated=self._consolidated)
         self._source.finish()
 
     def _commit(self) -> None:

@@ -16,6 +16,7 @@ from chunkwise.core.trees.attributes import (
     with_number_types,
     write_first_attributes,
 )
+from chunkwise.core.trees.change import delete_below
 from chunkwise.core.trees.consolidated import EMPTY as EMPTY_CONSOLIDATED
 from chunkwise.core.trees.consolidated import update_consolidated, with_copies
 from chunkwise.core.trees.consolidated_tree import is_consolidated, renew_copies_above
@@ -33,7 +34,7 @@ from chunkwise.core.trees.location import (
     location_of,
 )
 from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_from_json, marker_to_json
-from chunkwise.core.trees.new_format import Kind, format_of, format_said, node_above
+from chunkwise.core.trees.new_format import VOLUME, Kind, format_of, format_said, is_volume, node_above
 from chunkwise.core.trees.new_location import create_parents, parents_made, remove_groups
 from chunkwise.core.trees.node import (
     JOURNAL,
@@ -60,6 +61,7 @@ __all__ = [
     "FORMATS",
     "JOURNAL",
     "UNREADABLE",
+    "VOLUME",
     "ChunkedArray",
     "Destination",
     "FormatName",
@@ -82,6 +84,7 @@ __all__ = [
     "children",
     "container_root",
     "create_parents",
+    "delete_below",
     "delete_own",
     "dump_like",
     "find_documented",
@@ -92,6 +95,7 @@ __all__ = [
     "is_consolidated",
     "is_declared",
     "is_root_of_file",
+    "is_volume",
     "links_of",
     "locate",
     "located",

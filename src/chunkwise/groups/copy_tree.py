@@ -19,6 +19,7 @@ from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.copying.tree_copy import TreeCopy, tree_copy_to
 from chunkwise.copying.tree_source import NodeSource
 from chunkwise.core.base.arguments import as_nbytes
+from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.base.unknown_names import options_of
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.consolidated_tree import is_consolidated
@@ -26,7 +27,7 @@ from chunkwise.core.trees.location import LocationLike, locate, located
 from chunkwise.core.trees.node import Node
 from chunkwise.core.trees.resolve import ResolvedNode
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.extension.trees import format_of
+from chunkwise.extension.trees import format_of, is_volume
 from chunkwise.groups.open_group import open_group
 
 __all__ = ["copy_tree", "prepare_tree_copy"]
@@ -64,7 +65,7 @@ def copy_tree(
         Executor of the copy of blocks, as for `chunkwise.copy`.  By default threads of this process.
     memory : int or str, optional
         Bytes that a worker process may use for the copy of an array, such as ``"2GB"``.
-    format : {"zarr3", "zarr2", "n5"}, optional
+    format : {"zarr3", "zarr2", "n5", "neuroglancer_precomputed"}, optional
         By default that of the group around the destination, or the one in its name, or that of the source.
     cast : {"error", "clamp", "wrap", "scale"}
         Treatment of values that another ``dtype`` can't hold.
@@ -162,6 +163,14 @@ def prepare_tree_copy(
     if how.part is not None and how.overwrite:
         raise InvalidArgumentError("overwrite would delete what other parts have done")
     found, there = resolve(source), locate(destination)
+    if is_volume(there, format):
+        volume: TreeCopy = hooks.find("copy to a volume")(found, there, fields, how, workers_of(executor))
+        return volume
+    if found.array is not None and found.what == "a precomputed volume":
+        wanted = format_of(there, "group", format=format)
+        image = hooks.find("copy to OME-Zarr")
+        copied: TreeCopy = image(found.location, there, wanted, fields, how, workers_of(executor))
+        return copied
     if found.location is not None:
         check_apart(found.location, there)
     root = _group_at(found)

@@ -5,12 +5,14 @@ store                                          steps
 =============================================  ========================================================
 directories (files, memory)                    the two are exchanged, then the old one is deleted
 several keys at once (ZIP, OCDBT)              one change
+those that hold nodes only (Icechunk)          the old data is deleted, the new is copied, documents first;
+                                               nobody sees it before the caller commits
 others (object stores, stores of libraries)    the new data is declared complete, the old documents are
                                                deleted, keys copied, keys of the old data deleted,
                                                documents copied; then the new data is deleted where it was
 =============================================  ========================================================
 
-In the first two, a reader sees the old data or the new, even after a process was killed.  In the others a
+In the first three, a reader sees the old data or the new, even after a process was killed.  In the others a
 killed process can leave neither; then all of the new data is still where it was written.
 
 If a staging place has documents and no mark `REPLACED`, it holds all of the new data: whatever else a killed
@@ -26,6 +28,7 @@ from typing import Any
 from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.atomic import AtomicWritable, Directories, Modifiable
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
+from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import MOST_LOST, Buffer, KvStoreDriver, offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import (
@@ -38,6 +41,7 @@ from chunkwise.core.kvstore.staging import (
     new_owner,
     staging_name,
 )
+from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -47,6 +51,7 @@ from chunkwise.errors import (
 )
 
 __all__ = [
+    "copy_below",
     "delete_all_below",
     "delete_but",
     "remove_abandoned",
@@ -59,7 +64,8 @@ __all__ = [
 
 def staging_path(store: KvStoreDriver, path: str, owner: str) -> str:
     """Return the key prefix to which new data for `path`, a prefix, is written."""
-    if path and offers(store, Directories) and store.can_exchange(path[:-1]):
+    beside = traits_of(store).nodes_only  # there, the members of a group go with its document
+    if path and (beside or (offers(store, Directories) and store.can_exchange(path[:-1]))):
         above, _, name = path[:-1].rpartition("/")
         return f"{above}/{staging_name(name, owner)}/" if above else f"{staging_name(name, owner)}/"
     return f"{path}{staging_name('', owner)}/"
@@ -128,7 +134,9 @@ def _replace(
             return
         except UnsupportedError:  # for example on another file system
             pass
-    if offers(store, AtomicWritable):
+    if traits_of(store).nodes_only:
+        _node_by_node(store, staging, path, documents)
+    elif offers(store, AtomicWritable):
         _change_at_once(store, store, staging, path, keep)
     else:
         _key_by_key(store, staging, path, documents, keep)
@@ -275,18 +283,16 @@ def _key_by_key(
     store.write(staging + COMPLETE, b"")
     begun = False
     try:
+        first, last = _ordered(store, names, documents)
         for name in documents:
             if name in old:
                 store.delete(path + name)
                 begun = True
-        for name in names:
-            if not _is_document(name, documents):
-                store.write(path + name, _value(store, staging + name))
+        for name in first:
+            store.write(path + name, _value(store, staging + name))
         staged = [key for key in _list(store, path) if _is_staged(key, path)]
         delete_but(store, path, [*keep, *staged, *(path + name for name in names)])
-        # The deepest first, and last the documents that make it a node.
-        last = [name for name in names if _is_document(name, documents)]
-        for name in sorted(last, key=lambda name: (-name.count("/"), _rank(name, documents), name)):
+        for name in last:
             store.write(path + name, _value(store, staging + name))
     except ChunkwiseError as e:
         if not begun:
@@ -297,6 +303,49 @@ def _key_by_key(
     _delete_documents(store, staging, documents)
     store.delete(staging + COMPLETE)
     delete_all_below(store, staging)
+
+
+def _node_by_node(store: KvStoreDriver, staging: str, path: str, documents: Collection[str]) -> None:
+    """Replace nodes in a store where chunks come after their document, and members go with their group."""
+    tops = [name for name in documents if store.read(path + name).value is not None]
+    if staging.startswith(path):  # in the root
+        for key in sorted(_list(store, path), reverse=True):
+            if not _is_staged(key, path) and key[len(path) :] not in tops:
+                store.delete(key)
+        for name in tops:
+            try:
+                store.write(path + name, _value(store, staging + name))
+            except ChunkwiseError:  # a group that becomes an array, or the reverse
+                memory = MemoryStore()
+                copy_below(store, staging, "", documents, to=memory)
+                delete_all_below(store, path)
+                copy_below(memory, "", path, documents, to=store)
+                return
+    else:
+        delete_all_below(store, path)
+    copy_below(store, staging, path, documents, to=store)
+    delete_all_below(store, staging)
+
+
+def copy_below(
+    store: KvStoreDriver, source: str, path: str, documents: Collection[str], *, to: KvStoreDriver
+) -> None:
+    """Copy all keys below `source` to below `path` of a store, which is vacant."""
+    for names in _ordered(to, _names(store, source), documents):
+        for name in names:
+            value = store.read(source + name).value
+            if value is not None:
+                to.write(path + name, value)
+
+
+def _ordered(
+    store: KvStoreDriver, names: Sequence[str], documents: Collection[str]
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the names to write first and last: last the documents that make a node of the rest."""
+    rest = [name for name in names if not _is_document(name, documents)]
+    found = [name for name in names if _is_document(name, documents)]
+    found.sort(key=lambda name: (-name.count("/"), _rank(name, documents), name))  # the deepest first
+    return (found[::-1], rest) if traits_of(store).nodes_only else (rest, found)
 
 
 def _is_document(name: str, documents: Collection[str]) -> bool:
