@@ -45,8 +45,8 @@ def forms_of(image: ServedImage) -> list[Form]:
     if len(long) == 1:
         return [Form(PLOT, (long[0], None, None), None, ()), table]
     if len(long) > 2:
-        if _is_bare(image) and len(shape) == 3 and shape[2] in (3, 4) and view.dtype.name == "uint8":
-            return [Form(RGB, (1, 0, None), 2, ()), planes, table]
+        if channel is not None and len(shape) == 3 and view.dtype.name == "uint8" and _is_bare(image):
+            return [Form(RGB, (x, y, None), channel, ()), Form(PLANES, (2, 1, 0), None, ()), table]
         return [planes, table]
     is_series = image.levels[0].attributes.keys() >= _SERIES
     times = long[:1] if is_series else [dim for dim in long if image.axes[dim].type == "time"]
