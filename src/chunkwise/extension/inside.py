@@ -21,6 +21,7 @@ from chunkwise.core.base.fork import new_lock
 from chunkwise.core.base.html import brief, panel, plate_drawing, table
 from chunkwise.core.base.processors import memory_limit, n_processors
 from chunkwise.core.base.public_names import name_members
+from chunkwise.core.base.size_bound import hold, release
 from chunkwise.core.base.stand_in import stand_in_for
 from chunkwise.core.base.thread import start_thread
 from chunkwise.core.base.unknown_names import options_of
@@ -114,6 +115,7 @@ __all__ = [
     "excluding",
     "extended_path",
     "get_attribute",
+    "hold",
     "hooks",
     "implicit_converter",
     "in_background",
@@ -143,6 +145,7 @@ __all__ = [
     "put_bounded",
     "read_bounded",
     "read_spec_file",
+    "release",
     "sizes_before",
     "stand_in_for",
     "start_thread",

@@ -1,0 +1,77 @@
+"""The largest value that is worth reading now, so that no server, file or codec exhausts the memory.
+
+Whoever asks for a value knows how large it can be: a chunk from its codecs, a metadata document by a limit.
+The bound is valid for everything that this thread does until it is released, so that stores and codecs take
+no argument for it.  Without one, a value may be as large as the memory available to this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from typing import NamedTuple
+
+from chunkwise.core.base.processors import memory_limit
+from chunkwise.errors import ChunkwiseError, DataCorruptionError, StorageError
+
+__all__ = [
+    "DOCUMENT",
+    "SizeBound",
+    "bounded",
+    "chunk_bound",
+    "held",
+    "hold",
+    "largest_value",
+    "release",
+    "too_large",
+]
+
+
+class SizeBound(NamedTuple):
+    """The largest size of a value, in bytes, and what to say of a larger one."""
+
+    nbytes: int
+    what: str
+    error: type[ChunkwiseError]
+
+
+DOCUMENT = SizeBound(1 << 26, "a metadata document may have", StorageError)
+"""See docs/remote.md; consolidated metadata of a hundred thousand arrays is within it."""
+
+_SLACK = 1 << 16  # what headers, checksums and bytes behind a chunk take
+_memory = cache(memory_limit)
+_now: ContextVar[SizeBound | None] = ContextVar("largest value", default=None)
+hold, release, held = _now.set, _now.reset, _now.get
+
+
+def chunk_bound(nbytes: int | None) -> SizeBound | None:
+    """Return the bound for a chunk whose codecs store `nbytes` bytes at most; None if that is unknown."""
+    if nbytes is None:
+        return None
+    return SizeBound(2 * nbytes + _SLACK, "a chunk of this array may have", DataCorruptionError)
+
+
+@contextmanager
+def bounded(bound: SizeBound | None) -> Iterator[None]:
+    """Let values have at most the size `bound` while the context lasts."""
+    before = hold(bound)
+    try:
+        yield
+    finally:
+        release(before)
+
+
+def largest_value() -> int:
+    """Return the largest size, in bytes, of a value that may be read or decoded now."""
+    bound = _now.get()
+    return _memory() if bound is None else bound.nbytes
+
+
+def too_large(text: str) -> ChunkwiseError:
+    """Return the error for a value that is larger; `text` says whose it is, and its size."""
+    bound = _now.get()
+    if bound is None:
+        return StorageError(f"{text}, and this process has memory for {_memory()}")
+    return bound.error(f"{text}, and {bound.what} {bound.nbytes}")
