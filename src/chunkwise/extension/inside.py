@@ -12,7 +12,7 @@ from chunkwise.core.api.open import SpecLike
 from chunkwise.core.api.spec_file import read_spec_file
 from chunkwise.core.arrays.sources import array_sources
 from chunkwise.core.base.arguments import as_integer, as_items, as_nbytes, check_choice, check_flag
-from chunkwise.core.base.binding import MISSING, dump, dump_bytes, load_json, plain_json
+from chunkwise.core.base.binding import MISSING, dump, dump_bytes, load_json, parse_json, plain_json
 from chunkwise.core.base.cached import cached_property, put_bounded
 from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.base.command import as_json
@@ -137,6 +137,7 @@ __all__ = [
     "panel",
     "parse_attribute_path",
     "parse_fill_value_zarr3",
+    "parse_json",
     "parse_unit",
     "plain_json",
     "plate_drawing",

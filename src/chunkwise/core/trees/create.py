@@ -7,14 +7,13 @@ below it.
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from chunkwise.core.base.binding import JSON
+from chunkwise.core.base.binding import JSON, dump_bytes
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, KvStoreDriver
@@ -194,10 +193,7 @@ def _write_new(kv: KvStoreDriver, key: str, document: JSON) -> bool:
 
 
 def _encode(document: JSON) -> bytes:
-    try:
-        return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return json.dumps(document, separators=(",", ":")).encode()
+    return dump_bytes(document, sort_keys=False)
 
 
 def get_or_create(get: Callable[[], T | None], create: Callable[[], T]) -> T:

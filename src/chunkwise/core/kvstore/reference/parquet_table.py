@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any, NamedTuple
 
-from chunkwise.core.base.binding import JSON, dump
+from chunkwise.core.base.binding import JSON, dump, parse_json
 from chunkwise.core.base.extras import load as load_package
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
@@ -71,8 +71,8 @@ class ParquetTable:
 
     def __init__(self, base: KvStoreDriver, directory: str, raw: bytes) -> None:
         try:
-            document = json.loads(raw)
-        except (ValueError, RecursionError) as e:
+            document = parse_json(raw)
+        except ValueError as e:
             raise DataCorruptionError(f"{METADATA} is not JSON: {e}") from None
         metadata = document.get("metadata") if isinstance(document, dict) else None
         if not isinstance(metadata, dict):
