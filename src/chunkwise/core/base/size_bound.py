@@ -44,6 +44,8 @@ _SLACK = 1 << 16  # what headers, checksums and bytes behind a chunk take
 _memory = cache(memory_limit)
 _now: ContextVar[SizeBound | None] = ContextVar("largest value", default=None)
 hold, release, held = _now.set, _now.reset, _now.get
+# An interrupt must not leave a bound to all later reads: ``[before] = map(hold, [bound])`` directly before
+# ``try`` can't be interrupted halfway.
 
 
 def chunk_bound(nbytes: int | None) -> SizeBound | None:
@@ -56,22 +58,22 @@ def chunk_bound(nbytes: int | None) -> SizeBound | None:
 @contextmanager
 def bounded(bound: SizeBound | None) -> Iterator[None]:
     """Let values have at most the size `bound` while the context lasts."""
-    before = hold(bound)
+    [before] = map(hold, (bound,))
     try:
         yield
     finally:
         release(before)
 
 
-def largest_value() -> int:
-    """Return the largest size, in bytes, of a value that may be read or decoded now."""
-    bound = _now.get()
+def largest_value(*, is_part: bool = False) -> int:
+    """Return the largest size, in bytes, of a value, or of a part with a given end, that may be read now."""
+    bound = None if is_part else _now.get()
     return _memory() if bound is None else bound.nbytes
 
 
-def too_large(text: str) -> ChunkwiseError:
+def too_large(text: str, *, is_part: bool = False) -> ChunkwiseError:
     """Return the error for a value that is larger; `text` says whose it is, and its size."""
-    bound = _now.get()
+    bound = None if is_part else _now.get()
     if bound is None:
         return StorageError(f"{text}, and this process has memory for {_memory()}")
     return bound.error(f"{text}, and {bound.what} {bound.nbytes}")

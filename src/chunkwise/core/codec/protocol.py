@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.base.size_bound import SizeBound, bounded
+from chunkwise.core.base.size_bound import SizeBound, hold, release
 from chunkwise.errors import DataCorruptionError
 
 __all__ = [
@@ -265,8 +265,11 @@ def open_bounded(
         return decode
 
     def decode_bounded(encoded: Buffer) -> Buffer:
-        with bounded(bound):
+        [before] = map(hold, (bound,))
+        try:
             return decode(encoded)
+        finally:
+            release(before)
 
     return decode_bounded
 

@@ -73,7 +73,7 @@ def read_chunks(
         encoded = None if fetching is None or slots is not None else memory.encoded
         borrowed: Array | None = None
         at = 0
-        before = hold(memory.chain.bound)
+        [before] = map(hold, (memory.chain.bound,))
         try:
             with fetching or _NOTHING_HELD:
                 for chunk in source.fetch(batch):

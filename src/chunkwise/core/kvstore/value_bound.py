@@ -6,14 +6,13 @@ than memory.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
-from chunkwise.core.base.size_bound import DOCUMENT, bounded, largest_value, too_large
+from chunkwise.core.base.size_bound import DOCUMENT, bounded, held, largest_value, too_large
 from chunkwise.core.kvstore.protocol import ByteRange, Readable, Stamped
 from chunkwise.errors import StorageError
 
-__all__ = ["PageInsteadError", "check_size", "read_bounded", "read_own"]
+__all__ = ["PageInsteadError", "check_claim", "check_size", "read_bounded", "read_own"]
 
 
 class PageInsteadError(StorageError):
@@ -22,9 +21,15 @@ class PageInsteadError(StorageError):
 
 def check_size(size: int, name: str, start: int = 0, stop: int | None = None) -> None:
     """Raise if a value, or the part ``[start, stop)`` of it, must not be read; `name` is its URL or path."""
-    with bounded(None) if stop is not None or start < 0 else nullcontext():
-        if size > largest_value():
-            raise too_large(f"Failed to read {name}: it is said to have {size} bytes")
+    is_part = stop is not None or start < 0
+    if size > largest_value(is_part=is_part):
+        raise too_large(f"Failed to read {name}: it is said to have {size} bytes", is_part=is_part)
+
+
+def check_claim(size: int, name: str, start: int = 0, stop: int | None = None) -> None:
+    """Like `check_size`, where a size that there is no memory for is compared with what is stored."""
+    if held() is not None:
+        check_size(size, name, start, stop)
 
 
 def read_bounded(

@@ -188,7 +188,7 @@ class PhysicalArray:
         assert chunk is not None
         out = np.empty(chunk, stored.numpy_dtype)
         relative = key[len(self.location.path) :]
-        before = hold(stored.chain.bound)
+        [before] = map(hold, (stored.chain.bound,))
         try:
             known = self._values
             raw = known[relative] if relative in known else self.location.store.read(key).value

@@ -36,7 +36,7 @@ from chunkwise.core.kvstore.protocol import (
 )
 from chunkwise.core.kvstore.shard_index_cache import LEAST_INDEX_NBYTES, ShardIndexCache
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
-from chunkwise.core.kvstore.value_bound import check_size
+from chunkwise.core.kvstore.value_bound import check_claim
 from chunkwise.errors import (
     AbortedError,
     ChunkwiseError,
@@ -165,7 +165,7 @@ class ShardedStore:
                 self._indexes.put(name, _KnownIndex(read.generation, index), index.nbytes)
             bounds = index.find(place.entry)
             if bounds is not None and byte_range is None:
-                check_size(bounds[1] - bounds[0], self.format.describe(place))
+                check_claim(bounds[1] - bounds[0], self.format.describe(place))
             return self._read_entry(read, bounds, byte_range, if_not_equal)
         except ReplacedError:
             self._indexes.evict(name)

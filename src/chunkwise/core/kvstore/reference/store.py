@@ -36,7 +36,7 @@ from chunkwise.core.kvstore.protocol import (
 )
 from chunkwise.core.kvstore.reference.table import Part, Reference, Table
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
-from chunkwise.core.kvstore.value_bound import check_size
+from chunkwise.core.kvstore.value_bound import check_claim
 from chunkwise.errors import (
     ChunkwiseError,
     DataCorruptionError,
@@ -202,7 +202,7 @@ class ReferenceStore:
         for key in keys:
             found = self._find(table, key)
             if isinstance(found, Part) and found.stop is not None:
-                check_size(found.stop - found.start, dump(key))
+                check_claim(found.stop - found.start, dump(key))
                 size += found.stop - found.start
                 if size > _MOST_AT_ONCE and references:
                     break
@@ -301,7 +301,7 @@ class _Targets:
             if reference.stop is None:
                 return self.part(key, Part(reference.url, start, stop), whole=start == 0 and stop is None)
             begin, end = resolve_range(start, stop, reference.stop - reference.start)
-            check_size(end - begin, dump(key), start, stop)
+            check_claim(end - begin, dump(key), start, stop)
             return self.part(key, Part(reference.url, reference.start + begin, reference.start + end))
         value = memoryview(reference if isinstance(reference, bytes) else reference())
         return slice_range(value, start, stop)
