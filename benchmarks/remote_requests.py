@@ -170,7 +170,7 @@ class Chunkwise:
         return dataset_of(self.ts, f"{self.place}/dataset", "chunkwise")
 
     def typo(self) -> Callable[[], Any]:
-        return self._command("info", "typo.zarr")
+        return self._command("info", "typo", status=1)
 
     def attribute(self) -> Callable[[], Any]:
         group = self.ts.open_group(f"{self.place}/tree", "r+")
@@ -179,14 +179,14 @@ class Chunkwise:
     def read(self) -> Callable[[], Any]:
         return lambda: self.ts.read(f"{self.place}/rows")
 
-    def _command(self, *words: str) -> Callable[[], Any]:
+    def _command(self, *words: str, status: int = 0) -> Callable[[], Any]:
         from chunkwise.cli.main import main
 
-        places = {name: f"{self.place}/{name}" for name in ("tree", "gone", "copy")}
+        places = {name: f"{self.place}/{name}" for name in ("tree", "gone", "copy", "typo")}
 
         def run() -> None:
             with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-                assert main([words[0], *(places.get(word, word) for word in words[1:])]) == 0
+                assert main([words[0], *(places.get(word, word) for word in words[1:])]) == status
 
         return run
 

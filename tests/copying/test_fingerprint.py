@@ -74,3 +74,20 @@ def test_text_and_json_are_told_apart() -> None:
 
     assert len({of("a", "b"), of("b", "a"), of("a", b"b"), of(1, "b"), of("a", None)}) == 5
     assert of("a", "b") == (of("a") + fingerprint(np.array(["b"], object), (1,))) & MASK
+
+
+@pytest.mark.parametrize("value", ["ab", "", "abcde"])
+@pytest.mark.parametrize("dtype", ["S5", "U5", "U4", "V5"])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (3,), (0,)])
+def test_padded_text_is_summed_up_in_any_number_of_dimensions(
+    shape: tuple[int, ...], dtype: str, value: str
+) -> None:
+    raw = value[: np.dtype(dtype).itemsize].encode("utf-32-le" if "U" in dtype else "ascii")
+    one = np.zeros((), dtype)
+    one.reshape(1).view(np.uint8)[: len(raw)] = list(raw[: one.nbytes])
+    repeated = np.broadcast_to(one, shape)
+    expected = sum(fingerprint(np.array([one]), (at,)) for at in range(repeated.size)) & MASK
+    if len(shape) < 2 and shape:
+        assert fingerprint(repeated, (0,)) == fingerprint(repeated.copy(), (0,)) == expected
+    else:
+        assert fingerprint(repeated, (0,) * len(shape)) == fingerprint(repeated.copy(), (0,) * len(shape))

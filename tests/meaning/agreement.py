@@ -49,6 +49,9 @@ def contradictions(title: str, thing: Thing, cells: Cells) -> Iterator[Finding]:
             yield Finding(title, door, name, f"taken: {found}")
         elif not is_refused and found != (first := cells[door, "path"]) and first[:1] != (REFUSED,):
             yield Finding(title, door, name, f"{found} unlike {first} by path")
+    info, tree = (cells.get((door, "path"), (REFUSED,)) for door in ("info", "tree"))
+    if REFUSED not in (info[0], tree[0]) and info[0] != tree[0][1]:
+        yield Finding(title, "info", "path", f"{info[0]} unlike {tree[0][1]} by tree")
     by_path = {door: found for (door, name), found in cells.items() if name == "path"}
     values = {
         door: by_path[door]

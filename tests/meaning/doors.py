@@ -158,7 +158,7 @@ TAKES: dict[str, set[str]] = {
     "array": ARRAY | EITHER | IMAGE | {"attrs", "cp -r"},
     "view": (ARRAY - {"open_array"}) | EITHER | IMAGE | {"cp -r"},
     "database": ARRAY | EITHER | IMAGE | {"attrs", "cp -r"},
-    "pictures": (ARRAY - {"open", "open_array"}) | EITHER | (IMAGE - {"plan"}) | {"cp -r"},
+    "pictures": (ARRAY - {"open", "open_array"}) | EITHER | IMAGE | {"cp -r"},
     "volume": ARRAY | EITHER | IMAGE | {"cp -r"},
     "file": ARRAY | EITHER | IMAGE | GROUP | {"attrs", "cp -r"},
     "archive": (ARRAY - {"open"}) | EITHER | IMAGE | GROUP | {"attrs", "cp -r"},

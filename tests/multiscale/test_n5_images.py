@@ -217,7 +217,11 @@ def test_turned_stacks_have_the_voxel_size(tmp_path):
     ("text", "says"),
     [
         ("<SpimData", "no XML"),
-        ('<S><SequenceDescription><ImageLoader format="bdv.hdf5"/></SequenceDescription></S>', "bdv.n5"),
+        (
+            '<S><SequenceDescription><ImageLoader format="bdv.hdf5"/></SequenceDescription></S>',
+            "ImageLoader/hdf5",
+        ),
+        ('<S><SequenceDescription><ImageLoader format="imaris"/></SequenceDescription></S>', "bdv.n5"),
     ],
 )
 def test_wrong_files_of_bigdataviewer(tmp_path, text, says):

@@ -1,5 +1,6 @@
 """Layers of napari: data, order of axes, positions, channels and labels; the manifest that announces them."""
 
+import shutil
 import tomllib
 import warnings
 from pathlib import Path
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import chunkwise as cw
+from chunkwise.errors import NotFoundError
 from chunkwise.napari.reader import get_reader
 
 FIXTURES = Path(__file__).parents[1] / "multiscale" / "fixtures"
@@ -163,3 +165,27 @@ def test_what_is_something_else_is_left_to_others(tmp_path):
     assert get_reader([]) is None
     assert get_reader([str(FIXTURES / "ngff-zarr-0.4.zarr"), str(tmp_path / "empty")]) is None
     assert len(get_reader([str(FIXTURES / "ngff-zarr-0.4.zarr")])([])) == 1
+
+
+def test_what_is_listed_but_not_stored_takes_nothing_else_away(tmp_path):
+    """A field of a well, a channel of N5, an image of labels; if nothing is left, that is an error."""
+    well = cw.create_group(tmp_path / "w.zarr", attributes={})
+    well.attrs["ome"] = {"version": "0.5", "well": {"images": [{"path": "0"}, {"path": "1"}]}}
+    field = cw.array(np.ones((8, 8), "u1"))
+    cw.downsample_pyramid(field, tmp_path / "w.zarr/1", levels=0, sync=False).result()
+    labels = tmp_path / "w.zarr/1/labels/cells"
+    cw.downsample_pyramid(field, labels, levels=0, sync=False, labels=True).result()
+    reader = get_reader(str(tmp_path / "w.zarr"))
+    with pytest.warns(UserWarning, match="names 0.*the other images are shown"):
+        assert [kind for _, _, kind in reader(None)] == ["image", "labels"]
+    shutil.rmtree(labels)
+    with pytest.warns(UserWarning, match="the other images are shown"):
+        assert [kind for _, _, kind in get_reader(str(tmp_path / "w.zarr"))(None)] == ["image"]
+    shutil.rmtree(tmp_path / "w.zarr/1")
+    with pytest.raises(NotFoundError, match="names 0"):
+        get_reader(str(tmp_path / "w.zarr"))(None)
+    container = cw.open_group(tmp_path / "c.n5", "a", format="n5")
+    container.create_array("c0/s0", np.ones((8, 8), "u1"))
+    container.create_group("c1").create_group("s0")
+    with pytest.warns(UserWarning, match="the other images are shown"):
+        assert len(get_reader(str(tmp_path / "c.n5"))(None)) == 1

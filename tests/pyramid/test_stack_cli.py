@@ -154,3 +154,16 @@ def test_spec_files_that_are_none(tmp_path, monkeypatch, capsys):
         Path("x.json").write_text(text)
         assert main(["info", "x.json"]) == 1
         assert "x.json" in capsys.readouterr().err
+
+
+def test_names_that_only_attributes_say(tmp_path):
+    """Those of Zarr v2; where layers differ in them, none has them."""
+    for number in range(3):
+        array = ts.create_array(tmp_path / f"{number}.zarr", np.zeros((2, 3)), format="zarr2")
+        if number < 2:
+            array.attrs["_ARRAY_DIMENSIONS"] = ["z", "y"]
+    paths = [str(tmp_path / f"{number}.zarr") for number in range(3)]
+    assert main(["stack", str(tmp_path / "o.json"), *paths[:2], "--concat", "z"]) == 0
+    assert ts.open(json.loads((tmp_path / "o.json").read_text())).result().domain.labels == ("z", "y")
+    assert main(["stack", str(tmp_path / "p.json"), *paths, "--concat", "0"]) == 0
+    assert ts.open(json.loads((tmp_path / "p.json").read_text())).result().domain.labels == ("", "")

@@ -127,6 +127,39 @@ def test_copy_of_shards(count: Callable[..., None], bucket: str, capsys: Any) ->
     count(lambda: main(["cp", f"{bucket}/shards", f"{bucket}/copy"]), Count(2 * 8 + 70, 8))
 
 
+def _array(place: str, format: str) -> Any:
+    return cw.create_array(f"{place}/new/array", shape=(8,), dtype="uint8", chunks=(4,), format=format)
+
+
+CREATIONS: dict[str, tuple[Callable[[str, str], Any], dict[str, int]]] = {
+    "array": (_array, {"zarr3": 8, "zarr2": 8, "n5": 20}),
+    "group": (
+        lambda place, format: cw.create_group(f"{place}/new/group", format=format),
+        {"zarr3": 8, "zarr2": 12, "n5": 26},
+    ),
+}
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
+@pytest.mark.parametrize("what", CREATIONS)
+def test_creation(count: Callable[..., None], bucket: str, moto: str, format: str, what: str) -> None:
+    """One look at the place and all directories above, in a round; the document; a look at copies above."""
+    make, most = CREATIONS[what]
+    place = f"s3://{new_s3_bucket(moto)}"
+    _array(f"{place}/other", format)  # whether writes may be conditional is found out once
+    count(lambda: make(f"{place}/{format}", format), Count(most[format], 2))
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
+def test_creation_in_a_group(count: Callable[..., None], moto: str, format: str) -> None:
+    """In an open group, nothing above it is looked at before."""
+    group = cw.create_group(f"s3://{new_s3_bucket(moto)}/top/group", format=format)
+    group.create_array("first", [1])
+    most = {"zarr3": 7, "zarr2": 10, "n5": 14}[format]
+    count(lambda: group.create_array("second", [1]), Count(most, 2))
+    assert group["second"][0].read().result() == 1
+
+
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
 def test_detection(count: Callable[..., None], bucket: str, format: str) -> None:
     """All formats are asked for together, and the document that is found is not asked for again."""

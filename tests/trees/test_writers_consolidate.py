@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,19 @@ def spec_of(to: Path, format: str) -> dict[str, Any]:
     """Return the spec of a new array, as TensorStore's programs give it."""
     store = {"driver": "file", "path": str(to)}
     return {"driver": {"zarr3": "zarr3", "zarr2": "zarr"}[format], "kvstore": store}
+
+
+def bare(to: Path, format: str) -> cw.TensorStore:
+    """Make an array, but no groups above it, as TensorStore's programs do."""
+    return cw.open(spec_of(to, format), create=True, dtype=cw.uint16, shape=[8]).result()
+
+
+def in_transaction(to: Path, format: str) -> None:
+    """Make an array in a transaction."""
+    with cw.Transaction() as transaction:
+        cw.open(
+            spec_of(to, format), create=True, dtype=cw.uint16, shape=[8], transaction=transaction
+        ).result()
 
 
 WRITERS: dict[str, Writer] = {
@@ -116,7 +130,52 @@ WRITERS: dict[str, Writer] = {
         cw.create_group(to, format=format),
         main(["attrs", str(to), "set", "new", "1"]),
     ),
+    **{
+        f"open, {depth} directories deeper": lambda to, _, format, depth=depth: bare(
+            to / "/".join("abc"[:depth]) / "x", format
+        )
+        for depth in (1, 3)
+    },
+    "attrs below directories": lambda to, _, format: (
+        bare(to / "a/b/x", format),
+        main(["attrs", str(to / "a/b/x"), "set", "new", "1"]),
+    ),
+    "attrs of a directory": lambda to, _, format: (
+        bare(to / "a/b/x", format),
+        cw.open_group(to / "a", "r+", format=format).attrs.update({"new": 1}),
+    ),
+    "copy_tree of directories": lambda to, sources, format: cw.copy_tree(
+        sources / "bare.zarr", to, format=format
+    ),
+    "Group.copy of directories": lambda to, sources, format: cw.open_group(to.parents[1], "r+").copy(
+        cw.open_group(sources / "bare.zarr"), "above/new"
+    ),
+    "mv of directories": lambda to, _, format: (
+        bare(to.parent / "old/a/b/x", format),
+        main(["mv", str(to.parent / "old"), str(to)]),
+    ),
+    "rm below directories": lambda to, _, format: (
+        bare(to / "a/b/x", format),
+        bare(to / "a/c/x", format),
+        main(["rm", "-r", str(to / "a/b")]),
+    ),
+    "over directories": lambda to, sources, format: (
+        bare(to / "a/b/x", format),
+        cw.copy_tree(sources / "bare.zarr", to / "a", format=format, overwrite=True),
+    ),
+    "commit of a transaction": lambda to, _, format: in_transaction(to / "a/b/x", format),
 }
+
+
+def check(root: Path, format: str) -> zarr.Group:
+    """Compare consolidated metadata with the documents, as chunkwise and zarr-python read them."""
+    node = require_node(cw.open_group(root).location)
+    assert check_consolidated(node, below=True) == []
+    found = zarr.open_consolidated(str(root), zarr_format=FORMATS[format], mode="r")
+    plain = zarr.open_group(str(root), zarr_format=FORMATS[format], mode="r", use_consolidated=False)
+    members = [{name for name, _ in group.members(max_depth=None)} for group in (found, plain)]
+    assert members[0] == members[1] == {name for name, _ in cw.open_group(root).walk()}
+    return found
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -127,10 +186,60 @@ def test_consolidated_metadata_is_true(writer: str, format: str, sources: Path, 
     group.create_group("above")
     group.consolidate()
     WRITERS[writer](root / "above/new", sources, format)
-    node = require_node(cw.open_group(root).location)
-    assert check_consolidated(node, below=True) == []
-    found = zarr.open_consolidated(str(root), zarr_format=FORMATS[format], mode="r")
-    assert ("above/new" in found) == (writer != "rm")
+    assert ("above/new" in check(root, format)) == (writer != "rm")
+
+
+def migrated(at: Path) -> None:
+    """Convert a tree of Zarr v2 to v3, which has consolidated metadata."""
+    (at / ".zmetadata").write_text(
+        '{"metadata": {".zgroup": {"zarr_format": 2}}, "zarr_consolidated_format": 1}'
+    )
+    cw.migrate(at, apply=True)
+
+
+CONSOLIDATING: dict[str, Callable[[Path], object]] = {
+    "consolidate": lambda at: cw.open_group(at, "r+").consolidate(),
+    "chunkwise consolidate": lambda at: main(["consolidate", str(at)]),
+    "a dataset beside": lambda at: write_dataset(DATASET, at, mode="a", consolidated=True),
+    "an array of stale metadata": lambda at: main(["attrs", str(at / "other/x"), "set", "a", "1"]),
+    "migrate": migrated,
+}
+V3_MIGRATED = ("migrate", "zarr3")
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("way", "format"),
+    [(way, format) for way in CONSOLIDATING for format in FORMATS if (way, format) != V3_MIGRATED],
+)
+def test_directories_above_nodes_become_groups(way: str, format: str, depth: int, tmp_path: Path) -> None:
+    root = tmp_path / "root.zarr"
+    cw.create_group(root, format=format, attributes={"top": 1})
+    bare(root / "/".join("abcd"[:depth]) / "x", format)
+    bare(root / "other/x", format)
+    if "stale" in way:
+        stale(root, format)
+    (root / "empty/below").mkdir(parents=True)
+    CONSOLIDATING[way](root)
+    found = check(root, "zarr3" if way == "migrate" else format)
+    assert {"/".join([*"abcd"[:depth], "x"]), "other/x"} < {name for name, _ in found.members(max_depth=None)}
+    assert "empty" not in found
+
+
+def stale(root: Path, format: str) -> None:
+    """Write consolidated metadata that lack the groups above nodes, as earlier versions did."""
+    cw.open_group(root, "r+").consolidate()
+    file = root / {"zarr3": "zarr.json", "zarr2": ".zmetadata"}[format]
+    document = json.loads(file.read_text())
+    copies = document["consolidated_metadata" if format == "zarr3" else "metadata"]
+    copies = copies["metadata"] if format == "zarr3" else copies
+    for group in [path for path, node in cw.open_group(root).walk() if isinstance(node, cw.Group)]:
+        for key in ("zarr.json", ".zgroup"):
+            (root / group / key).unlink(missing_ok=True)
+        for key in (group, f"{group}/.zgroup", f"{group}/.zattrs"):
+            copies.pop(key, None)
+    file.write_text(json.dumps(document))
+    assert check_consolidated(require_node(cw.open_group(root).location))
 
 
 @pytest.fixture(scope="module")
@@ -143,4 +252,8 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tree.create_group("g")
     for name, how in (("image.zarr", {}), ("image.n5", {"convention": "n5-viewer"})):
         cw.downsample_pyramid(array, at / name, levels=1, units=["1 um"] * 2, **how).result()
+    cw.create_group(at / "bare.zarr", format="zarr3", attributes={"a": 1}).consolidate()
+    bare(at / "bare.zarr/q/r/x", "zarr3")
+    for directory in ("q", "q/r"):
+        (at / "bare.zarr" / directory / "zarr.json").unlink(missing_ok=True)
     return at

@@ -124,6 +124,8 @@ def run(arguments: argparse.Namespace) -> int:
     arguments.destination = _inside_directory(arguments.source, arguments.destination)
     destination = locate(arguments.destination)
     found = resolve(arguments.source)
+    if found.assumed:
+        message(found.assumed)
     if arguments.recursive and found.location is not None:
         if found.array is not None and found.what == "a precomputed volume":
             return run_copy_volume(arguments, found.location, destination)

@@ -53,11 +53,13 @@ def run(arguments: argparse.Namespace) -> int:
         show_system(arguments)
         return 0
     found = resolve(arguments.path)
+    if found.assumed:
+        message(found.assumed)
     if found.array is not None and found.is_spec:
         _view(arguments, found.array)
         return 0
     if found.array is not None:
-        return _other(arguments)
+        return _other(arguments, found.array, found.what)
     node = found.as_node(damaged=True)
     if node.error and node.kind == "array":
         found.as_node()
@@ -169,10 +171,12 @@ def _group(node: Node, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _other(arguments: argparse.Namespace) -> int:
+def _other(arguments: argparse.Namespace, array: TensorStore, what: str) -> int:
     """Print what a picture, a precomputed volume or a stack of pictures is."""
     found = describe_images(open_multiscale(arguments.path))
-    show(arguments, {"path": arguments.path, "kind": "image", "image": dict(found)}, *rows_as_lines(found))
+    kind = "volume" if what.endswith("volume") else "array"
+    out = {"path": arguments.path, "kind": kind, "shape": list(array.shape), "image": dict(found)}
+    show(arguments, out, *rows_as_lines(found))
     return 0
 
 

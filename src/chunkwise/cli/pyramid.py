@@ -129,6 +129,8 @@ def run(arguments: argparse.Namespace) -> int:
     source: TensorStore | ResolvedPlace = found
     if arguments.region is not None:
         source = select(without_channel(found.as_array(of_image=True)), arguments.region)
+        if found.assumed:
+            message(found.assumed)
     started = time.monotonic()
     workers = workers_of(arguments, DEFAULT_MEMORY)
     options = {
@@ -153,7 +155,7 @@ def run(arguments: argparse.Namespace) -> int:
         warnings.simplefilter("ignore", UserWarning)  # what is left out is reported at the end
         if arguments.dry_run:
             plan = prepare_pyramid(source, arguments.destination, workers=workers, **options).preview()
-            for note in plan.left_out:
+            for note in (*plan.assumed, *plan.left_out):
                 message(note)
             show(arguments, plan.to_json(), *plan.lines())
             return 0
@@ -203,8 +205,9 @@ def _report(arguments: argparse.Namespace, made: Pyramid, seconds: float) -> Non
         "seconds": seconds,
         "verified": arguments.verify,
         "left_out": list(made.left_out),
+        "assumed": list(made.assumed),
     }
-    for note in made.left_out:
+    for note in (*made.assumed, *made.left_out):
         message(note)
     lines = [
         f"{name:<6} {format_shape(shape):<24} factors {', '.join(map(str, factors))}"

@@ -8,7 +8,7 @@ from types import EllipsisType
 from typing import Any, TypeAlias
 
 from chunkwise import TensorStore, d
-from chunkwise.cli.command import UsageError
+from chunkwise.cli.command import UsageError, message
 from chunkwise.copying.resolve import resolve
 from chunkwise.errors import OutOfBoundsError
 
@@ -28,7 +28,10 @@ def add_view(parser: argparse.ArgumentParser) -> None:
 
 def view_of(arguments: argparse.Namespace) -> TensorStore:
     """Return the view of the array and region that the command names."""
-    return select(resolve(arguments.path).as_array(of_image=True), arguments.region)
+    found = resolve(arguments.path)
+    if found.assumed:
+        message(found.assumed)
+    return select(found.as_array(of_image=True), arguments.region)
 
 
 def parse_region(text: str) -> Region:

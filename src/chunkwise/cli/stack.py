@@ -11,14 +11,16 @@ from typing import Any, NamedTuple
 
 from chunkwise import DataType, TensorStore, cast, concat, d, overlay, stack
 from chunkwise.cli.command import UsageError, message, show, text_of
+from chunkwise.cli.options import parse_names
 from chunkwise.cli.template_options import fill_value_of
-from chunkwise.copying.pictures import has_wildcard, is_picture, matching, stack_planes
+from chunkwise.copying.pictures import arranged_planes, has_wildcard, is_picture, matching
 from chunkwise.copying.quantities import format_shape, plural
 from chunkwise.copying.resolve import resolve
 from chunkwise.copying.spec_file import check_new_file, write_spec_file
 from chunkwise.copying.stack_report import Box, StackReport, report_stack
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extension import JSON
+from chunkwise.images.multiscale.array_axes import image_of_array
 
 __all__ = ["add_arguments", "run"]
 
@@ -59,6 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--stack", metavar="AXIS", type=int, help="put layers after each other along a new dimension"
     )
+    parser.add_argument(
+        "--axes",
+        metavar="NAMES",
+        type=parse_names,
+        help="names of the dimensions of the result, such as t,y,x",
+    )
     parser.add_argument("--cast", metavar="TYPE", help="convert layers of other data types")
     parser.add_argument("--fill-value", metavar="VALUE", help="what gaps read as (by default an error)")
     parser.add_argument("--no-gaps", action="store_true", help="fail if there are gaps")
@@ -81,9 +89,13 @@ def run(arguments: argparse.Namespace) -> int:
     layers = _open(paths, None if arguments.cast is None else DataType(arguments.cast))
     are_planes = len(paths) > 1 and all(is_picture(path) and origin is None for path, origin in paths)
     if are_planes and arguments.stack is None and arguments.concat is None:
-        store = stack_planes(layers)
+        store, assumed = arranged_planes(layers, [path for path, _ in paths])
+        if arguments.axes is None:
+            message(assumed)
     else:
         store = _combined(layers, arguments)
+    if arguments.axes is not None:
+        store = _named(store, arguments.axes)
     report = report_stack(store)
     wrong = (arguments.no_gaps and report.n_missing > 0) or (arguments.no_overlaps and report.n_overlaps > 0)
     if not wrong and not arguments.check:
@@ -153,7 +165,17 @@ def _open(paths: Sequence[_LayerPath], dtype: DataType | None) -> list[TensorSto
         message(error)
     if errors:
         raise InvalidArgumentError(errors[-1])
-    return layers
+    return _labelled(layers)
+
+
+def _labelled(layers: list[TensorStore]) -> list[TensorStore]:
+    """Return layers with names of dimensions that only attributes say, if all say the same."""
+    if any(any(layer.domain.labels) for layer in layers):
+        return layers
+    names = {tuple(axis.name for axis in image_of_array(layer).axes) for layer in layers}
+    if len(names) > 1 or not all(set(next(iter(names)))) or len(set(*names)) < layers[0].rank:
+        return layers
+    return [layer.label[next(iter(names))] for layer in layers]
 
 
 def _disagreements(paths: Sequence[_LayerPath], layers: Sequence[TensorStore]) -> list[str]:
@@ -180,6 +202,12 @@ def _combined(layers: list[TensorStore], arguments: argparse.Namespace) -> Tenso
         axis = arguments.concat
         return concat(layers, int(axis) if re.fullmatch(r"-?[0-9]+", axis) else axis, **options)
     return overlay(layers, **options)
+
+
+def _named(store: TensorStore, names: Sequence[str | None]) -> TensorStore:
+    if len(names) != store.rank:
+        raise UsageError(f"--axes: expected {store.rank} names, for {format_shape(store.shape)}")
+    return store.label[tuple(name or "" for name in names)]
 
 
 def _spec(store: TensorStore) -> dict[str, JSON]:

@@ -107,7 +107,7 @@ def _words(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.empty((*values.shape, 0), np.uint8)
     shape = values.shape
     if not any(values.strides):  # one value, repeated by broadcasting: so is what is returned
-        values = values[(slice(0, 1),) * values.ndim]
+        values = values[(*(slice(0, 1),) * values.ndim, ...)]  # not a scalar, which has no padding
     flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
     words = flat.view(f"<u{width}").reshape(*values.shape, size // width)
     return np.broadcast_to(words, (*shape, size // width))

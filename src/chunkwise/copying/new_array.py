@@ -17,12 +17,13 @@ from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.extras import is_of
 from chunkwise.core.driver.auto.found_instead import interrupted_instead
-from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
+from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS
 from chunkwise.core.index_space import IndexTransform, align_by_position
 from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.trees.attributes import write_first_attributes
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.look import looking
 from chunkwise.core.trees.new_location import create_parents, remove_groups
 from chunkwise.core.trees.node import Node, find_documented, require_node
 from chunkwise.core.trees.tree import Tree
@@ -61,9 +62,10 @@ def create_array(location: Location, target: Target) -> TensorStore:
         If there is already an array, group or other files, or an array above.
     """
     format = FORMATS[target.spec["driver"]]
-    if not is_staging(location.name):  # which is in the array that it replaces, in some stores
-        check_outside_arrays(location)
-    check_place(location, "array", format)
+    with looking(location) as seen:
+        if not is_staging(location.name):  # which is in the array that it replaces, in some stores
+            check_outside_arrays(seen)
+        check_place(seen, "array", format)
     spec = {**target.spec, "kvstore": location.kvstore()}
     # Nothing may remain of an array that can't be made.
     planned = open_spec({**spec, "open": True, "assume_metadata": True}).result()
@@ -99,8 +101,6 @@ class NewArray:
                 {**self.spec, "kvstore": place.kvstore(), "create": True}, **self.options
             ).result()
             made = True
-            if tree_format(self.format).consolidated_key:
-                update_consolidated(place.store, place.path)
             if self.data is not None:
                 self._fill(self._alone(store, place))
         except BaseException:  # an interrupt too: no half array may stay
@@ -126,5 +126,5 @@ class NewArray:
         alone = place.alone()
         if alone is place:
             return store
-        spec = {"driver": self.spec["driver"], "kvstore": alone.kvstore(), "open": True}
-        return open_spec(spec, context=self.options.get("context")).result()
+        spec = {**self.spec, "kvstore": alone.kvstore(), "open": True, "assume_metadata": True}
+        return open_spec(spec, **self.options).result()

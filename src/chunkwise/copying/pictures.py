@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from chunkwise.core.specs.url import is_url, spec_json_from_url
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 
 __all__ = [
+    "arranged_planes",
     "has_wildcard",
     "is_picture",
     "matching",
@@ -22,12 +24,21 @@ __all__ = [
     "natural",
     "open_pictures",
     "pictures_at",
-    "stack_planes",
     "without_channel",
 ]
 
 _OME = (".ome.tif", ".ome.tiff")
 _SHOWN = 10
+_COUNTED = {
+    "t": "t", "time": "t", "tp": "t", "timepoint": "t", "c": "c", "ch": "c", "channel": "c", "z": "z",
+}  # fmt: skip
+"""What a number in the name of a picture counts, by the letters before it."""
+
+_AMBIGUOUS = (
+    "their names differ in several numbers, which may be axes of their own; name the planes of one stack, "
+    "such as by a glob, or put them together by `chunkwise stack`"
+)
+
 _DRIVERS = ("png", "jpeg", "tiff", "webp", "avif", "bmp")
 
 
@@ -93,20 +104,67 @@ def natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
-def open_pictures(paths: Sequence[str]) -> TensorStore:
-    """Return pictures as one array, with a first dimension along which they follow each other."""
-    return stack_planes(list(_opened(paths)))
+def open_pictures(paths: Sequence[str]) -> tuple[TensorStore, str]:
+    """Return pictures as one array, as the numbers in their names arrange them, and what is assumed."""
+    return arranged_planes(list(_opened(paths)), paths)
 
 
-def stack_planes(planes: Sequence[TensorStore]) -> TensorStore:
-    """Return arrays of the same shape as one array, with a new first dimension z, or t if they have a z."""
+def arranged_planes(planes: Sequence[TensorStore], paths: Sequence[str]) -> tuple[TensorStore, str]:
+    """Return arrays of the same shape as one array, by the numbers in file names, and what is assumed.
+
+    Letters before a number say what it counts, such as ``t`` and ``c`` in ``img_t00_c0.tif``.  Without them
+    the planes follow each other along z, or t if they have a z.
+    """
+    planes = [plane.label[plane.domain.labels] if plane.rank else plane for plane in planes]
     planes = list(map(without_channel, planes))
     labels = planes[0].domain.labels
-    free = next((name for name in ("z", "t") if name not in labels), "")
+    numbers = _varying_numbers([os.path.basename(path) for path in paths])
+    counted = {_COUNTED.get(letters.lower(), ""): each for letters, each in numbers}
+    named = {name: each for name, each in counted.items() if name and name not in labels}
+    at = sorted(zip(*named.values(), planes, strict=True), key=lambda row: row[:-1]) if named else []
+    if len({row[:-1] for row in at}) < len(planes):
+        if named:
+            raise InvalidArgumentError(f"{paths[0]}, …: {_AMBIGUOUS}")
+        free = next((name for name in ("z", "t") if name not in labels), "")
+        one = free if any(labels) else ""
+        why = _AMBIGUOUS if len(numbers) > 1 else "in the order of their names"
+        whole = _stacked(planes, [len(planes)]).label[(one, *labels)]
+        if len(planes) == 1:
+            return whole, ""
+        return whole, f"{len(planes)} pictures are taken as planes along {one or 'a new axis'}: {why}"
+    sizes = {name: len(set(each)) for name, each in named.items()}
+    text = " x ".join(f"{name} ({n})" for name, n in sizes.items())
+    if math.prod(sizes.values()) != len(planes):
+        raise InvalidArgumentError(
+            f"{paths[0]}, …: the names of {len(planes)} pictures number {text}, so some are missing; name "
+            "those that are the planes of one stack, such as a glob with one of these numbers"
+        )
+    whole = _stacked([row[-1] for row in at], list(sizes.values())).label[(*sizes, *labels)]
+    return whole, f"pictures are taken as {text}, by the numbers in their names"
+
+
+def _varying_numbers(names: Sequence[str]) -> list[tuple[str, list[int]]]:
+    """Return the numbers in which names differ, each with the letters before it; none if more differs."""
+    split = [re.split(r"(\d+)", name) for name in names]
+    if len({tuple(parts[::2]) for parts in split}) > 1:
+        return []
+    found = []
+    for at in range(1, len(split[0]), 2):
+        each = [int(parts[at]) for parts in split]
+        if len(set(each)) > 1:
+            letters = re.search(r"([A-Za-z]*)[-_ =]?$", split[0][at - 1])
+            found.append(("" if letters is None else letters[1], each))
+    return found
+
+
+def _stacked(planes: Sequence[TensorStore], sizes: Sequence[int]) -> TensorStore:
+    """Return planes in the order of their indices as one array with a dimension for each size."""
     from chunkwise.core.api.stack import stack  # which a single picture, or an array, does not need
 
-    whole = stack([plane.label[labels] if plane.rank else plane for plane in planes])
-    return whole.label[(free if any(labels) else "", *labels)]
+    step = len(planes) // sizes[0]
+    if len(sizes) == 1:
+        return stack(list(planes))
+    return stack([_stacked(planes[at : at + step], sizes[1:]) for at in range(0, len(planes), step)])
 
 
 def _opened(paths: Sequence[str]) -> Iterator[TensorStore]:

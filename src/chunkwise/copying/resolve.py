@@ -83,11 +83,13 @@ class ResolvedPlace(Resolvable):
         found: _Found | None = None,
         context: Context | None = None,
         is_spec: bool = False,
+        assumed: str = "",
     ) -> None:
         self.named = named  # by the user; empty for an object
         self.asked = asked  # the location that is named; None for what isn't stored at one place
         self.context = context
         self.is_spec = is_spec  # named by a spec, or a file with one
+        self.assumed = assumed  # about it, since nothing says so
         self._view, self._known = view, found
 
     def _resolve(self) -> ResolvedPlace:
@@ -265,7 +267,10 @@ def _stored_array(spec: Mapping[str, Any], named: str, context: Context | None) 
 
 def _pictures(place: object, context: Context | None) -> ResolvedPlace | None:
     found = pictures_at(place)
-    return None if found is None else ResolvedPlace(_name_of(place), view=open_pictures(found))
+    if found is None:
+        return None
+    whole, assumed = open_pictures(found)
+    return ResolvedPlace(_name_of(place), view=whole, assumed=assumed)
 
 
 _RECOGNIZERS = (_open_object, _spec, _pictures)

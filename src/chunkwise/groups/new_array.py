@@ -42,10 +42,8 @@ from chunkwise.core.trees.attribute_value import (
     check_non_finite,
     to_json_value,
 )
-from chunkwise.core.trees.destination import check_place
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.replacement import replacing
-from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import InvalidArgumentError, OptionError
 from chunkwise.extension.inside import elements_of
 
@@ -80,7 +78,7 @@ def new_array(
     make_parents: Callable[[bool], list[Location]],
 ) -> TensorStore:
     """Make an array at `location`; see `Group.create_array` for most parameters."""
-    # `look` raises, before anything is changed, if there can't be an array here.  `make_parents` is told
+    # `look` raises, before anything is changed, if the array can't be made here.  `make_parents` is told
     # whether it is an array of text; it makes the groups above and returns them.
     parts = {name: value for name, value in schema_options.items() if name in CODEC_PARTS}
     schema_options = {name: value for name, value in schema_options.items() if name not in parts}
@@ -167,7 +165,6 @@ def new_array(
     look()
     text = template.dtype.name == "ustring"
     new = NewArray(format, spec, target.attributes, options, data)
-    check_place(location, "array", check_format(format), "overwrite" if overwrite else "new")
     if not overwrite:
         return new.write_to(location, partial(make_parents, text))
     # Also where nothing is yet: somebody else may be making it at the same time.

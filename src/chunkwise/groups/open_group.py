@@ -18,7 +18,7 @@ from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.storage_options import with_storage_options
 from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite
 from chunkwise.core.trees.container import check_container, container_root, create_container, mark_container
-from chunkwise.core.trees.create import get_or_create, group_attributes, make_group, write_group
+from chunkwise.core.trees.create import get_or_create, group_attributes, write_group
 from chunkwise.core.trees.destination import Destination
 from chunkwise.core.trees.location import Location, LocationLike, locate
 from chunkwise.core.trees.node import Node, find_documented, find_node, node_of, nothing_at
@@ -136,8 +136,9 @@ def open_group(
             return group
         if consolidated:
             raise NotFoundError(f"there are no consolidated metadata at {location.text}")
-    others: list[str] = []
-    node = find_node(location, wanted, others)
+    if mode == "w-":
+        return _create(Destination.of(location, "group", format=wanted), attributes or {}, options)
+    node = find_node(location, wanted)
     if node is not None and wanted is not None and node.format not in (wanted, None):
         if mode in ("r", "r+"):
             raise NotFoundError(
@@ -165,20 +166,16 @@ def open_group(
         if is_elsewhere and found.node is not None and (found.kind == "group" or node is None):
             location, node = found.node.location, found.node
             options["root"] = location
-    is_missing = node is None or (node.implicit and mode in ("a", "w-"))
-    if node is None or is_missing:
+    if node is None or (node.implicit and mode == "a"):
         if mode in ("r", "r+"):
             raise nothing_at(location, "group")
 
         def new() -> Group:
             return _create(Destination.of(location, "group", format=wanted), attributes or {}, options)
 
-        # In mode "a" somebody else may be doing the same.
-        return new() if mode == "w-" else get_or_create(lambda: _found(location, wanted, options), new)
+        return get_or_create(lambda: _found(location, wanted, options), new)
     if node.implicit:
         _check_implicit(node)
-    if mode == "w-":
-        Destination.of(location, "group", format=wanted)
     return _opened(node, wanted, options, writable=mode != "r")
 
 
@@ -321,17 +318,18 @@ def create_group(
 def _create(to: Destination, attributes: Mapping[str, Any], options: dict[str, Any]) -> Group:
     location, format = to.location, to.format
     tree = Tree(format=format, writable=True, **options)
+    values = group_attributes(tree, attributes)
     with to.parents_made() as made:
-        node = make_group(tree, (), attributes)
+        node = write_group(location, format, values)
+        if node is None:
+            raise AlreadyExistsError(f"{location.text} was made by another process meanwhile")
         made.append(location)
         if tree.rules.has_containers:
             if container_root(location) is None:
                 create_container(location)
             else:
                 mark_container(location)
-            found = find_node(location, format)
-            assert found is not None
-            node = found
+            node = find_node(location, format) or node
     return Group._make(tree, (), node)
 
 
@@ -349,5 +347,5 @@ def _replace(to: Destination, attributes: Mapping[str, Any], options: dict[str, 
         to.create_parents()
     node = find_node(location, format)
     if node is None:
-        raise AlreadyExistsError(f"{location.text} was deleted by somebody else meanwhile")
+        raise AlreadyExistsError(f"{location.text} was deleted by another process meanwhile")
     return Group._make(tree, (), node)

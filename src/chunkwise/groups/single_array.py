@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from chunkwise.copying.array_options import Sizes
 from chunkwise.copying.codec_option import CODEC_PARTS
-from chunkwise.copying.new_array import open_array as open_at
 from chunkwise.copying.resolve import Place, resolve
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
@@ -107,10 +106,9 @@ def create_array(
     mode: Mode = "overwrite" if overwrite else "new"
     given = with_storage_options(place, storage_options)
     to = Destination.of(given, "array", format=format, mode=mode, context=context)
-    location, kind = to.location, to.format
-    new_array(
-        location,
-        format=kind,
+    return new_array(
+        to.location,
+        format=to.format,
         shape=shape,
         dtype=dtype,
         data=data,
@@ -129,7 +127,6 @@ def create_array(
         look=lambda: None,
         make_parents=lambda text: to.create_parents(text=text),
     )
-    return open_at(location)
 
 
 def open_array(

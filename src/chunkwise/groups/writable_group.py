@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -13,7 +14,9 @@ from chunkwise.core.base.unknown_names import checks_arguments
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.change import delete_node
 from chunkwise.core.trees.create import check_names, get_or_create, make_group, make_groups
-from chunkwise.core.trees.node import Node
+from chunkwise.core.trees.destination import check_place
+from chunkwise.core.trees.look import looking
+from chunkwise.core.trees.node import Node, find_node
 from chunkwise.core.trees.node_name import check_new_names, split_path
 from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import InvalidArgumentError
@@ -160,8 +163,18 @@ class WritableGroup(ReadableGroup):
             raise InvalidArgumentError("the root of a tree is a group; an array needs a name")
 
         known = min(known, len(names) - 1)
+        location = self._tree.location(names)
+
+        def look() -> None:
+            with looking(location, self._tree.root, self._tree.format) as seen:
+                tree = replace(self._tree, root=self._tree.root._replace(store=seen.store))
+                check_names(tree, names, known)
+                others: list[str] = []
+                node = find_node(seen, tree.format, others)
+                check_place(seen, "array", kind, "overwrite" if overwrite else "new", (node, others))
+
         store = new_array(
-            self._tree.location(names),
+            location,
             format=kind,
             shape=shape,
             dtype=dtype,
@@ -178,11 +191,11 @@ class WritableGroup(ReadableGroup):
             schema_options={"context": self._tree.context, **schema_options},
             non_finite=self._tree.non_finite,
             overwrite=overwrite,
-            look=lambda: check_names(self._tree, names, known),
+            look=look,
             make_parents=lambda _: make_groups(self._tree, names[:-1], known),
         )
-        node = self._tree.find(names, kind)
-        assert node is not None
+        made: Any = store._array
+        node = Node(location, kind, "array", tree_format(kind).array_key, made.document)
         return TensorStore._make(store._array, store._transform, None, self._tree.array_node(names, node))
 
     @checks_arguments("create_array")

@@ -6,13 +6,14 @@ metadata, so layers that belong together lie over each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from chunkwise import TensorStore
+from chunkwise.copying.losses import warn_caller
 from chunkwise.dask.indexable import Indexable
 from chunkwise.errors import ChunkwiseError
 from chunkwise.groups.group import Group
@@ -82,10 +83,26 @@ def layers_of(images: Multiscale | Sequence[Multiscale]) -> list[LayerData]:
         return _layers(plate_image(images), images.name)
     if isinstance(images, Well):
         well = images.location.rstrip("/").rpartition("/")[2]
-        return [layer for path, image in images.fields.items() for layer in _layers(image, f"{well}/{path}")]
+        return _layers_each(images.fields, lambda path: f"{well}/{path}")
     if isinstance(images, Sequence):
         return [layer for image in images for layer in layers_of(image)]
-    return layers_of(list(images.values()))
+    return _layers_each(images, lambda name: images[name].name)
+
+
+def _layers_each(images: Mapping[str, MultiscaleImage], name_of: Callable[[str], str]) -> list[LayerData]:
+    """Return the layers of the images that can be opened; warn of others, and raise if none can."""
+    layers: list[LayerData] = []
+    failed: list[ChunkwiseError] = []
+    for path in images:
+        try:
+            layers += _layers(images[path], name_of(path))
+        except ChunkwiseError as e:
+            failed.append(e)
+    if failed and not layers:
+        raise failed[0]
+    for error in failed:
+        warn_caller(f"{error.message}; the other images are shown")
+    return layers
 
 
 def _find(path: str) -> list[Multiscale] | None:
@@ -105,8 +122,13 @@ def _is_shown(member: Group | TensorStore) -> bool:
 
 
 def _layers(image: MultiscaleImage, name: str) -> list[LayerData]:
-    labels = {} if image.is_labels else image.labels
-    return [_layer(image, name), *(_layer(one, label) for label, one in labels.items())]
+    layers, labels = [_layer(image, name)], {} if image.is_labels else image.labels
+    for label in labels:
+        try:
+            layers.append(_layer(labels[label], label))
+        except ChunkwiseError as e:
+            warn_caller(f"{e.message}; the other images are shown")
+    return layers
 
 
 def _layer(image: MultiscaleImage, name: str) -> LayerData:

@@ -98,6 +98,11 @@ def explain(array: OpenArray, transform: IndexTransform) -> Explanation:
     storages: dict[str, None] = {}
     strategies: dict[ReadStrategy, None] = {}
     for source, request in _chunked_sources(array, transform):
+        if not hasattr(source, "stored"):
+            count, where = source.estimate(request)
+            counts.append(count)
+            storages[where] = None
+            continue
         stored, store = source.stored, source.store
         bounded = source.bounded(request)
         counts.append(estimate_requests(stored, store, source.in_grid(bounded)))
@@ -117,16 +122,16 @@ def explain(array: OpenArray, transform: IndexTransform) -> Explanation:
 
 
 def _chunked_sources(array: OpenArray, transform: IndexTransform) -> Iterator[tuple[Any, IndexTransform]]:
-    """Yield the chunked arrays below a view, with the request to each; layers in memory need none."""
+    """Yield the chunked arrays and pictures below a view, with the request to each; memory needs none."""
     from chunkwise.core.arrays.memory_array import MemoryArray  # few programs have stacks
 
     alone, _ = base_of(array, transform)
     for source, request in array_sources(array, transform):
-        if hasattr(source, "stored"):
+        if hasattr(source, "stored") or hasattr(source, "estimate"):
             yield source, request
         elif source is alone or not isinstance(source, MemoryArray):
             raise UnsupportedError(
-                "Requests can be estimated only for arrays in chunks in a kvstore, and for stacks of such, "
+                "Requests can be estimated only for arrays in a kvstore, and for stacks of such, "
                 f'not for "{source.spec().driver}"'
             )
 

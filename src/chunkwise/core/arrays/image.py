@@ -7,6 +7,7 @@ stack of thousands of pictures takes no memory for those that aren't read.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from chunkwise.core.driver.image.pixels import picture_shape, read_pixels
 from chunkwise.core.driver.image.spec import ImageSpec
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.combine import WriteFutures
+from chunkwise.core.engine.estimate import RequestEstimate
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool, pool_of
 from chunkwise.core.index_space import IndexDomain, IndexTransform, merge_domains
@@ -111,6 +113,17 @@ class ImageArray(FixedArray):
     def spec(self) -> ImageSpec:
         """Return a spec that opens this picture again."""
         return self._spec
+
+    def estimate(self, transform: IndexTransform) -> tuple[RequestEstimate, str]:
+        """Return the request of a read, which fetches the whole picture, and where it is."""
+        traits = traits_of(self._store)
+        n = 0 if 0 in self.bounded(transform).input_shape else 1
+        n_hits = n if traits.is_cached is not None and traits.is_cached(self._key) else 0
+        n_gets, nbytes = n - n_hits, n * prod(self.domain.shape)
+        count = RequestEstimate(
+            n, n, 0, n_gets, n_gets, nbytes, None if n_gets else 0, 0, n_hits, traits.request_concurrency
+        )
+        return count, self._store.describe(self._key)
 
     def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
         """Count the picture as one chunk, which is stored."""

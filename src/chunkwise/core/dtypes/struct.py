@@ -46,7 +46,7 @@ def parse_struct(
     memory = dtype.memory_dtype
     if isinstance(value, str):
         raw = decode_base64(value, memory.itemsize, exact=True)
-        return np.frombuffer(raw, stored or memory.newbyteorder("<")).astype(memory).reshape(())
+        return np.ndarray((), stored or memory.newbyteorder("<"), raw).astype(memory)
     if notation.has_stored_form or not isinstance(value, dict | list):
         expected = (
             "base64-encoded string" if notation.has_stored_form else "object, array, or base64-encoded string"

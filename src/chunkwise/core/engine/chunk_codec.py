@@ -252,6 +252,6 @@ def open_fill_test(fill_value: npt.NDArray[Any]) -> Callable[[npt.NDArray[Any]],
 
     def equal_bytes(array: npt.NDArray[Any]) -> bool:
         raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        return bool((raw.reshape(-1, len(pattern)) == pattern).all())
+        return bool((raw.reshape(array.size, len(pattern)) == pattern).all())
 
     return equal_bytes

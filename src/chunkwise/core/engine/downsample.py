@@ -92,7 +92,7 @@ def downsample_into(
     # Each worker holds one piece of the base (1 MiB, one chunk or one cell, whichever is largest) and memory
     # for reducing it, about as much again for the median and the mode.  A cell of more than 8 MiB is
     # processed piece by piece if `accumulate` allows it.  ``read(transform, array)`` waits for the base.
-    n_elements = max(1, _PIECE_NBYTES // dtype.itemsize)
+    n_elements = max(1, _PIECE_NBYTES // max(1, dtype.itemsize))
     plan = plan_downsample(transform, factors, lower, upper, chunk=chunk, n_elements=n_elements)
     view = plan.layout.view(out)
 

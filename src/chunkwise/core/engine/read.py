@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
+from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -158,7 +159,7 @@ class ArrayReader:
         self._keeps = traits_of(store).current_readers  # otherwise a kept source would be outdated
         level = array if array.shard is None else array.shard
         self._chain = chain = level.chain
-        self._item, self._item_nbytes = chain.item, chain.item.nbytes
+        self._item, self._n_elements = chain.item, prod(chain.item.shape)
         strategy = read_strategy(
             source="shards" if array.shard is not None else "store" if self._cache is None else "cache",
             decode_rate=chain.decode_rate,
@@ -214,7 +215,7 @@ class ArrayReader:
             memory = worker.memories.get(self._item.shape)
             if memory is None:
                 memory = worker.memories[self._item.shape] = StagingBuffer(self._chain, 1)
-            if out.nbytes == self._item_nbytes and out.flags.c_contiguous:
+            if out.size == self._n_elements and out.flags.c_contiguous:  # elements may have no bytes
                 batch = Batch((name,), memory, (out.reshape(self._chunk_shape),), None)
             else:
                 batch = Batch((name,), memory, None, lambda chunks: np.copyto(out, chunks[(0, *inside)]))
@@ -373,7 +374,7 @@ class ArrayReader:
                 return
             worker.source.close_shard()
         memories = worker.memories
-        if len(memories) > 1 or any(m.n_chunks * self._item_nbytes > _KEPT for m in memories.values()):
+        if len(memories) > 1 or any(m.n_chunks * self._chain.item.nbytes > _KEPT for m in memories.values()):
             memories.clear()
         self._idle.append(worker)
 

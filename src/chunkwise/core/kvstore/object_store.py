@@ -359,14 +359,24 @@ class ObjectStore:
 
     def list_children(self, prefix: str) -> Children:
         """List one level below `prefix`; keys and prefixes are complete, from the bucket's root."""
+        found = self._level(prefix)
+        assert found is not None
+        return found
+
+    def few_children(self, prefix: str) -> Children | None:
+        """List one level below `prefix` with one request; None if that can't be done."""
+        return None if self.bucket.over_obstore else self._level(prefix, whole=False)
+
+    def _level(self, prefix: str, **options: bool) -> Children | None:
         if prefix and not is_object_key(prefix.rstrip("/")):
             return Children([], [])
         found, _ = self._requests.run(
             "list",
             prefix,
-            lambda library, store: library.list_with_delimiter(store, prefix.rstrip("/") or None),
+            lambda library, store: library.list_with_delimiter(store, prefix.rstrip("/") or None, **options),
         )
-        assert found is not None
+        if found is None:
+            return None
         keys = sorted(
             (entry["path"] for entry in found["objects"] if not entry["path"].endswith("/")), key=encode_key
         )

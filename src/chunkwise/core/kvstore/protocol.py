@@ -26,6 +26,7 @@ __all__ = [
     "ByteRange",
     "Children",
     "EntryListable",
+    "FewListable",
     "KvStoreDriver",
     "ListEntry",
     "Listable",
@@ -241,6 +242,14 @@ class WithDirectories(Listable, Protocol):
 
     def is_directory(self, path: str) -> bool:
         """Return True if `path`, without the final "/", is a directory, perhaps an empty one."""
+        ...
+
+
+class FewListable(Listable, Protocol):
+    """A store that lists a directory with one request if it has few members."""
+
+    def few_children(self, prefix: str) -> Children | None:
+        """List one level below `prefix`; None if that takes more than one request."""
         ...
 
 

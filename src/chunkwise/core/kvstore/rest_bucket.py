@@ -312,10 +312,12 @@ class RestBucket:
         for entries, _ in self._pages(prefix, offset=offset):
             yield entries
 
-    def list_with_delimiter(self, prefix: str | None = None) -> dict[str, Any]:
-        """Return the keys and directories one level below a directory."""
+    def list_with_delimiter(self, prefix: str | None = None, *, whole: bool = True) -> dict[str, Any] | None:
+        """Return the keys and directories one level below a directory; unless `whole`, None for many."""
         objects, directories, own = [], [], f"{prefix}/" if prefix else ""
         for entries, prefixes in self._pages(prefix, [("delimiter", "/")]):
+            if not whole and len(entries) + len(prefixes) >= _FULL:
+                return None
             objects += [entry for entry in entries if entry["path"] != own]
             directories += [name.rstrip("/") for name in prefixes]
         return {"objects": objects, "common_prefixes": directories}
@@ -350,6 +352,8 @@ class RestBucket:
             seen.add(token)
             last = encode_key(entries[-1]["path"]) if entries else last
 
+
+_FULL = 1000  # keys and directories of a page that others follow, in each dialect
 
 _CONDITIONS = (("if_match", "If-Match"), ("if_none_match", "If-None-Match"))
 

@@ -139,7 +139,7 @@ def _change_attributes(node: Node, change: _Change) -> None:
             load=rules.load,
         )
     if rules.consolidated_key:
-        update_consolidated(location.store, location.path)
+        update_consolidated(location.store, location.path, format=rules.name)
 
 
 def _with_attributes(node: Node, key: str, document: JSON, change: _Change) -> JSON:

@@ -2,7 +2,8 @@
 
 Zarr v2 has them in ``.zmetadata``, Zarr v3 in member ``consolidated_metadata`` of the group's ``zarr.json``.
 Readers trust the copies, so every change of a node updates them.  Neither form is part of the core
-specification; both are as in zarr-python.
+specification; both are as in zarr-python, which opens them only if the groups above each node are among them.
+So a directory without a document becomes a group when a node below it is listed.
 """
 
 from __future__ import annotations
@@ -13,12 +14,24 @@ from typing import NamedTuple
 
 from chunkwise.core.arrays.metadata_observers import HOLDERS, holds, upwards
 from chunkwise.core.base.binding import JSON
-from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.driver.tree_format import TreeFormat
+from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format
 from chunkwise.core.engine.together import together
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.trees.document import change_document, read_document
+from chunkwise.core.kvstore.staging import JOURNAL
+from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.trees.document import change_document, read_document, write_new
+from chunkwise.core.trees.snapshot import is_path
+from chunkwise.errors import ChunkwiseError
 
-__all__ = ["EMPTY", "move_consolidated", "update_consolidated", "with_copies"]
+__all__ = [
+    "EMPTY",
+    "missing_parents",
+    "move_consolidated",
+    "update_consolidated",
+    "with_copies",
+    "with_parents",
+]
 
 EMPTY: dict[str, JSON] = {"kind": "inline", "must_understand": False, "metadata": {}}
 """Consolidated metadata in a copy of a Zarr v3 group's document."""
@@ -28,15 +41,17 @@ _Copies = Mapping[str, Mapping[str, JSON]]
 _V2_DOCUMENTS = (".zarray", ".zgroup", ".zattrs")
 
 
-def update_consolidated(kv: KvStoreDriver, *paths: str) -> None:
+def update_consolidated(kv: KvStoreDriver, *paths: str, format: str | None = None) -> None:
     """Update the copies of nodes' documents in them and all groups above; in each group together."""
-    # Copies of nodes below are removed if the node is gone, and otherwise stay unchanged.
+    # Copies of nodes below are removed if the node is gone, and otherwise stay unchanged.  Only those of
+    # `format` are looked at, if documents of no other have changed.
     places: dict[_Place, list[str]] = {}
     for path in paths:
         for group in upwards(path):
-            for format, key, word in HOLDERS:
-                if group != path or key != "zarr.json":  # it has no copy of itself
-                    places.setdefault(_Place(group, format, key, word), []).append(path)
+            for place in (_Place(group, *holder) for holder in HOLDERS):
+                is_itself = group == path and place.key == "zarr.json"  # which has no copy of itself
+                if not is_itself and format in (None, place.format):
+                    places.setdefault(place, []).append(path)
     for place in _holding(kv, list(places)):
         _change_copies(kv, place, partial(_nodes_changed, kv=kv, group=place.group, paths=places[place]))
 
@@ -70,7 +85,7 @@ _Change = Callable[[dict[str, JSON], str], dict[str, JSON]]
 
 def _change_copies(kv: KvStoreDriver, place: _Place, change: _Change) -> None:
     """Change a group's copies."""
-    changed = partial(_changed, change=change, format=place.format)
+    changed = partial(_changed, change=change, kv=kv, place=place)
     change_document(kv, place.group + place.key, partial(with_copies, format=place.format, change=changed))
 
 
@@ -85,10 +100,69 @@ def with_copies(document: JSON, format: str, change: Callable[[dict[str, JSON]],
     return {**document, member: holder} if member else holder
 
 
-def _changed(copies: dict[str, JSON], *, change: _Change, format: str) -> dict[str, JSON]:
+def _changed(
+    copies: dict[str, JSON], *, change: _Change, kv: KvStoreDriver, place: _Place
+) -> dict[str, JSON]:
     """Return changed copies in the order that zarr-python needs: by depth, members of a group together."""
-    items = change(copies, format).items()
+    items = with_parents(kv, place.group, place.format, change(copies, place.format)).items()
     return dict(sorted(items, key=lambda item: (item[0].count("/"), item[0].rpartition("/")[0])))
+
+
+def missing_parents(copies: Mapping[str, JSON], format: str) -> list[str]:
+    """Return the paths of groups that are not among the copies, though nodes below them are, by depth."""
+    rules = tree_format(format)
+    listed = set(copies)
+    if rules.attributes_key:
+        listed = {
+            path for path, _, key in (name.rpartition("/") for name in copies) if key in rules.node_keys
+        }
+    missing: set[str] = set()
+    for path in filter(is_path, listed):
+        above = path.rpartition("/")[0]
+        while above and above not in listed and above not in missing:
+            missing.add(above)
+            above = above.rpartition("/")[0]
+    return sorted(missing, key=lambda path: (path.count("/"), path))
+
+
+def with_parents(kv: KvStoreDriver, group: str, format: str, copies: Mapping[str, JSON]) -> dict[str, JSON]:
+    """Make the groups that are missing among the copies of a group, and return the copies with them.
+
+    Nodes below an array, a node of another format or an unfinished copy are left out.
+    """
+    copies = dict(copies)
+    for name in missing_parents(copies, format):
+        path = f"{group}{name}/"
+        if _declare_group(kv, path, format):
+            copies = _node_changed(copies, format, kv=kv, path=path, name=name)
+        else:
+            copies = _without(copies, name)
+    return copies
+
+
+def _declare_group(kv: KvStoreDriver, path: str, format: str) -> bool:
+    """Make a directory a group, unless it is one; return False if it is something else."""
+    rules = tree_format(format)
+    document = read_document(kv, path + rules.group_key)
+    if document is None:
+        others = [(other, key) for other in TREE_FORMATS.values() for key in other.node_keys]
+        if any(together(kv, lambda other: _is_node(kv, path, *other), others)):
+            return False
+        if read_bounded(kv, path + JOURNAL).value is not None:
+            return False
+        ((key, document),) = rules.group_documents({}).items()
+        write_new(kv, path + key, document)
+    return isinstance(document, dict) and rules.kind_of(rules.group_key, document)[0] == "group"
+
+
+def _is_node(kv: KvStoreDriver, path: str, rules: TreeFormat, key: str) -> bool:
+    found = read_bounded(kv, path + key).value
+    if found is None:
+        return False
+    try:
+        return rules.is_sure(rules.load(found), "")
+    except ChunkwiseError as e:
+        return rules.is_sure({}, e.message)
 
 
 def _nodes_changed(

@@ -23,7 +23,7 @@ from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.object_read import e_tag_in, is_version
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, EntryListable, offers
 from chunkwise.core.kvstore.value_bound import read_bounded
-from chunkwise.core.trees.consolidated import EMPTY, move_consolidated
+from chunkwise.core.trees.consolidated import EMPTY, missing_parents, move_consolidated, with_parents
 from chunkwise.core.trees.document import change_document, read_document, read_version
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import Node, find_node, require_node
@@ -69,7 +69,8 @@ class Gathered(NamedTuple):
 def consolidate(location: Location, *, alone: bool = False, found: Node | None = None) -> Gathered:
     """Write the consolidated metadata of a Zarr group; raise AbortedError if the tree keeps changing.
 
-    Groups below with their own consolidated metadata are updated too.  If the caller is `alone`, so that the
+    Groups below with their own consolidated metadata are updated too, and directories without a document that
+    contain nodes become groups.  If the caller is `alone`, so that the
     tree can't change meanwhile, it is walked once, and the store need not have conditional writes.  `found`
     is the group, if the caller has just read it.
     """
@@ -78,6 +79,9 @@ def consolidate(location: Location, *, alone: bool = False, found: Node | None =
     for _ in range(_ATTEMPTS):
         node = _zarr_group(location, found)
         gathered = gather(node)
+        if missing_parents(gathered.documents, node.rules.name):
+            with_parents(node.location.store, node.location.path, node.rules.name, gathered.documents)
+            gathered = gather(node)
         for path, group in gathered.groups:
             if _has_copies(group):
                 _write(group, gathered.below(path))
@@ -119,7 +123,7 @@ def _is_listed(node: Node, gathered: Gathered) -> bool:
 def _is_stored(location: Location, gathered: Gathered) -> bool:
     """Return True if a group has copies of the documents below it, which are read again to compare."""
     node = _zarr_group(location)
-    return _problems(_stored(node), gather(node).documents) == []
+    return _problems(_stored(node), gather(node).documents, node.rules.name) == []
 
 
 def is_consolidated(node: Node) -> bool:
@@ -159,7 +163,7 @@ def check_consolidated(node: Node, *, below: bool = False) -> list[str]:
     if stored is None and not below:
         return []
     gathered = gather(node, errors=False)
-    problems = [] if stored is None else _problems(stored, gathered.documents)
+    problems = [] if stored is None else _problems(stored, gathered.documents, node.rules.name)
     for path, group in gathered.groups if below else ():
         try:
             own = _stored(group)
@@ -167,7 +171,9 @@ def check_consolidated(node: Node, *, below: bool = False) -> list[str]:
             problems.append(f"{path}: {e.message}")
             continue
         if own is not None:
-            problems += [f"{path}: {problem}" for problem in _problems(own, gathered.below(path))]
+            problems += [
+                f"{path}: {problem}" for problem in _problems(own, gathered.below(path), group.rules.name)
+            ]
     return problems
 
 
@@ -192,12 +198,15 @@ def gather(node: Node, *, errors: bool = True) -> Gathered:
     """Return the documents of a tree; unreadable ones raise if `errors`, otherwise are left out."""
     found: list[tuple[int, str, Node]] = []
     left_out: list[str] = []
+    inside = ""  # the node of another format that the walk is in
     for name, below in walk(node):
         if below.error:
             if errors:
                 raise FailedPreconditionError(f"{below.location.text}: {below.error}")
             continue
-        if below.format != node.format:
+        inside = inside if inside and name.startswith(inside) else ""
+        if inside or below.format != node.format:
+            inside = inside or f"{name}/"
             left_out.append(name)
         elif below.key:
             found.append((name.count("/") + 1 if name else 0, name, below))
@@ -293,10 +302,10 @@ def _stored(node: Node) -> dict[str, JSON] | None:
     return copies
 
 
-def _problems(stored: Mapping[str, JSON] | None, true: Mapping[str, JSON]) -> list[str]:
+def _problems(stored: Mapping[str, JSON] | None, true: Mapping[str, JSON], format: str) -> list[str]:
     if stored is None:
         return ["there are no consolidated metadata"]
-    out = []
+    out = [f'consolidated metadata lack the group "{path}"' for path in missing_parents(stored, format)]
     for name, copy in stored.items():
         if name not in true:
             if not (name.endswith(".zattrs") and copy == {}):

@@ -13,18 +13,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from chunkwise.core.base.binding import JSON, dump_bytes
+from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.kvstore.protocol import MISSING_GENERATION, KvStoreDriver
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Stamped
 from chunkwise.core.trees.attribute_value import attributes_to_json
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.destination import check_place
-from chunkwise.core.trees.document import change_document
+from chunkwise.core.trees.document import change_document, dump_like, write_new
 from chunkwise.core.trees.link import remove_link
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.new_location import remove_groups
-from chunkwise.core.trees.node import Node, find_node
+from chunkwise.core.trees.node import Node, find_node, node_of
 from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.core.trees.replacement import replacing
 from chunkwise.core.trees.resolve import group_links
@@ -119,10 +119,10 @@ def make_group(
         if node is None or node.implicit:
             check_place(location, "group", tree.format, "overwrite" if overwrite else "add", (node, others))
             written = write_group(location, tree.format, values)
-            if written:
+            if written is not None:
                 made.append(location)
-            node = tree.find(names)
-            if node is None or not (written or exist_ok):
+            node = written or tree.find(names)
+            if node is None or (written is None and not exist_ok):
                 raise AlreadyExistsError(f"{location.text} was made or deleted by another process meanwhile")
     except BaseException:
         with suppress(ChunkwiseError):  # the store may have failed permanently
@@ -165,35 +165,29 @@ def check_no_link(tree: Tree, names: Sequence[str]) -> None:
 
 def write_group(
     location: Location, format: FormatName, attributes: Mapping[str, JSON], *, follow: bool = True
-) -> bool:
-    """Write the documents of a group unless they exist; return True if this call made the group."""
+) -> Node | None:
+    """Write the documents of a group unless they exist; return the node if this call made it, or None."""
     # With `follow`, consolidated metadata above is updated.  A group that can't be made completely is
     # removed.
     kv, path = location.store, location.path
     rules = tree_format(format)
     rules.check_group_attributes(attributes)
     (key, document), *beside = rules.group_documents(attributes).items()
-    made = _write_new(kv, path + key, document)
+    raw = dump_like(document, b"")
+    generation = kv.write(path + key, raw, if_equal=MISSING_GENERATION)
+    made = None if generation is None else node_of(location, key, Stamped(raw, generation, time.time()))
     try:
         for other, _ in beside if made else ():
-            if not _write_new(kv, path + other, dict(attributes)):
+            if not write_new(kv, path + other, dict(attributes)):
                 change_document(kv, path + other, lambda before: {**(before or {}), **attributes})
         if follow and rules.consolidated_key:
-            update_consolidated(kv, path)
+            update_consolidated(kv, path, format=format)
     except BaseException:
         with suppress(ChunkwiseError):  # the store may have failed permanently
             if made:
                 remove_groups([location])
         raise
     return made
-
-
-def _write_new(kv: KvStoreDriver, key: str, document: JSON) -> bool:
-    return kv.write(key, _encode(document), if_equal=MISSING_GENERATION) is not None
-
-
-def _encode(document: JSON) -> bytes:
-    return dump_bytes(document, sort_keys=False)
 
 
 def get_or_create(get: Callable[[], T | None], create: Callable[[], T]) -> T:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import EllipsisType
 from typing import Literal, Self, TypeAlias
 
 from chunkwise.core.base.binding import dump
@@ -26,6 +27,7 @@ from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.specs.context import Context
 from chunkwise.core.trees.container import CONTAINER_FORMAT, check_container
 from chunkwise.core.trees.location import Location, LocationLike, locate
+from chunkwise.core.trees.look import looking
 from chunkwise.core.trees.new_format import Kind, format_of, node_above
 from chunkwise.core.trees.new_location import create_parents, parents_made
 from chunkwise.core.trees.node import DOCUMENTS, JOURNAL, Node, find_documented, find_node, nodes_below
@@ -80,6 +82,7 @@ class Destination:
     format: FormatName
     state: State
     node: Node | None  # that is there
+    above: Node | None = field(default=None, repr=False)  # the nearest that is declared
 
     @classmethod
     def of(
@@ -95,13 +98,14 @@ class Destination:
     ) -> Self:
         """Decide; raise for what can't be written there, before anything is written."""
         location = locate(place, context)
-        above = node_above(location)
-        _check_not_inside(above)
-        chosen = format_of(location, kind, format=format, source=source, default=default, above=above)
-        if location.name and not is_staging(location.name):
-            check_new_names([location.name], chosen)
-        state, node = check_place(location, kind, chosen, mode)
-        return cls(location, kind, chosen, state, node)
+        with looking(location) as seen:
+            above = node_above(seen)
+            _check_not_inside(above)
+            chosen = format_of(location, kind, format=format, source=source, default=default, above=above)
+            if location.name and not is_staging(location.name):
+                check_new_names([location.name], chosen)
+            state, node = check_place(seen, kind, chosen, mode)
+        return cls(location, kind, chosen, state, node and node.in_store(location.store), above)
 
     @property
     def _below_parents(self) -> Location | None:
@@ -113,7 +117,7 @@ class Destination:
     def create_parents(self, *, text: bool = False) -> list[Location]:
         """Make the groups above, and return them; mark a container, perhaps one that gets `text`."""
         at = self._below_parents
-        return [] if at is None else create_parents(at, self.format, text=text)
+        return [] if at is None else create_parents(at, self.format, text=text, above=self._looked)
 
     @contextmanager
     def parents_made(self) -> Iterator[list[Location]]:
@@ -122,8 +126,13 @@ class Destination:
         if at is None:
             yield []
             return
-        with parents_made(at, self.format) as made:
+        with parents_made(at, self.format, above=self._looked) as made:
             yield made
+
+    @property
+    def _looked(self) -> Node | EllipsisType | None:
+        """The node above, if it was looked for: not from a place for new data, which is in no tree yet."""
+        return ... if any(map(is_staging, self.location.path.split("/"))) else self.above
 
 
 def check_outside_arrays(location: Location) -> None:

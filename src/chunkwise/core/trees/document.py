@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from chunkwise.core.base.binding import JSON, dump_bytes, load_json
 from chunkwise.core.kvstore.compare_and_swap import compare_and_swap
-from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver, Stamped
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Buffer, KvStoreDriver, Stamped
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.errors import prefix
 
-__all__ = ["change_document", "dump_like", "read_document", "read_version"]
+__all__ = ["change_document", "dump_like", "read_document", "read_version", "write_new"]
 
 _INDENT = re.compile(rb"\A\s*[{\[][ \t]*\r?\n([ \t]*)")
 
@@ -36,6 +36,11 @@ def _loaded(kv: KvStoreDriver, key: str, raw: Buffer, load: Callable[[bytes], JS
         return load(bytes(raw))
     except Exception as e:
         raise prefix(e, f"Error reading {kv.describe(key)}") from None
+
+
+def write_new(kv: KvStoreDriver, key: str, document: JSON) -> bool:
+    """Write a document unless there is one; return True if this call wrote it."""
+    return kv.write(key, dump_like(document, b""), if_equal=MISSING_GENERATION) is not None
 
 
 def change_document(

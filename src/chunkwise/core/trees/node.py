@@ -9,7 +9,7 @@ interpreted here, so that arrays with unknown codecs or data types can be listed
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
@@ -85,6 +85,10 @@ class Node:
     def own_format(self) -> FormatName | None:
         """The format; None for what is read by reference, whose metadata is made up."""
         return None if traits_of(self.location.store).by_reference else self.format
+
+    def in_store(self, store: KvStoreDriver) -> Node:
+        """Return the same node, in another store of the same storage."""
+        return replace(self, location=self.location._replace(store=store))
 
     @property
     def is_container(self) -> bool:

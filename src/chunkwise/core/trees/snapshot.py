@@ -18,7 +18,7 @@ from chunkwise.core.kvstore.replaced_places import changes
 from chunkwise.core.trees.document import read_document
 from chunkwise.core.trees.node import Node
 
-__all__ = ["Entry", "Snapshot", "parse_snapshot", "read_snapshot"]
+__all__ = ["Entry", "Snapshot", "is_path", "parse_snapshot", "read_snapshot"]
 
 
 class Entry(NamedTuple):
@@ -96,7 +96,7 @@ def _zarr3_entries(document: Mapping[str, JSON]) -> dict[str, Entry] | None:
     entries = {"": Entry("group", "zarr.json", document, None)}
     for path, copy in copies.items():
         kind = copy.get("node_type") if isinstance(copy, dict) else None
-        if kind in ("array", "group") and _is_path(path):
+        if kind in ("array", "group") and is_path(path):
             entries[path] = Entry(kind, "zarr.json", usual_form(copy), None)
     return entries
 
@@ -113,14 +113,14 @@ def _zarr2_entries(document: JSON) -> dict[str, Entry] | None:
     entries: dict[str, Entry] = {}
     for name, copy in copies.items():
         path, _, key = name.rpartition("/")
-        if key in _KINDS and isinstance(copy, dict) and (_is_path(path) if path else key == ".zgroup"):
+        if key in _KINDS and isinstance(copy, dict) and (is_path(path) if path else key == ".zgroup"):
             attributes = copies.get(name[: -len(key)] + ".zattrs")
             own = attributes if isinstance(attributes, dict) else {}
             entries[path] = Entry(_KINDS[key], key, usual_form(copy), own)
     return entries
 
 
-def _is_path(path: str) -> bool:
+def is_path(path: str) -> bool:
     """Return True if `path` can be a node's path; others are not trusted."""
     return _NO_PATH.search(path) is None
 

@@ -21,6 +21,7 @@ from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.find_images import find_images
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import AXIS_KINDS, symbol_of
+from chunkwise.images.multiscale.metadata import Channel
 from chunkwise.images.multiscale.ome_groups import Options, image_of
 from chunkwise.images.multiscale.own_axes import ArrayAxis, own_axes
 
@@ -40,6 +41,7 @@ class ArrayImage:
     image: MultiscaleImage | None = None  # that it is a level of
     level: int = 0
     channels: tuple[int, ...] | None = None  # which of those of the image the view has; None for all
+    shown: tuple[Channel, ...] = ()  # how those of the view are shown
     is_labels: bool | None = None  # None if nothing says so
     notes: tuple[str, ...] = ()  # what could not be understood
     error: ChunkwiseError | None = None  # of the image that it may be a level of
@@ -58,10 +60,13 @@ def image_of_array(store: TensorStore) -> ArrayImage:
     known: _Known = {}
     layers = [_of_level(TensorStore._make(*source), known) for source in sources.values()]
     labels = {one.is_labels for one in layers}
+    axes = _common_axes(store, [one.axes for one in layers])
+    shown, lost = _common_channels(store, axes, layers, known)
     return ArrayImage(
-        _common_axes(store, [one.axes for one in layers]),
+        axes,
+        shown=shown,
         is_labels=True if True in labels else False if labels == {False} else None,
-        notes=tuple(dict.fromkeys(note for one in layers for note in one.notes)),
+        notes=(*dict.fromkeys(note for one in layers for note in one.notes), *lost),
         error=next((one.error for one in layers if one.error is not None), None),
     )
 
@@ -103,7 +108,11 @@ def _of_level(view: TensorStore, known: _Known) -> ArrayImage:
             image.axes, image.scales[number], [at - first * n for at, first, n in at_zero], strict=True
         )
     ]
-    return ArrayImage(_of_view(view, axes), image, number, _channels(view, axes), image.is_labels)
+    chosen = _channels(view, axes)
+    shown = image.channels
+    if chosen is not None:
+        shown = tuple(shown[n] for n in chosen if n < len(shown))
+    return ArrayImage(_of_view(view, axes), image, number, chosen, shown, image.is_labels)
 
 
 def _level_of_array(view: TensorStore, known: _Known) -> tuple[MultiscaleImage, int] | None:
@@ -124,6 +133,8 @@ def _level_of_array(view: TensorStore, known: _Known) -> tuple[MultiscaleImage, 
 def _common_axes(store: TensorStore, found: Sequence[Sequence[ArrayAxis]]) -> tuple[ArrayAxis, ...]:
     """Return the axes on which all arrays of a view agree; names and units of its own come first."""
     out = []
+    unknown = (ArrayAxis(),) * store.rank
+    found = [axes if len(axes) == store.rank else unknown for axes in found]  # a stack of stacks has fewer
     for dim, (label, unit) in enumerate(zip(store.domain.labels, store.dimension_units, strict=True)):
         each = [axes[dim] for axes in found]
         axis = each[0] if each else ArrayAxis()
@@ -141,6 +152,27 @@ def _common_axes(store: TensorStore, found: Sequence[Sequence[ArrayAxis]]) -> tu
             axis = replace(axis, size=None, unit="", start=None)
         out.append(axis)
     return tuple(out)
+
+
+def _common_channels(
+    store: TensorStore, axes: Sequence[ArrayAxis], layers: Sequence[ArrayImage], known: _Known
+) -> tuple[tuple[Channel, ...], tuple[str, ...]]:
+    """Return how the channels of a view are shown, if its layers agree, and else a note on what is lost."""
+    if not any(one.shown for one in layers):
+        return (), ()
+    dim = next((dim for dim, axis in enumerate(axes) if axis.kind == "channel"), None)
+    if dim is None:
+        each = [{one.shown for one in layers}]
+    else:
+        each = []
+        for number in range(store.domain.inclusive_min[dim], store.domain.exclusive_max[dim]):
+            view = store[(slice(None),) * dim + (number,)]
+            parts = array_sources(view._array, view._transform, holes=True)
+            each.append({_of_level(TensorStore._make(*part), known).shown for part in parts})
+    if all(len(shown) <= 1 and all(len(one) <= 1 for one in shown) for shown in each):
+        return tuple((*shown.pop(), Channel())[0] if shown else Channel() for shown in each), ()
+    names = ", ".join(dict.fromkeys(channel.label or "-" for one in layers for channel in one.shown))
+    return (), (f"names and colours of channels are left out: layers differ in them ({names})",)
 
 
 def level_at(location: Location, known: _Known | None = None) -> tuple[MultiscaleImage, int] | None:

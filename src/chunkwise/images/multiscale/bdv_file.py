@@ -1,4 +1,4 @@
-"""The XML file beside a container of BigDataViewer: its container, times, sizes and places of setups.
+"""The XML file of BigDataViewer, beside N5 or HDF5: its container, times, sizes and places of setups.
 
 The transformations of a view are a list; the last is applied first.  Together they take voxels of
 full resolution to the world.  A setup that is rotated or sheared only keeps its voxel size.
@@ -16,11 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.extension.inside import dump
 from chunkwise.images.multiscale.image_axes import symbol_of
 
 __all__ = ["NO_FILE", "BdvFile", "BdvSetup", "parse_bdv_file"]
 
 _MOST_TIMES = 1_000_000
+_MEMBERS = {"bdv.n5": "n5", "bdv.hdf5": "hdf5"}  # of ImageLoader, that name the container
 
 
 class BdvSetup(NamedTuple):
@@ -36,11 +38,12 @@ class BdvSetup(NamedTuple):
 class BdvFile(NamedTuple):
     """Content of a file."""
 
-    container: str  # path of the N5 container, relative to the file
+    container: str  # path of the N5 container, or HDF5 file, relative to the file
     setups: Mapping[int, BdvSetup]  # at the first time that each has a place for
     times: tuple[int, ...]  # numbers of time points; none if the file doesn't tell them
     missing: frozenset[tuple[int, int]]  # missing views, as time and setup
     at_times: Mapping[tuple[int, int], BdvSetup]  # by time and setup
+    is_hdf5: bool = False
 
     def setup_at(self, time: int, setup: int) -> BdvSetup | None:
         """Return a setup with its place at a time; None if the file doesn't know it."""
@@ -59,8 +62,10 @@ def parse_bdv_file(value: bytes, where: str) -> BdvFile:
         raise InvalidArgumentError(f"{where}: no XML: {e}") from None
     loader = root.find("SequenceDescription/ImageLoader")
     format = None if loader is None else loader.get("format")
-    if loader is None or format != "bdv.n5":
-        raise UnsupportedError(f'{where}: ImageLoader: expected format "bdv.n5", but found {format!r}')
+    if loader is None or format not in _MEMBERS:
+        raise UnsupportedError(
+            f"{where}: ImageLoader: expected format {' or '.join(map(dump, _MEMBERS))}, but found {format!r}"
+        )
     places = _registrations(root, where)
     setups, at_times = {}, {}
     for element in root.iterfind("SequenceDescription/ViewSetups/ViewSetup"):
@@ -83,8 +88,9 @@ def parse_bdv_file(value: bytes, where: str) -> BdvFile:
         (_attribute(view, "timepoint", where), _attribute(view, "setup", where))
         for view in root.iterfind("SequenceDescription/MissingViews/MissingView")
     }
-    container = (loader.findtext("n5") or "").strip()
-    return BdvFile(container, setups, _times(root, where), frozenset(missing), at_times)
+    container = (loader.findtext(_MEMBERS[format]) or "").strip()
+    times = _times(root, where)
+    return BdvFile(container, setups, times, frozenset(missing), at_times, format == "bdv.hdf5")
 
 
 def _placed(setup: BdvSetup, matrix: npt.NDArray[np.float64], where: str) -> BdvSetup:

@@ -2,7 +2,7 @@
 
 Names decide: ``t`` and ``time`` are time, ``c`` and ``channel`` channels, everything else is space.
 Dimensions without a name get one of x, y, z, c, t, beginning with the one whose elements lie next to each
-other.
+other, unless these are the colours of pixels.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _PREFIXES = {
 _OTHERS = {
     "micron": "micrometer", "microns": "micrometer", "A": "angstrom", "Å": "angstrom", "in": "inch",
     "ft": "foot", "yd": "yard", "mi": "mile", "min": "minute", "h": "hour", "hr": "hour", "d": "day",
-    "sec": "second",
+    "sec": "second", "ångström": "angstrom", "Ångström": "angstrom", "Angstrom": "angstrom",
 }  # fmt: skip
 
 
@@ -99,13 +99,23 @@ def image_axes(
 
 
 def axis_names(store: TensorStore, names: Sequence[str]) -> list[str]:
-    """Return names, x, y, z, c and t for those that are empty; more than these stay empty."""
+    """Return names, x, y, z, c and t for those that are empty; more than these stay empty.
+
+    Without any name, 3 or 4 bytes that lie next to each other are the colours of a pixel.
+    """
     out = list(names)
+    if out and not any(out) and _is_colour(store):
+        out[memory_order(store)[-1]] = "c"
     free = [name for name in _DEFAULT_NAMES if name not in out]
     for dim in reversed(memory_order(store)):
         if not out[dim] and free:
             out[dim] = free.pop(0)
     return out
+
+
+def _is_colour(store: TensorStore) -> bool:
+    *others, last = (store.shape[dim] for dim in memory_order(store))
+    return store.dtype.name == "uint8" and last in (3, 4) and len(others) > 1 and min(others[-2:]) > 4
 
 
 def axis_kind(name: str) -> AxisKind:
@@ -136,6 +146,7 @@ def ngff_unit(unit: str) -> str:
     >>> ngff_unit("nm"), ngff_unit("µm"), ngff_unit("s"), ngff_unit("furlong")
     ('nanometer', 'micrometer', 'second', 'furlong')
     """
+    unit = unit.strip()
     if unit in _OTHERS:
         return _OTHERS[unit]
     for symbol, name in (("m", "meter"), ("s", "second")):
@@ -168,18 +179,30 @@ _POWERS = {
     "y": -24, "z": -21, "a": -18, "f": -15, "p": -12, "n": -9, "u": -6, "m": -3, "c": -2, "d": -1,
     "": 0, "h": 2, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18, "Z": 21, "Y": 24,
 }  # fmt: skip
+_WORDS = {
+    "angstrom": ("m", 1.0, -10), "inch": ("m", 0.0254, 0), "foot": ("m", 0.3048, 0),
+    "yard": ("m", 0.9144, 0), "mile": ("m", 1609.344, 0),
+    "minute": ("s", 60.0, 0), "hour": ("s", 3600.0, 0), "day": ("s", 86400.0, 0),
+}  # fmt: skip
 
 
 def unit_in(unit: Unit, base: str) -> float:
     """Return a length or time in the unit called `base`; raise InvalidArgumentError if that is unknown.
 
-    >>> unit_in(Unit("200 nm"), "um")
-    0.2
+    >>> unit_in(Unit("200 nm"), "um"), unit_in(Unit("2.7 nm"), "angstrom")
+    (0.2, 27.0)
     """
-    given = unit_symbol(ngff_unit(unit.base_unit))
-    if given == base:
+    given, wanted = symbol_of(unit.base_unit), symbol_of(base)
+    if given == wanted:
         return unit.multiplier
-    if not (given[-1:] == base[-1:] in ("m", "s") and given[:-1] in _POWERS and base[:-1] in _POWERS):
+    one, other = _in_si(given), _in_si(wanted)
+    if one is None or other is None or one[0] != other[0]:
         raise InvalidArgumentError(f"{unit} can't be given in {base or 'voxels without a unit'}")
-    power = _POWERS[given[:-1]] - _POWERS[base[:-1]]
-    return unit.multiplier * 10.0**power if power >= 0 else unit.multiplier / 10.0**-power
+    number, power = unit.multiplier * (one[1] / other[1]), one[2] - other[2]
+    return number * 10.0**power if power >= 0 else number / 10.0**-power
+
+
+def _in_si(symbol: str) -> tuple[str, float, int] | None:
+    """Return m or s, a factor and a power of ten; None for what is neither length nor time."""
+    power = _POWERS.get(symbol[:-1]) if symbol[-1:] in ("m", "s") else None
+    return _WORDS.get(symbol) if power is None else (symbol[-1:], 1.0, power)

@@ -9,23 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chunkwise.errors import InvalidArgumentError, NotFoundError
 from chunkwise.extension.inside import read_bounded
 from chunkwise.extension.trees import Location
 from chunkwise.groups.group import Group
 from chunkwise.images.multiscale.bdv_file import NO_FILE, BdvFile, parse_bdv_file
+from chunkwise.images.multiscale.bdv_setup import image_of_setup
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.joined import joined
-from chunkwise.images.multiscale.metadata import Axis
 from chunkwise.images.multiscale.n5_image import attributes_if_there, n5_image, numbered, subgroup
 from chunkwise.images.multiscale.ome_groups import ImageCollection
 
 __all__ = ["bdv_images", "bdv_setup", "bdv_timepoint", "read_bdv_file"]
 
 
-def bdv_images(group: Group) -> ImageCollection:
-    """Return the setups of a container."""
-    file = read_bdv_file(group.location)
+def bdv_images(group: Group, file: BdvFile | None = None) -> ImageCollection:
+    """Return the setups of a container; `file` is by default the one beside it."""
+    file = read_bdv_file(group.location) if file is None else file
     names = numbered(group, "setup")
     expected = {f"setup{number}" for number in file.setups}
     views = {setup for time in file.times for setup in file.setups if (time, setup) not in file.missing}
@@ -72,26 +70,16 @@ def _image_of_setup(group: Group, file: BdvFile, times: Sequence[int]) -> Multis
     number = _number(group.location, "setup")
     bdv = file.setups.get(number)
     name = bdv.name if bdv is not None and bdv.name else group.location.name
-    parts: dict[int, MultiscaleImage] = {}
-    problems = []
-    for time in sorted({*_times(group), *times}):
-        expected = time in times and (time, number) not in file.missing
-        try:
-            part = subgroup(group, f"timepoint{time}")
-            parts[time] = n5_image(part, "bdv", name=name, beside=group.attrs.asdict(), bdv=bdv)
-        except (InvalidArgumentError, NotFoundError) as e:
-            if expected:
-                problems.append(f"time {time} is missing: {e.message}")
-    if not parts:
-        raise InvalidArgumentError(f"{group.location.text}: there is no view with levels s0, s1, …")
-    first = next(iter(parts.values()))
-    if len(times) == 1 or len({*parts, *times}) == 1:
-        return first._seen_from(f"timepoint{next(iter(parts))}", group.location.text)
-    members = [f"timepoint{time}" for time in parts]
-    bounds = min(*parts, *times), max(*parts, *times)
-    axis = Axis("t", "time")
-    where = group.location.text
-    return joined(parts, axis, bounds, location=where, name=name, problems=problems, members=members)
+    beside = group.attrs.asdict()
+    return image_of_setup(
+        number,
+        {time: f"timepoint{time}" for time in {*_times(group), *times}},
+        lambda path: n5_image(subgroup(group, path), "bdv", name=name, beside=beside, bdv=bdv),
+        file,
+        times,
+        name=name,
+        where=group.location.text,
+    )
 
 
 def read_bdv_file(container: Location) -> BdvFile:

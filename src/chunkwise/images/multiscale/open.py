@@ -104,7 +104,7 @@ def open_multiscale(
         group = place
     else:
         if isinstance(place, str | os.PathLike) and os.fspath(place).endswith(".xml"):
-            place, format = _container_of(locate(place, context)), "n5"
+            return _images_of_file(locate(place, context), context)
         resolved = resolve(place, context)
         if resolved.is_view:
             return single_array(resolved.as_array(), resolved.named)
@@ -147,21 +147,28 @@ def _precomputed(location: Location, context: Context | None) -> MultiscaleImage
     return precomputed_image(location, context)
 
 
-def _container_of(location: Location) -> Location:
-    """Return the N5 container that an XML file of BigDataViewer names."""
+def _images_of_file(location: Location, context: Context | None) -> Multiscale:
+    """Return the images of the container that an XML file of BigDataViewer names."""
     key = location.path.rstrip("/")
     value = read_bounded(location.store, key).value
     if value is None:
         raise NotFoundError(f"there is no {location.store.describe(key)}")
-    from chunkwise.images.multiscale.bdv_file import parse_bdv_file  # with a parser of XML
+    # With a parser of XML.
+    from chunkwise.images.multiscale.bdv_file import parse_bdv_file
+    from chunkwise.images.multiscale.bdv_hdf5 import hdf5_images
+    from chunkwise.images.multiscale.n5_bdv import bdv_images
 
-    file = location.store.describe(key)
-    container = parse_bdv_file(bytes(value), file).container
+    where = location.store.describe(key)
+    file = parse_bdv_file(bytes(value), where)
     above = location.parent
-    path = posixpath.normpath(posixpath.join("/", "" if above is None else above.path, container))
-    if not container or "\\" in container:
-        raise InvalidArgumentError(f"{file}: ImageLoader/n5: expected the path of a container")
-    return location.at(path.lstrip("/") + "/")
+    path = posixpath.normpath(posixpath.join("/", "" if above is None else above.path, file.container))
+    if not file.container or "\\" in file.container:
+        kind = "hdf5" if file.is_hdf5 else "n5"
+        raise InvalidArgumentError(f"{where}: ImageLoader/{kind}: expected the path of a container")
+    container = location.at(path.lstrip("/") + "/")
+    if file.is_hdf5:
+        return hdf5_images(open_group(resolve(container, context), context=context), file)
+    return bdv_images(open_group(container, format="n5", context=context), file)
 
 
 def _no_image(group: Group) -> str:

@@ -29,15 +29,12 @@ def single_array(store: TensorStore, place: str = "") -> MultiscaleImage:
             location = kvstore.path
     known = image_of_array(store)
     axes, level = _placed_axes(store, known.axes, "", location)
-    channels = () if known.image is None else known.image.channels
-    if known.channels is not None:
-        channels = tuple(channels[n] for n in known.channels if n < len(channels))
     metadata = ImageMetadata(
         "raw",
         axes,
         (level,),
         name,
-        channels,
+        known.shown,
         is_labels=known.is_labels is True,
         label_colors={} if known.image is None else known.image.label_colors,
         problems=known.notes,

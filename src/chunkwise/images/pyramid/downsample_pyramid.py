@@ -18,12 +18,13 @@ from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.losses import warn_of_losses
 from chunkwise.copying.pictures import without_channel
 from chunkwise.copying.progress import check_progress, shown_progress
-from chunkwise.copying.resolve import Place, resolve
+from chunkwise.copying.resolve import Place, ResolvedPlace, resolve
 from chunkwise.core.engine.unfinished import Change
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension.inside import as_nbytes, check_flag, start_thread
 from chunkwise.extension.trees import ChunkedArray, Destination, Location, LocationLike, Mode, located
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
+from chunkwise.images.multiscale.single_array import single_array
 from chunkwise.images.pyramid.convention import CONVENTIONS, Convention, find_convention
 from chunkwise.images.pyramid.group import PyramidGroup
 from chunkwise.images.pyramid.kept import NOTHING, kept_attributes
@@ -241,7 +242,8 @@ def prepare_pyramid(
             "resume goes on with an unfinished pyramid, overwrite starts again: choose one"
         )
     mode: Mode = "among" if overwrite else "resume" if resume else "add"
-    store, group, first, format = _places(array, destination, convention, mode)
+    found = resolve(array)
+    store, group, first, format = _places(found, destination, convention, mode)
     known = image_of_array(store)
     if first is not None and known.error is not None:
         raise known.error  # what the metadata say would be lost
@@ -259,12 +261,15 @@ def prepare_pyramid(
     plan = plan_pyramid(
         store, known, _convention(convention, known, first, format), options, first_name=first
     )
+    if found.assumed and named is None:
+        plan = replace(plan, assumed=(found.assumed, *plan.assumed))
     if first is not None and plan.convention.format != format:
         raise InvalidArgumentError(
             f"convention {plan.convention.name} is {plan.convention.format}, but the array is {format}; "
             "give a destination to have it copied"
         )
-    kept = kept_attributes(known, plan.convention.format)
+    whole = single_array(store) if known.shown and known.image is None else None
+    kept = kept_attributes(known, plan.convention.format, whole)
     if first is None:
         name = name or kept.name or None
     else:
@@ -300,13 +305,12 @@ def _convention(name: str | None, known: ArrayImage, first: str | None, format: 
 
 
 def _places(
-    array: Place,
+    found: ResolvedPlace,
     destination: LocationLike | None,
     convention: str | None,
     mode: Mode,
 ) -> tuple[TensorStore, Location, str | None, str]:
     """Return array, group, name of the array if it is the first level, and the format that is wanted."""
-    found = resolve(array)
     store = without_channel(found.as_array(of_image=True))
     if destination is None:
         if found.is_view:

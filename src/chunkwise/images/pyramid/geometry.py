@@ -14,7 +14,7 @@ from typing import NamedTuple
 from chunkwise import Unit
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import as_integer, as_items
-from chunkwise.images.multiscale.image_axes import ImageAxis, ngff_unit, unit_in, unit_symbol
+from chunkwise.images.multiscale.image_axes import ImageAxis, unit_in
 
 __all__ = ["Level", "choose_factors", "first_level", "next_level"]
 
@@ -132,6 +132,6 @@ def _in_unit(axes: Sequence[ImageAxis], i: int, unit: str, size: float) -> float
     if axes[i].unit == unit:
         return size
     try:
-        return unit_in(Unit(size, axes[i].unit), unit_symbol(ngff_unit(unit)))
+        return unit_in(Unit(size, axes[i].unit), unit)
     except InvalidArgumentError:
         return None

@@ -44,9 +44,9 @@ class Kept(NamedTuple):
 NOTHING: Kept = Kept()
 
 
-def kept_attributes(found: ArrayImage, format: str) -> Kept:
-    """Return what is kept of an image in the groups of a format."""
-    image = found.image
+def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | None = None) -> Kept:
+    """Return what is kept of an image in the groups of a format; `image` is what a view is as one."""
+    image = found.image or image
     if image is None:
         return Kept(left_out=found.notes)
     document = image.metadata
@@ -57,7 +57,7 @@ def kept_attributes(found: ArrayImage, format: str) -> Kept:
     others = {name: value for name, value in document.items() if name not in reserved}
     if image.convention == "neuroglancer precomputed":
         others = {}
-    notes = [*found.notes, *image._metadata.problems]
+    notes = list(dict.fromkeys([*found.notes, *image._metadata.problems]))
     omero = _of_channels(own.get("omero"), image.channels, found.channels)
     label = own.get("image-label")
     label = label if isinstance(label, dict) else {}

@@ -53,6 +53,7 @@ class PyramidPlan:
     levels: tuple[Level, ...]  # full resolution first
     names: tuple[str, ...]  # of the arrays
     templates: tuple[ArrayTemplate, ...]
+    assumed: tuple[str, ...] = ()  # what nothing says
 
 
 def plan_pyramid(
@@ -106,6 +107,7 @@ def plan_pyramid(
         tuple(levels),
         tuple(_names(convention, len(levels), first_name)),
         tuple(_template(usual, axes, convention, level, given, begin) for level in levels),
+        _assumed(array, known, found, options),
     )
 
 
@@ -127,6 +129,17 @@ def _axes(
         axes.append(axis._replace(kind=own.kind) if own.kind and axis.name == own.name else axis)
         starts.append(own.start * axis.scale / own.size if own.start and own.size else 0.0)
     return axes, starts
+
+
+def _assumed(
+    array: TensorStore, known: ArrayImage, found: Sequence[ImageAxis], options: PyramidOptions
+) -> tuple[str, ...]:
+    """Return a note on axes without a name."""
+    labels = [axis.name or label for axis, label in zip(known.axes, array.domain.labels, strict=True)]
+    if all(options.axes or labels):
+        return ()
+    names = ",".join(axis.name for axis in found)
+    return (f"the dimensions of the source are taken as {names}; --axes, or axes=, names them",)
 
 
 def _usual(source: TensorStore, axes: Sequence[ImageAxis]) -> ArrayTemplate:

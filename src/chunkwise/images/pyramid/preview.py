@@ -31,6 +31,8 @@ class PyramidPreview:
         requests it takes if everything is stored.
     left_out : list of str
         Metadata of the source that the convention can't hold.
+    assumed : list of str
+        What the source doesn't say, such as the names of its axes.
     """
 
     convention: str
@@ -38,6 +40,7 @@ class PyramidPreview:
     levels: list[dict[str, JSON]]
     passes: list[dict[str, JSON]]
     left_out: list[str]
+    assumed: list[str]
 
     @property
     def nbytes(self) -> int:
@@ -53,6 +56,7 @@ class PyramidPreview:
             "passes": self.passes,
             "bytes": self.nbytes,
             "left_out": self.left_out,
+            "assumed": self.assumed,
         }
 
     def lines(self) -> Iterator[str]:
@@ -108,7 +112,7 @@ def preview_levels(
             "gets": _n_cells(source.shape, source.chunk_layout.read_chunk.shape),
             "puts": sum(_n_cells(one.shape, one.chunk_layout.write_chunk.shape) for one in step.targets),
         })  # fmt: skip
-    return PyramidPreview(plan.convention.name, path, levels, passes, list(left_out))
+    return PyramidPreview(plan.convention.name, path, levels, passes, list(left_out), list(plan.assumed))
 
 
 def _n_cells(shape: Sequence[int], chunk: Sequence[int | None] | None) -> int:

@@ -89,6 +89,8 @@ class Pyramid(NamedTuple):
         Of each level relative to the first.
     left_out : tuple of str
         Metadata of the source that the convention can't hold.
+    assumed : tuple of str
+        What the source doesn't say, such as the names of its axes.
     """
 
     convention: str
@@ -97,6 +99,7 @@ class Pyramid(NamedTuple):
     levels: tuple[TensorStore, ...]
     factors: tuple[tuple[int, ...], ...]
     left_out: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         shapes = ", ".join(
@@ -169,6 +172,7 @@ class PyramidCopy(PlannedCopy):
             WrittenLevels(open_array(self._top.child(name), read=True) for name in pyramid.names),
             tuple(level.factors for level in pyramid.levels),
             self._left_out,
+            pyramid.assumed,
         )
 
     def _check_wanted(self) -> None:

@@ -1,7 +1,7 @@
 """Served arrays and images as neuroglancer's precomputed volumes: x, y, z and channels, uncompressed.
 
 `chunkwise.core.driver.neuroglancer_precomputed` has the format.  Resolutions are in nanometres; an axis
-without a unit has voxels of 1.
+without a unit of length has voxels of that many.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from math import prod
 
 import numpy as np
 
-from chunkwise import TensorStore
+from chunkwise import TensorStore, Unit
 from chunkwise.core.driver.neuroglancer_precomputed.chunk_keys import parse_chunk_name
 from chunkwise.core.driver.neuroglancer_precomputed.members import INFO_KEY, Encoding, Info, Scale, new_info
-from chunkwise.errors import UnsupportedError
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension.inside import dump_bytes
 from chunkwise.images.multiscale.image import corner
+from chunkwise.images.multiscale.image_axes import unit_in
 from chunkwise.images.server.content import Computed, Content, Document
 from chunkwise.images.server.encoded import for_browsers, served_chunk_shape
 from chunkwise.images.server.image import ServedImage, shown_dims
@@ -25,7 +26,6 @@ __all__ = ["KEY", "PrecomputedVolume"]
 
 KEY = INFO_KEY
 
-_NANOMETRES = {"m": 1e9, "mm": 1e6, "um": 1e3, "nm": 1.0, "pm": 1e-3, "angstrom": 0.1, "": 1.0}
 _MOST_NBYTES = 1 << 23  # of a chunk, which a browser holds in memory of its graphics card
 _SCALE_KEY = re.compile(r"\.(\d{1,4})/(.+)")
 
@@ -70,7 +70,7 @@ class PrecomputedVolume:
         info = new_info(kind, first.dtype, first.shape[3])
         for number, (view, chunk) in enumerate(zip(self._views, self._chunks, strict=True)):
             x, y, z = (
-                1.0 if dim is None else image.scales[number][dim] * _NANOMETRES.get(image.axes[dim].unit, 1.0)
+                1.0 if dim is None else _nanometres(image.scales[number][dim], image.axes[dim].unit)
                 for dim in self._dims
             )
             offset = tuple(0 if dim is None else self._corners[number][dim] for dim in self._dims)
@@ -111,6 +111,13 @@ def _encode(view: TensorStore) -> bytes | None:
     if not values.any():
         return None
     return values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes(order="F")
+
+
+def _nanometres(size: float, unit: str) -> float:
+    try:
+        return unit_in(Unit(size, unit), "nm")
+    except InvalidArgumentError:  # no length
+        return size
 
 
 def _is_integer(view: TensorStore) -> bool:

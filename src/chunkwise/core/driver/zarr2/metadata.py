@@ -200,4 +200,4 @@ def record_chain(metadata: Zarr2Metadata, field: Field) -> PreparedChain:
 def raw_element(stored_dtype: np.dtype[Any] | None, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the stored bytes of an element."""
     raw = value.astype(stored_dtype or value.dtype).tobytes()
-    return np.frombuffer(raw, f"V{len(raw)}").reshape(())
+    return np.ndarray((), f"V{len(raw)}", raw)

@@ -310,7 +310,7 @@ def raw_element(chain: list[dict[str, JSON]], fill: npt.NDArray[Any]) -> npt.NDA
     elif stored.isbuiltin != 2:
         stored = stored.newbyteorder(order)
     raw = fill.astype(stored).tobytes()
-    return np.frombuffer(raw, f"V{len(raw)}").reshape(())
+    return np.ndarray((), f"V{len(raw)}", raw)
 
 
 def record_chain(chain: list[dict[str, JSON]], item: ChunkSpec, field: Field) -> Chain:

@@ -57,7 +57,8 @@ class ImageDescription:
 def describe_images(tiff: Any, root: Any) -> list[ImageDescription]:
     """Return descriptions of the images of a file in order; there may be fewer than images."""
     if root is not None:
-        return [_of_ome(element) for element in root.iter() if tag_of(element) == "Image"]
+        page = tiff.pages.first
+        return [_of_ome(element, page) for element in root.iter() if tag_of(element) == "Image"]
     if tiff.is_imagej and isinstance(tiff.imagej_metadata, dict):
         return [_of_imagej(tiff, tiff.imagej_metadata)]
     return [_of_tags(series) for series in tiff.series]
@@ -77,7 +78,7 @@ def ome_xml(tiff: Any) -> Any:
         return None
 
 
-def _of_ome(image: Any) -> ImageDescription:
+def _of_ome(image: Any, page: Any) -> ImageDescription:
     out = ImageDescription(str(image.get("Name") or ""))
     pixels = next((e for e in image if tag_of(e) == "Pixels"), None)
     if pixels is None:
@@ -89,6 +90,8 @@ def _of_ome(image: Any) -> ImageDescription:
     channels = [element for element in pixels if tag_of(element) == "Channel"]
     if all(element.get("SamplesPerPixel", "1") == "1" for element in channels):
         out.channels = [_ome_channel(element) for element in channels]
+    elif len(channels) == 1 and channels[0].get("SamplesPerPixel") == str(page.samplesperpixel):
+        out.channels = _colors(page)
     return out
 
 
@@ -117,7 +120,7 @@ def _of_imagej(tiff: Any, found: dict[str, Any]) -> ImageDescription:
     _add_origin(out, "Z", found.get("zorigin"))
     interval = found.get("finterval") or (1 / _number(found["fps"]) if _number(found.get("fps")) else None)
     out.add_size("T", interval, found.get("tunit", "s"))
-    out.channels = _imagej_channels(page, found)
+    out.channels = _colors(page) or _imagej_channels(page, found)
     return out
 
 
@@ -184,14 +187,21 @@ def _of_tags(series: Any) -> ImageDescription:
             resolution = _resolution(page, f"{letter}Resolution")
             if per is not None and resolution:
                 out.add_size(letter, per / resolution, "µm")
-    if "S" in str(series.axes) and int(page.photometric) in (2, 6) and page.samplesperpixel >= 3:
-        out.channels = [{"label": label, "color": color} for label, color in _RGB]
-        if page.dtype is not None and page.dtype.kind == "u":
-            top = float(np.iinfo(page.dtype).max)
-            for channel in out.channels:
-                channel["window"] = {"min": 0.0, "max": top, "start": 0.0, "end": top}
-        out.channels += [{"label": "alpha", "active": False}] * (page.samplesperpixel - 3)
+    if "S" in str(series.axes):
+        out.channels = _colors(page)
     return out
+
+
+def _colors(page: Any) -> list[dict[str, JSON]]:
+    """Return the samples of a page in colour as channels; none if it has no red, green and blue."""
+    if int(page.photometric) not in (2, 6) or page.samplesperpixel < len(_RGB):
+        return []
+    channels: list[dict[str, JSON]] = [{"label": label, "color": color} for label, color in _RGB]
+    if page.dtype is not None and page.dtype.kind == "u":
+        top = float(np.iinfo(page.dtype).max)
+        for channel in channels:
+            channel["window"] = {"min": 0.0, "max": top, "start": 0.0, "end": top}
+    return channels + [{"label": "alpha", "active": False}] * (page.samplesperpixel - len(_RGB))
 
 
 def _resolution(page: Any, tag: str) -> float:

@@ -223,9 +223,9 @@ function draws(on) {
   $("line").setAttribute("aria-pressed", String(on));
   $("panels").classList.toggle("lining", on);
   if (!view) return;
-  const number = Math.min(focused, view.panels.length - 1), { across, down } = view.panels[number];
-  const row = down === null ? 0 : view.cross[down];
-  if (on && !fourth.line) fourth.line = { panel: number, ends: [row, 0, row, across === null ? 0 : view.shape[across] - 1] };
+  const number = Math.min(focused, view.panels.length - 1);
+  const panel = view.panels[number], row = panel.down === null ? 0 : view.cross[panel.down];
+  if (on && !fourth.line) fourth.line = { panel: number, ends: [row, 0, row, view.count(panel, "across") - 1] };
   if (!on) fourth.line = null;
   fourth.chosen = on ? "profile" : "";
   arrange();
@@ -469,8 +469,7 @@ function listen(panel, number) {
 // The row and column of a plane at a place of its panel, or nearest to it.
 function elementAt(panel, { offsetX, offsetY }) {
   return [["down", offsetY, panel.canvas.clientHeight], ["across", offsetX, panel.canvas.clientWidth]].map(([axis, at, length]) => {
-    const n = panel[axis] === null ? 1 : view.shape[panel[axis]];
-    return Math.min(Math.max(Math.floor(view.position(panel, axis, at, length)), 0), n - 1);
+    return Math.min(Math.max(Math.floor(view.position(panel, axis, at, length)), 0), view.count(panel, axis) - 1);
   });
 }
 
@@ -681,7 +680,7 @@ function restore(wanted) {
   const zoom = Number(wanted.get("zoom"));
   if (zoom > 0 && zoom < 1e4) view.zoom = zoom;
   const [panel, ...ends] = numbers("line"), turn = numbers("turn"), drawn = view.panels[panel];
-  const inside = (p, i) => { const dim = drawn[i % 2 ? "across" : "down"]; return Number.isInteger(p) && p >= 0 && p < (dim === null ? 1 : view.shape[dim]); };
+  const inside = (p, i) => Number.isInteger(p) && p >= 0 && p < view.count(drawn, i % 2 ? "across" : "down");
   if (drawn && ends.length === 4 && ends.every(inside)) { fourth.line = { panel, ends }; draws(true); }
   fourth.chosen = wanted.get("pane") || fourth.chosen;
   if (turn.length === 3 && turn.every(Number.isFinite) && turn[2] > 0) [fourth.yaw, fourth.pitch, fourth.zoom] = turn;

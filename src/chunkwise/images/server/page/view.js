@@ -47,10 +47,13 @@ export class View {
     return planes;
   }
 
+  // Number of elements along an axis of a panel: 1 if the plane lacks it.
+  count(panel, axis, level = 0) { return panel[axis] === null ? 1 : this.image.levels[level].shape[panel[axis]]; }
+
   // How much longer the sides of a plane are drawn than they are: one that is too thin to be seen gets wider.
   stretch({ across, down }) {
     if (across === null || down === null) return { across: 1, down: 1 };
-    const [wide, tall] = [across, down].map((dim) => this.shape[dim] * this.aspect[dim]);
+    const [wide, tall] = [across, down].map((dim) => Math.max(this.shape[dim], 1) * this.aspect[dim]);
     return { across: Math.max(1, tall / THINNEST / wide), down: Math.max(1, wide / THINNEST / tall) };
   }
 
@@ -82,7 +85,7 @@ export class View {
     this.zoom = 1;
     for (const panel of this.panels) panel.enlarged = 1;
     const fitting = this.panels.map((panel) => {
-      const { clientWidth, clientHeight } = panel.canvas, length = (axis) => (panel[axis] === null ? 1 : this.shape[panel[axis]]) * this.pixels(panel, axis);
+      const { clientWidth, clientHeight } = panel.canvas, length = (axis) => Math.max(this.count(panel, axis), 1) * this.pixels(panel, axis);
       return 0.94 * Math.min(clientWidth / length("across"), clientHeight / length("down"));
     });
     this.panels.forEach((panel, i) => { panel.enlarged = fitting[i] / fitting[0] || 1; });
@@ -104,8 +107,9 @@ export class View {
     const size = (level) => Math.max(...axes.map((axis) => this.place(level, panel[axis])[0] * this.pixels(panel, axis) * ratio));
     let level = 0;
     this.image.levels.forEach((_, i) => { if (size(i) <= 1.5 && size(i) >= size(level)) level = i; });
+    const most = Math.max(...["across", "down"].map((axis) => this.count(panel, axis, level)));
     let step = 1;
-    while (size(level) * step * 2 <= 1.5) step *= 2;
+    while (step < most && size(level) * step * 2 <= 1.5) step *= 2;
     return [level, step];
   }
 
@@ -235,18 +239,18 @@ export class View {
     context.save();
     context.beginPath(); // what a coarser level has beyond the end is not there
     context.rect(...["across", "down"].map((axis) => this.screen(panel, axis, 0, axis === "down" ? height : width)),
-      ...["across", "down"].map((axis) => (panel[axis] === null ? 1 : this.shape[panel[axis]]) * this.pixels(panel, axis)));
+      ...["across", "down"].map((axis) => this.count(panel, axis) * this.pixels(panel, axis)));
     context.clip();
     const active = this.channels.filter((c) => c.active || this.image.labels);
     const ratio = window.devicePixelRatio || 1;
-    const span = (dim, t) => [t * TILE * step, Math.min((t + 1) * TILE * step, dim === null ? 1 : this.image.levels[level].shape[dim])];
+    const span = (axis, t) => [t * TILE * step, Math.min((t + 1) * TILE * step, this.count(panel, axis, level))];
     const edge = (axis, dim, i, length) => {
       const [f, o] = dim === null ? [1, 0] : this.place(level, dim);
       return Math.round(this.screen(panel, axis, i * f + o, length) * ratio) / ratio; // so that no line is between tiles
     };
     for (let t = t0; t < t1; t++) {
       for (let u = u0; u < u1; u++) {
-        const [r0, r1] = span(panel.down, t), [c0, c1] = span(panel.across, u);
+        const [r0, r1] = span("down", t), [c0, c1] = span("across", u);
         const several = this.image.channel !== null && !this.image.labels;
         const parts = active.map((c) => ({
           tile: this.tiles.get(this.url("tile", panel, level, [r0, r1, c0, c1], step, several ? c.index : null)),

@@ -1,0 +1,141 @@
+"""``looking``: one look at the documents of a location and of all groups above it.
+
+A writer asks many questions about a place before it writes: whether something is there, in which format, and
+what is above it.  In a store with slow requests, the listings of all these directories answer them in one
+round; without listings, the documents do.  The first write ends the look: later questions go to the store.
+Every write is conditional, so a node that another process has made meanwhile is not replaced.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from chunkwise.core.driver.tree_format import FormatName
+from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format
+from chunkwise.core.engine.together import is_slow, together
+from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
+from chunkwise.core.kvstore.protocol import (
+    MISSING_GENERATION,
+    Buffer,
+    ByteRange,
+    Children,
+    FewListable,
+    KvStoreDriver,
+    Reader,
+    Stamped,
+    offers,
+)
+from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.trees.location import Location
+from chunkwise.errors import ChunkwiseError
+
+__all__ = ["looking"]
+
+_KEYS = tuple(key for format in TREE_FORMATS.values() for key in format.node_keys)
+
+
+class _Look(SameKeysStore):
+    """A store whose documents and listings, in some directories, are those of one look."""
+
+    def __init__(self, base: KvStoreDriver, paths: Sequence[str], expected: Sequence[str] = ()) -> None:
+        # The documents below `paths` are listed first; those `expected` are asked for with the listings.
+        super().__init__(base)
+        self._children: dict[str, Children] = {}
+        self._documents: dict[str, Stamped | Exception] = {}
+        now = time.time()
+        asks: list[Callable[[], Any]] = [partial(_few_children, base, path) for path in paths]
+        asks += [partial(_document, base, key) for key in expected]
+        answers = together(base, lambda ask: ask(), asks)
+        self._documents.update(zip(expected, answers[len(paths) :], strict=True))
+        listed = zip(paths, answers, strict=False)
+        self._children.update((path, found) for path, found in listed if found is not None)
+        self._time = now
+        unknown = [path + key for path in paths for key in _KEYS if not self._is_missing(path + key)]
+        documents = together(base, partial(_document, base), unknown)
+        self._documents.update(zip(unknown, documents, strict=True))
+
+    def _is_missing(self, key: str) -> bool:
+        """Return True if a listing lacks the key."""
+        found = self._children.get(key[: key.rfind("/") + 1])
+        return found is not None and key not in found.keys
+
+    def end(self) -> None:
+        """Ask the store itself from now on."""
+        self._documents = {}
+        self._children = {}
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Return what was seen; read all other values, and parts, from the store."""
+        if self._is_missing(key):
+            return Stamped(None, MISSING_GENERATION, self._time)
+        seen = None if byte_range is not None or if_not_equal is not None else self._documents.get(key)
+        if isinstance(seen, Exception):
+            raise seen
+        return self.base.read(key, byte_range=byte_range, if_not_equal=if_not_equal) if seen is None else seen
+
+    def open_reader(self) -> Reader:
+        """Return a reader of the store."""
+        return self.base.open_reader()
+
+    def list_children(self, prefix: str) -> Children:
+        """Return the level that was seen, or list it."""
+        seen = self._children.get(prefix)
+        return self.base.list_children(prefix) if seen is None else seen
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        """Write to the store, and end the look."""
+        self.end()
+        return self.base.write(key, value, if_equal=if_equal)
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Delete from the store, and end the look."""
+        self.end()
+        return self.base.delete(key, if_equal=if_equal)
+
+    def delete_range(self, start: str = "", stop: str = "") -> None:
+        """Delete from the store, and end the look."""
+        self.end()
+        self.base.delete_range(start, stop)
+
+
+def _few_children(store: KvStoreDriver, path: str) -> Children | None:
+    """Return the level below `path`; None if it can't be listed with one request."""
+    try:
+        return store.few_children(path) if offers(store, FewListable) else None
+    except ChunkwiseError:  # the documents are asked for, and say what is wrong
+        return None
+
+
+def _document(store: KvStoreDriver, key: str) -> Stamped | Exception:
+    try:
+        return read_bounded(store, key)
+    except Exception as e:  # raised only for who asks for it
+        return e
+
+
+@contextmanager
+def looking(
+    location: Location, tree: Location | None = None, format: FormatName | None = None
+) -> Iterator[Location]:
+    """Yield the location; until the block ends, or writes, its store answers from one look."""
+    # In an open `tree` of that format only its own groups are looked at, since they are known to be there.
+    if not is_slow(location.store):
+        yield location
+        return
+    above = [at.path for at in location.parents]
+    if tree is None:
+        look = _Look(location.store, [location.path, *above])
+    else:
+        keys = tree_format(format).node_keys
+        within = [path for path in above if path.startswith(tree.path)]
+        look = _Look(location.store, [location.path], [path + key for path in within for key in keys])
+    try:
+        yield location._replace(store=look)
+    finally:
+        look.end()

@@ -1,0 +1,103 @@
+"""What nothing says is printed where it is assumed, and an option says otherwise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tifffile
+
+import chunkwise as cw
+from chunkwise.cli.main import main
+
+
+def _pictures(at: Path, *names: str) -> Path:
+    at.mkdir()
+    for value, name in enumerate(names):
+        tifffile.imwrite(at / name, np.full((16, 12), value, "u1"))
+    return at
+
+
+GRID = [f"img_t{t:02}_c{c}.tif" for c in (1, 0) for t in (0, 2, 10)]
+
+
+@pytest.mark.parametrize("door", ["pyramid", "slice", "cp", "info", "stack"])
+def test_two_numbers_in_names_are_two_axes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], door: str
+) -> None:
+    place = str(_pictures(tmp_path / "p", *GRID))
+    commands = {
+        "pyramid": ["pyramid", place, str(tmp_path / "o.zarr"), "--levels", "1"],
+        "slice": ["slice", place, "--npy", str(tmp_path / "o.npy")],
+        "cp": ["cp", place, str(tmp_path / "o.zarr")],
+        "info": ["info", place],
+        "stack": ["stack", str(tmp_path / "o.json"), f"{place}/*.tif"],
+    }
+    assert main(commands[door]) == 0
+    said = capsys.readouterr().err
+    assert "pictures are taken as t (3) x c (2), by the numbers in their names" in said
+    expected = np.array([[GRID.index(f"img_t{t:02}_c{c}.tif") for c in (0, 1)] for t in (0, 2, 10)], "u1")
+    if door == "pyramid":
+        image = cw.open_multiscale(tmp_path / "o.zarr")
+        assert [(axis.name, axis.type) for axis in image.axes][:2] == [("t", "time"), ("c", "channel")]
+        np.testing.assert_array_equal(image.levels[0][..., 0, 0].read().result(), expected)
+    elif door in ("stack", "cp"):
+        out = cw.open(tmp_path / ("o.json" if door == "stack" else "o.zarr")).result()
+        assert out.domain.labels == ("t", "c", "y", "x")
+        np.testing.assert_array_equal(out[..., 0, 0].read().result(), expected)
+
+
+def test_numbers_that_leave_doubts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = _pictures(tmp_path / "missing", *GRID[:-1])
+    with pytest.raises(ValueError, match=r"t \(3\) x c \(2\), so some are missing"):
+        cw.downsample_pyramid(missing, tmp_path / "o.zarr")
+    several = _pictures(tmp_path / "several", "s1_z0.tif", "s1_z1.tif", "s2_z0.tif", "s2_z1.tif")
+    with pytest.raises(ValueError, match="differ in several numbers"):
+        cw.open_multiscale(several)
+    for name, place in (("s", f"{several}/s1_*.tif"), ("z", f"{several}/*_z0.tif")):
+        assert cw.open_multiscale(place).levels[0].shape == (2, 16, 12), name
+    assert (
+        main(["stack", str(tmp_path / "o.json"), f"{several}/*.tif", "--stack", "0", "--axes", "t,y,x"]) == 0
+    )
+    capsys.readouterr()
+    assert cw.open_multiscale(tmp_path / "o.json").axes[0].type == "time"
+    unknown = _pictures(tmp_path / "unknown", "20260101_001.tif", "20260101_002.tif", "20260102_001.tif")
+    assert main(["pyramid", str(unknown), str(tmp_path / "u.zarr"), "--levels", "1"]) == 0
+    assert "3 pictures are taken as planes along z: their names differ in several" in capsys.readouterr().err
+    stamped = _pictures(tmp_path / "stamped", "z1_1707.tif", "z0_1833.tif", "z2_1904.tif")
+    assert cw.open_multiscale(stamped).levels[0][:, 0, 0].read().result().tolist() == [1, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "names"),
+    [
+        ((40, 30), "uint8", "y,x"),
+        ((20, 40, 30), "uint8", "z,y,x"),
+        ((40, 30, 3), "uint8", "y,x,c"),
+        ((40, 30, 4), "uint8", "y,x,c"),
+        ((5, 40, 30, 3), "uint8", "z,y,x,c"),
+        ((40, 30, 3), "uint16", "z,y,x"),
+    ],
+)
+def test_axes_without_a_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], shape: tuple[int, ...], dtype: str, names: str
+) -> None:
+    place, out = tmp_path / "a.zarr", tmp_path / "o.zarr"
+    values = np.random.default_rng(0).integers(0, 99, shape).astype(dtype)
+    cw.create_array(place, values, chunks=[16] * len(shape))
+    assert [axis.name for axis in cw.open_multiscale(place).axes] == names.split(",")
+    for how in ([], ["--dry-run"], ["--json"]):
+        assert main(["pyramid", str(place), str(out), "--levels", "1", "--overwrite", *how]) == 0
+        assert f"taken as {names}; --axes, or axes=, names them" in capsys.readouterr().err
+    image = cw.open_multiscale(out)
+    assert sorted(axis.name for axis in image.axes) == sorted(names.split(","))
+    if "c" in names:  # colours are not averaged
+        np.testing.assert_array_equal(image.levels[0].read().result(), np.moveaxis(values, -1, 0))
+        assert image.levels[1].shape[0] == shape[-1]
+    letters = "qzyx"[-len(shape) :] if len(shape) < 4 else "tzyx"
+    assert main(["pyramid", str(place), str(out), "--axes", ",".join(letters), "--overwrite", "--json"]) == 0
+    told = capsys.readouterr()
+    assert "taken as" not in told.err and json.loads(told.out)["assumed"] == []
+    assert [axis.name for axis in cw.open_multiscale(out).axes] == list(letters)

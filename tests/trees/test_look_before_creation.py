@@ -1,0 +1,99 @@
+"""One look at a place answers all questions before something is made; what happens after it is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import chunkwise as cw
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.trees.location import locate
+from chunkwise.core.trees.look import looking
+from chunkwise.errors import AlreadyExistsError
+
+
+class SlowStore(MemoryStore):
+    """A store of which many requests are made at a time; before one of them another process acts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number, self.at, self.act = 0, -1, lambda: None
+
+    traits = MemoryStore.traits._replace(request_concurrency=4)
+
+    def few_children(self, prefix: str) -> Any:
+        self._asked()
+        return super().list_children(prefix)
+
+    def read(self, key: str, **options: Any) -> Any:
+        self._asked()
+        return super().read(key, **options)
+
+    def write(self, key: str, value: Any, **options: Any) -> Any:
+        self._asked()
+        return super().write(key, value, **options)
+
+    def _asked(self) -> None:
+        self.number += 1
+        if self.number == self.at:
+            self.act()
+
+
+def array(store: Any, path: str, **options: Any) -> None:
+    cw.create_array(locate(store).child(path), shape=(4,), dtype="uint8", **options)
+
+
+def group(store: Any, path: str) -> None:
+    cw.create_group(locate(store).child(path))
+
+
+@pytest.mark.parametrize("rival", [array, group])
+@pytest.mark.parametrize("place", ["top/mid", "top/mid/x"])
+@pytest.mark.parametrize("make", [array, group])
+def test_what_appears_after_the_look(
+    make: Callable[[Any, str], None], place: str, rival: Callable[[Any, str], None]
+) -> None:
+    """Of two that can't both be there, one is made, at whatever moment the other process makes its own."""
+    n = 0
+    while True:
+        store, answers = SlowStore(), {}
+        group(store, "top")
+        store.number = 0
+
+        def act(store: Any = store, answers: dict[str, bool] = answers) -> None:
+            answers["rival"] = done(rival, store, place)
+
+        n += 1
+        store.at, store.act = n, act
+        answers["ours"] = done(make, store, "top/mid/x")
+        if "rival" not in answers:  # it was all done before
+            break
+        found = {path: type(node).__name__ for path, node in cw.open_group(locate(store).child("top")).walk()}
+        if place == "top/mid/x":
+            assert answers["ours"] != answers["rival"]
+            assert "mid/x" in found
+        else:
+            assert ("mid/x" in found) == answers["ours"] or (rival is array and answers["rival"])
+            assert not (answers["ours"] and answers["rival"] and rival is array), found
+    assert n > 4
+
+
+def done(make: Callable[[Any, str], None], store: Any, path: str) -> bool:
+    try:
+        make(store, path)
+    except AlreadyExistsError:
+        return False
+    return True
+
+
+def test_a_write_ends_the_look() -> None:
+    store = SlowStore()
+    group(store, "top")
+    with looking(locate(store).child("top/x")) as seen:
+        store.write("top/x/zarr.json", b"{}")
+        assert seen.store.read("top/x/zarr.json").value is None
+        seen.store.write("top/y/zarr.json", b"{}")
+        assert seen.store.read("top/x/zarr.json").value == b"{}"
+    assert seen.store.read("top/y/zarr.json").value == b"{}"
