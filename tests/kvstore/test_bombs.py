@@ -315,3 +315,18 @@ def test_what_is_as_large_as_allowed(tmp_path: Path) -> None:
             array.write(data[:size]).result()
             np.testing.assert_array_equal(array.read().result(), data[:size])
             np.testing.assert_array_equal(read_plainly(array), data[:size])
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
+def test_documents_that_nobody_could_read_are_not_written(format: Any, tmp_path: Path) -> None:
+    group = ts.open_group(str(tmp_path / "g"), mode="w", format=format, attributes={"a": 1})
+    text = "x" * (1 << 26)
+    for act in (
+        lambda: group.attrs.update(a=text),
+        lambda: group.create_array("x", shape=[1], dtype="int8", attributes={"a": text}),
+        lambda: group.create_group("g", attributes={"a": text}),
+    ):
+        with pytest.raises(ChunkwiseError, match="a metadata document may have 67108864"):
+            act()
+    again = ts.open_group(str(tmp_path / "g"), mode="r")
+    assert dict(again.attrs) == {"a": 1} and list(again) == []

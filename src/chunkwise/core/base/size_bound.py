@@ -14,11 +14,12 @@ from functools import cache
 from typing import NamedTuple
 
 from chunkwise.core.base.processors import memory_limit
-from chunkwise.errors import ChunkwiseError, DataCorruptionError, StorageError
+from chunkwise.errors import ChunkwiseError, DataCorruptionError, StorageError, TooLargeError
 
 __all__ = [
     "DOCUMENT",
     "SizeBound",
+    "as_document",
     "bounded",
     "chunk_bound",
     "held",
@@ -63,6 +64,13 @@ def bounded(bound: SizeBound | None) -> Iterator[None]:
         yield
     finally:
         release(before)
+
+
+def as_document(raw: bytes) -> bytes:
+    """Return the text of a document; raise TooLargeError for one that would not be read again."""
+    if len(raw) > DOCUMENT.nbytes:
+        raise TooLargeError(f"it would have {len(raw)} bytes, and {DOCUMENT.what} {DOCUMENT.nbytes}")
+    return raw
 
 
 def largest_value(*, is_part: bool = False) -> int:

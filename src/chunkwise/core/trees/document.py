@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from chunkwise.core.base.binding import JSON, dump_bytes, load_json
+from chunkwise.core.base.size_bound import as_document
 from chunkwise.core.kvstore.compare_and_swap import compare_and_swap
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Buffer, KvStoreDriver, Stamped
 from chunkwise.core.kvstore.value_bound import read_bounded
@@ -79,4 +80,4 @@ def dump_like(value: JSON, before: bytes) -> bytes:
     # NaN and infinities are written by name, as in the formats' own software.
     found = _INDENT.match(before)
     indent = found[1].decode() if found else None
-    return dump_bytes(value, indent=indent, sort_keys=False)
+    return as_document(dump_bytes(value, indent=indent, sort_keys=False))
