@@ -186,3 +186,64 @@ def test_an_unfinished_copy_is_no_volume_and_is_resumed(tmp_path: Path, image: P
     np.testing.assert_array_equal(_peer(tmp_path / "w")[..., 0].read().result().T, VALUES)
     np.testing.assert_array_equal(_peer(tmp_path / "v")[..., 0].read().result().T, VALUES)
     assert not list((tmp_path / "v").rglob("*chunkwise*"))
+
+
+@pytest.mark.parametrize("door", ["downsample_pyramid", "pyramid"])
+@pytest.mark.parametrize("is_sharded", [False, True])
+def test_a_pyramid_of_labels_with_an_offset(tmp_path: Path, door: str, is_sharded: bool) -> None:
+    """Made level by level; no label is new, and TensorStore finds each scale where it is."""
+    random = np.random.default_rng(0)
+    labels = np.kron(random.integers(0, 9, (8, 8, 16)), np.ones((4, 4, 4))).astype("u8") * 2**40
+    view = cw.array(labels).translate_to[8, 16, 32]
+    cw.downsample_pyramid(
+        view,
+        tmp_path / "s/labels/c",
+        labels=True,
+        levels=0,
+        axes=["z", "y", "x"],
+        units=["8 nm"] * 3,
+        sync=False,
+    ).result()
+    source, to = tmp_path / "s/labels/c", f"file://{tmp_path}/v|neuroglancer-precomputed:"
+    if door == "pyramid":
+        words = ["--chunk", "16,16,16", "--shard", "32,32,32"] if is_sharded else []
+        assert main(["pyramid", str(source), to, "--levels", "2", "--verify", "--dry-run", *words]) == 0
+        assert not (tmp_path / "v").exists()
+        assert main(["pyramid", str(source), to, "--levels", "2", "--verify", "--quiet", *words]) == 0
+    else:
+        options = {"chunks": [16] * 3, "shards": [32] * 3} if is_sharded else {}
+        made = cw.downsample_pyramid(source, to, levels=2, verify=True, sync=False, **options).result()
+        assert [level.shape for level in made.levels] == [(64, 32, 32, 1), (32, 16, 16, 1), (16, 8, 8, 1)]
+        assert made.factors[1] == (2, 2, 2) and made.left_out == ()
+    assert _info(tmp_path / "v")["type"] == "segmentation"
+    expected = cw.array(labels)
+    for number in range(3):
+        volume = _peer(tmp_path / "v", number)
+        values = volume[..., 0].read().result().T
+        np.testing.assert_array_equal(values, expected.read().result())
+        assert volume.domain.inclusive_min[:3] == (32 >> number, 16 >> number, 8 >> number)
+        is_one_chunk = number == 2
+        assert ("sharding" in _info(tmp_path / "v")["scales"][number]) == (is_sharded and not is_one_chunk)
+        expected = cw.downsample(cw.array(expected.read().result()), [2, 2, 2], "mode")
+
+
+def test_a_pyramid_of_an_image_that_is_stopped(tmp_path: Path) -> None:
+    scan = cw.array(VALUES)
+    options: dict[str, Any] = {"convention": VOLUME, "units": ["40 nm", "4 nm", "4 nm"], "levels": 1}
+
+    def stop(now: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cw.downsample_pyramid(scan, tmp_path / "v", progress=stop, **options).result()
+    assert not (tmp_path / "v/info").exists()
+    with pytest.raises(AlreadyExistsError, match="begun and not finished"):
+        cw.downsample_pyramid(scan, tmp_path / "v", **options).result()
+    made = cw.downsample_pyramid(scan, tmp_path / "v", resume=True, **options).result()
+    assert made.convention == VOLUME and made.assumed
+    np.testing.assert_array_equal(_peer(tmp_path / "v")[..., 0].read().result().T, VALUES)
+    half = VALUES.reshape(20, 15, 2, 20, 2).astype("f8").mean((2, 4))
+    found = _peer(tmp_path / "v", 1)[..., 0].read().result().T
+    assert np.abs(found - half).max() <= 0.5
+    with pytest.raises(ValueError, match="convention of its own"):
+        cw.downsample_pyramid(scan, tmp_path / "w", name="x", **options)

@@ -33,11 +33,13 @@ from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, OptionErr
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump_bytes
 from chunkwise.extension.trees import Location, check_outside_arrays, delete_below
+from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage, corner
 from chunkwise.images.multiscale.image_axes import unit_in
 from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.open import open_multiscale
 from chunkwise.images.multiscale.single_array import single_array
+from chunkwise.images.pyramid.kept import kept_attributes
 
 __all__ = ["VolumeCopy", "copy_to_volume"]
 
@@ -86,18 +88,29 @@ class VolumeCopy(PlannedCopy):
         how: CopyOptions,
         workers: Workers | None,
     ) -> None:
-        if how.keep_fingerprint or how.part is not None:
+        if how.keep_fingerprint:
             raise InvalidArgumentError(
-                "a precomputed volume has no attributes for a fingerprint, and is not copied in parts"
+                "--keep-fingerprint: a precomputed volume has no attributes for a fingerprint"
+            )
+        if how.part is not None:
+            raise InvalidArgumentError(
+                "--part: a precomputed volume is not copied in parts; workers copy it together with --on"
             )
         self._image, self._options = image, array_options(options)
         for name in self._options:
             if name not in _TAKEN:
                 raise OptionError(f"{name}: a precomputed volume can't have it; it has {', '.join(_TAKEN)}")
         self._notes: list[str] = []
+        self._dims = _dims_of(image)
+        self._keys: list[str] = []
         self._scales = self._planned_scales()
         self._jobs: list[ArrayJob] = []
         super().__init__(Destination(destination, destination), how, workers)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What a volume has no place for, and how it is held."""
+        return tuple(self._notes)
 
     @property
     def passes(self) -> CopyPlan:
@@ -109,8 +122,7 @@ class VolumeCopy(PlannedCopy):
         return open_spec({"driver": _DRIVER, "kvstore": self._top.kvstore(), "open": True}).result()
 
     def _planned_scales(self) -> list[_Scale]:
-        image, keys = self._image, set[str]()
-        dims = _dims_of(image)
+        image, keys, dims = self._image, self._keys, self._dims
         scales = []
         for number, level in enumerate(image.levels):
             source = _arranged(most_voted(level), dims)
@@ -131,7 +143,7 @@ class VolumeCopy(PlannedCopy):
             }
             key = "_".join(f"{size:.6g}" for size in sizes)
             scale["key"] = key if key not in keys else f"{key}.{number}"
-            keys.add(key)
+            keys.append(scale["key"])
             layout = self._layout(source, dims)
             kind = "segmentation" if is_labels else "image"
             check_dtype(dtype)
@@ -146,6 +158,11 @@ class VolumeCopy(PlannedCopy):
                 "schema": {"chunk_layout": layout},
             }
             scales.append(_Scale(source, spec))
+        lost = kept_attributes(ArrayImage((), image), "n5").attributes
+        if lost:
+            self._note(f"attributes are left out: info has no place for them ({', '.join(lost)})")
+        if image.label_colors:
+            self._note("colours of labels are left out: info has no place for them")
         if image.channels and any(channel.label or channel.color for channel in image.channels):
             shown = ", ".join(channel.label or "-" for channel in image.channels)
             self._notes.append(f"names and colours of channels are left out: info has no place ({shown})")
@@ -206,7 +223,7 @@ class VolumeCopy(PlannedCopy):
         context = Context({} if how.sync else {"file_io_sync": False})
         self._jobs, shown = [], list[JSON]()
         plan = TreePlan(notes=[("", note) for note in self._notes])
-        room = room_of(self.workers, how.memory)
+        room, before = room_of(self.workers, how.memory), None
         for number, scale in enumerate(self._scales):
             spec = {**scale.spec, "kvstore": self._top.kvstore(), "open": True, "assume_metadata": True}
             target = open_spec(spec, context=context).result().label["", "", "", ""]
@@ -215,7 +232,8 @@ class VolumeCopy(PlannedCopy):
             if "dtype" in self._options:
                 convert = narrowing(scale.source, self._options["dtype"], how.cast)
             where = self._top.child(str(scale.spec["scale_metadata"]["key"]))
-            job = ArrayJob(copy_arrays(scale.source, target, where, convert, is_stored=False))
+            source = self._source_of(number, scale.source, before)
+            job, before = ArrayJob(copy_arrays(source, target, where, convert, is_stored=False)), target
             made = job.arrays.plan(room)
             between = intermediate_name()
             if isinstance(plans, list) and number < len(plans):
@@ -232,6 +250,10 @@ class VolumeCopy(PlannedCopy):
             "plans": shown,
         }
         return plan, SmallArrays(self._top, self._top, "zarr3", (), how), task
+
+    def _source_of(self, number: int, source: TensorStore, before: TensorStore | None) -> TensorStore:
+        """Return what a scale is made of: a level of the image, or the scale `before`."""
+        return source
 
     @property
     def _info(self) -> Info:
