@@ -49,6 +49,14 @@ def test_windows_come_from_percentiles_and_channels_are_summed(tmp_path: Path) -
     assert "range" not in _state(tmp_path / "c.zarr", windows=False)["layers"][0]["shader"]
 
 
+def test_bytes_of_three_channels_are_red_green_and_blue(tmp_path: Path) -> None:
+    chunkwise.create_array(tmp_path / "a.zarr", np.zeros((30, 40, 3), "u1"))
+    [layer] = _state(tmp_path / "a.zarr")["layers"]
+    for number, color in enumerate(("#ff0000", "#00ff00", "#0000ff")):
+        assert f"range=[0, 255], channel={number}" in layer["shader"]
+        assert f'color{number} color(default="{color}")' in layer["shader"]
+
+
 def test_labels_of_an_image_are_a_layer_at_their_place(tmp_path: Path) -> None:
     image = chunkwise.array(np.full((4, 8, 8), 900, "u2"))
     chunkwise.downsample_pyramid(image, tmp_path / "i.zarr", axes=list("zyx"), levels=1).result()

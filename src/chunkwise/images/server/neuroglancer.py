@@ -7,18 +7,16 @@ each of its channels is a layer, because only precomputed volumes have all chann
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
 from chunkwise import Unit
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
-from chunkwise.images.multiscale.grey import contrast_level, contrast_of
 from chunkwise.images.multiscale.image import corner
 from chunkwise.images.multiscale.image_axes import unit_in
 from chunkwise.images.server.encoded import for_browsers
-from chunkwise.images.server.forms import TABLE, forms_of
+from chunkwise.images.server.forms import TABLE, ShownChannel, channels_of, forms_of
 from chunkwise.images.server.image import ServedImage, image_at, shown_dims
 from chunkwise.images.server.precomputed import PrecomputedVolume, nanometres
 from chunkwise.images.server.sources import Sources, find_nodes
@@ -26,8 +24,6 @@ from chunkwise.images.server.sources import Sources, find_nodes
 __all__ = ["neuroglancer_state"]
 
 _MOST_IMAGES = 8
-_MOST_CHANNELS = 4
-_HUES = ("ff00ff", "00ff00", "00a0ff", "ffa000")
 
 
 def neuroglancer_state(url: str, sources: Sources, *, windows: bool = False) -> dict[str, Any]:
@@ -111,14 +107,15 @@ def _layers(
     if image.is_labels:
         colors = {str(n): "#{:02x}{:02x}{:02x}".format(*rgba[:3]) for n, rgba in image.label_colors.items()}
         return [{**layer, "segmentColors": colors} if colors else layer]
-    chosen = _channels(image, None if others and not is_split else channel, windows)
+    form = forms_of(image)[0]._replace(channel=None if others and not is_split else channel)
+    chosen = channels_of(image, form, windows=windows) or [ShownChannel(0, "", "ffffff", None)]
     if channel is None or not is_split:
         return [{**layer, "shader": _shader(chosen, len(chosen) > 1)}]
     return [
         {
             **layer,
             "name": f"{name} {label}",
-            "shader": _shader([(0, label, color, window)], True),
+            "shader": _shader([ShownChannel(0, label, color, window)], True),
             "localDimensions": {f"{image.axes[channel].name}'": [1, ""]},
             "localPosition": [number],
             "blend": "additive",
@@ -168,32 +165,7 @@ def _in_si(size: float, unit: str) -> list[Any]:
     return [size, ""]
 
 
-def _channels(
-    image: ServedImage, channel: int | None, windows: bool
-) -> list[tuple[int, str, str, tuple[float, float] | None]]:
-    """Return number, name, colour and window of the channels that are shown."""
-    n = 1 if channel is None else image.levels[0].view.shape[channel]
-    out = []
-    for number in range(n):
-        known = image.channels[number] if number < len(image.channels) else None
-        if not (known.active if known is not None else number < _MOST_CHANNELS):
-            continue
-        window: tuple[float, float] | None = None
-        if known is not None and known.window is not None:
-            start, end = known.window.start, known.window.end
-            window = None if start is None or end is None else (start, end)
-        if window is None and windows:
-            fixed = {} if channel is None else {channel: number}
-            with suppress(ChunkwiseError):
-                low, high = contrast_of(contrast_level(image.views, fixed), fixed)["window"]
-                window = low, high
-        color = (known.color if known is not None else None) or ("ffffff" if n == 1 else _HUES[number % 4])
-        label = (known.label if known is not None else None) or (f"channel {number}" if n > 1 else "")
-        out.append((number, label, color.removeprefix("#"), window))
-    return out or [(0, "", "ffffff", None)]
-
-
-def _shader(channels: list[tuple[int, str, str, tuple[float, float] | None]], colored: bool) -> str:
+def _shader(channels: list[ShownChannel], colored: bool) -> str:
     """Return a shader with a window for each channel, and a colour if there are several."""
     controls, sums = [], []
     for number, _, color, window in channels:
