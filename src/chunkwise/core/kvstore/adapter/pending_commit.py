@@ -33,7 +33,8 @@ def check_documents(store: PendingStore) -> dict[str, bytes]:
         if store.changed_generation(key) is None:
             found[key] = document.check(store)
         elif change is not None and change.condition:  # before chunks of another array are decoded
-            if store.base.read(key, if_not_equal=change.condition).generation != change.condition:
+            found_now = store.base.read(key, if_not_equal=change.condition)
+            if found_now.generation != change.condition:
                 raise GenerationMismatchError(f"Error writing {store.describe(key)}: Generation mismatch")
     return found
 
