@@ -127,7 +127,7 @@ def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNod
     found = [each._replace(node=old_node(each.node)) for each in walk(root) if not each.node.implicit]
     nodes = [each for each in found if each.node.format != each.node.rules.successor]
     report = [_plan(name, node, keep_old) for name, node in nodes]
-    if not apply or any(node.error for node in report):
+    if not apply or not report or any(node.error for node in report):
         return report
     written: dict[str, bytes] = {}
     removed: list[str] = []
@@ -144,7 +144,7 @@ def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNod
     old = [node.location.path + ".zmetadata" for node in consolidated if node.format == "zarr2"]
     change_documents(kv, written, [*old, *removed])
     try:
-        renew_copies_above(root.location)
+        renew_copies_above(root.location, format="zarr3" if keep_old else None)  # old ones have their copies
         for node in consolidated:
             consolidate(node.location)
     except ChunkwiseError as e:
