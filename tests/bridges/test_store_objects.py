@@ -102,17 +102,28 @@ def test_a_read_only_store_is_not_written_to(kind: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(ts.open(store).result().read().result(), VALUES)
 
 
-def test_a_pickled_memory_store_is_the_same_here_and_an_error_elsewhere(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "make",
+    [
+        MemoryStore,
+        lambda: WrapperStore(MemoryStore()),
+        obstore.store.MemoryStore,
+        lambda: ObjectStore(obstore.store.MemoryStore()),
+        lambda: fsspec.filesystem("memory").get_mapper("/pickled"),
+        dict,
+    ],
+)
+def test_a_pickled_memory_store_is_the_same_here_and_an_error_elsewhere(make: Any, tmp_path: Path) -> None:
     """Writes through a copy would be lost, so there is none."""
-    store = MemoryStore()
-    array = _new(store)
+    array = _new(make(), single_writer=True)
     array[...] = VALUES
     pickled = pickle.dumps(array)
     pickle.loads(pickled)[0, 0] = 100
     assert int(array[0, 0].read().result()) == 100
-    (tmp_path / "p").write_bytes(pickled)
-    load = f"import pickle; array = pickle.load(open({str(tmp_path / 'p')!r}, 'rb')); print('loaded'); "
-    for use in ("array.read().result()", "array[0, 0] = 1"):
+    assert "zarr.json" in map(bytes.decode, pickle.loads(pickle.dumps(array.kvstore)).list().result())
+    (tmp_path / "p").write_bytes(pickle.dumps((array, array.kvstore)))
+    load = f"import pickle; array, kv = pickle.load(open({str(tmp_path / 'p')!r}, 'rb')); print('loaded'); "
+    for use in ("array.read().result()", "array[0, 0] = 1", "kv.list().result()"):
         other = subprocess.run([sys.executable, "-c", load + use], capture_output=True, text=True)
         assert other.stdout == "loaded\n", other.stderr
         assert other.returncode and "is in the memory of process" in other.stderr, use

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from failing_store import FailingStore, contents, place_in
@@ -117,3 +119,19 @@ def test_a_group_is_planned_as_it_is_migrated() -> None:
     _check_readable(store)
     with pytest.raises(ChunkwiseError, match="no node of Zarr v1 or v2"):
         cw.migrate(place)
+
+
+@pytest.mark.parametrize("keep_old", [False, True])
+@pytest.mark.parametrize("at", ["", "old", "old/below"])
+def test_copies_in_groups_above_and_between_are_those_of_all_that_was_migrated(tmp_path, at, keep_old):
+    top = cw.create_group(tmp_path / "g", attributes={"a": 1})
+    top.create_array("new", np.arange(3))
+    old = cw.create_group(tmp_path / "g/old", format="zarr2")
+    old.create_array("below/x", np.arange(4), attributes={"q": 2})
+    old.create_array("y", np.arange(5))
+    top.consolidate()
+    cw.migrate(tmp_path / "g" / at, apply=True, keep_old=keep_old)
+    copies = json.loads((tmp_path / "g/zarr.json").read_text())
+    assert ("old/y" in copies["consolidated_metadata"]["metadata"]) == (at != "old/below")
+    cw.open_group(tmp_path / "g", "r+").consolidate()
+    assert copies == json.loads((tmp_path / "g/zarr.json").read_text())

@@ -7,6 +7,7 @@ import zarr
 
 import chunkwise as cw
 from chunkwise.cli.main import main
+from chunkwise.errors import LossWarning
 
 VALUES = np.arange(4 * 4 * 4, dtype="uint16").reshape(4, 4, 4)
 NAMES = [("z", "x", "y"), ("x", "z", "y"), ("p", "q", "r"), (None, "z", None)]
@@ -102,3 +103,15 @@ def test_assignment_goes_by_label(tmp_path):
     )
     target[...] = source
     np.testing.assert_array_equal(target, values.T)
+
+
+@pytest.mark.parametrize("stray", [5, ["p", "q"], None])
+@pytest.mark.parametrize("options", [{}, {"dimension_names": ["b", "a"]}])
+def test_names_stand_where_zarr_v2_has_them_whatever_attribute_was_there(stray, options, tmp_path):
+    attributes = {"_ARRAY_DIMENSIONS": stray, "q": 1}
+    names = options.get("dimension_names", ["y", "x"])
+    cw.create_array(tmp_path / "a", np.eye(3), dimension_names=["y", "x"], attributes=attributes)
+    with pytest.warns(LossWarning, match='attribute "_ARRAY_DIMENSIONS" is left out'):
+        cw.copy(tmp_path / "a", tmp_path / "b", format="zarr2", dimension_units=["4 nm", None], **options)
+    found = dict(cw.open_array(tmp_path / "b").attrs)
+    assert found == {"_ARRAY_DIMENSIONS": names, "dimension_units": ["4 nm", None], "q": 1}

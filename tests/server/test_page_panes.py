@@ -47,7 +47,7 @@ def test_what_is_no_number_has_a_colour_that_the_legend_tells(tmp_path: Path, pa
         assert legend.inner_text() == ("NaT: no time" if dtype[0] == "d" else "NaN: no number")
         show(page, server, "t/whole")
         assert legend.count() == 0
-    picture = np.asarray(draw_first_view(image_of(array)))
+    picture = np.asarray(draw_first_view(image_of(array))[0])
     assert (picture == NAN_COLOR).all(-1).sum() > 4 * 17 * 50
 
 

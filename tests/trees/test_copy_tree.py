@@ -39,3 +39,17 @@ def test_of_all_formats(tmp_path: Path, source: Any) -> None:
         cw.copy_tree(tmp_path / "a", tmp_path / "n5")
     with pytest.raises(ValueError, match="inside"):
         cw.copy_tree(tmp_path / "a", tmp_path / "a/b/e")
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
+def test_an_open_array_of_zarr_v1_is_copied_as_any_other(format: str, tmp_path: Path) -> None:
+    values = np.arange(12, dtype="u2").reshape(3, 4)
+    source = cw.create_array(
+        tmp_path / "v1", values, format="zarr1", chunks=2, codec="gzip:3", attributes={"q": 1}
+    )
+    group = cw.create_group(tmp_path / "g", format=format)
+    group.copy(source, "a")
+    group.copy(cw.open_array(tmp_path / "v1"), "b")
+    for name in ("a", "b"):
+        assert group[name].read().result().tolist() == values.tolist()
+        assert group[name].attrs["q"] == 1 and group[name].chunks == (2, 2)

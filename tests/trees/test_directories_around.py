@@ -87,3 +87,25 @@ def test_calls(tmp_path, looked, driver, place):
         group.create_group("c")
         del group["b"]
     assert not looked
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2"])
+@pytest.mark.parametrize(
+    "writer", ["require_group", "create_group", "copy", "copy of a group", "create_array"]
+)
+def test_nothing_is_made_above_a_place_that_is_taken(format, writer, tmp_path):
+    group = ts.create_group(tmp_path / "g", format=format)
+    other = ts.create_group(tmp_path / "other", format=format)
+    other.create_array("a", [1])
+    group.consolidate()
+    (tmp_path / "g/sub/o").mkdir(parents=True)
+    (tmp_path / "g/sub/o/notes.txt").write_text("mine")
+    before = {path: path.is_file() and path.read_bytes() for path in (tmp_path / "g").rglob("*")}
+    write = {
+        "copy": lambda path: group.copy(other["a"], path),
+        "copy of a group": lambda path: group.copy(other, path),
+        "create_array": lambda path: group.create_array(path, [1]),
+    }.get(writer) or getattr(group, writer)
+    with pytest.raises(ValueError, match=r"notes\.txt"):
+        write("sub/o")
+    assert {path: path.is_file() and path.read_bytes() for path in (tmp_path / "g").rglob("*")} == before

@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
 from chunkwise.cli.cp_tree import (
     copy_options,
+    run_copy_to_volume,
     run_copy_tree,
     run_copy_volume,
     run_shown,
@@ -38,7 +39,7 @@ from chunkwise.copying.stored_node import occupancy, stored_array
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import is_url
-from chunkwise.extension.trees import Location, find_node, locate, require_node
+from chunkwise.extension.trees import VOLUME, Location, find_node, is_volume, locate, require_node
 
 __all__ = ["add_arguments", "run"]
 
@@ -74,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("destination", metavar="DST", help="location of the copy")
     parser.add_argument("-r", "--recursive", action="store_true", help="copy a group and everything in it")
-    add_template_arguments(parser)
+    add_template_arguments(parser, VOLUME)
     parser.add_argument(
         "--layout",
         choices=("n5-viewer", "paintera", "bdv", "ome-zarr"),
@@ -118,12 +119,17 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--prices goes with --dry-run")
     if arguments.part is not None:
         if arguments.overwrite:
-            raise UsageError("--overwrite would delete what other parts have done; use `chunkwise rm` first")
+            raise UsageError(
+                "--overwrite would let each part delete what others have done; delete the destination first, "
+                "once: `chunkwise rm`"
+            )
         if arguments.cast == "scale":
             raise UsageError("with --cast scale each part would read the whole source first")
     arguments.destination = _inside_directory(arguments.source, arguments.destination)
     destination = locate(arguments.destination)
     found = resolve(arguments.source)
+    if is_volume(destination, arguments.format):
+        return run_copy_to_volume(arguments, found, destination)
     if found.assumed:
         message(found.assumed)
     if arguments.recursive and found.location is not None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from chunkwise import TensorStore
 from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
 from chunkwise.cli.options import workers_of
 from chunkwise.cli.progress import progress_of
+from chunkwise.cli.region import select
 from chunkwise.cli.template_options import choose_format, template_options
 from chunkwise.copying.copy_options import CopyOptions, flags_of_copies
 from chunkwise.copying.copy_report import CopyReport
@@ -15,10 +17,10 @@ from chunkwise.copying.losses import array_left_out, is_loss
 from chunkwise.copying.part import parse_part
 from chunkwise.copying.planned_copy import PlannedCopy
 from chunkwise.copying.quantities import format_nbytes, format_pace, plural
-from chunkwise.copying.tree_copy import TreeCopy
+from chunkwise.copying.resolve import ResolvedPlace
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import Location, require_node, tree_format
+from chunkwise.extension.trees import VOLUME, Location, require_node, tree_format
 from chunkwise.groups.copy_tree import prepare_tree_copy
 
 __all__ = ["copy_options", "run_copy_tree", "run_copy_volume", "run_shown", "show_copy", "show_left"]
@@ -78,6 +80,24 @@ def run_copy_volume(arguments: argparse.Namespace, source: Location, destination
         )
     _check_options(arguments)
     return _copy_image(arguments, source, destination, format)
+
+
+def run_copy_to_volume(arguments: argparse.Namespace, found: ResolvedPlace, destination: Location) -> int:
+    """Copy an array, or with -r an image with all its levels, to a precomputed volume."""
+    if arguments.layout is not None:
+        raise UsageError("--layout is of N5 and OME-Zarr, not of a precomputed volume")
+    source: TensorStore | ResolvedPlace = found
+    if arguments.recursive:
+        _check_options(arguments)
+    else:
+        source = found.as_array()
+        if arguments.region is not None:
+            source = select(source, arguments.region)
+    from chunkwise.images.pyramid.volume_copy import copy_to_volume  # which few copies need
+
+    options, how = template_options(arguments), copy_options(arguments)
+    work = copy_to_volume(source, destination, options, how, workers_of(arguments))
+    return _run(arguments, VOLUME, work)
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
@@ -151,7 +171,7 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
     return _run(arguments, format, image_copy(image, copy_options(arguments), workers_of(arguments)))
 
 
-def _run(arguments: argparse.Namespace, format: str, work: TreeCopy) -> int:
+def _run(arguments: argparse.Namespace, format: str, work: PlannedCopy) -> int:
     """Make a copy, or show its plan."""
     if arguments.dry_run:
         _show_plan(arguments, format, work.plan)

@@ -29,11 +29,11 @@ _NO_SHARDS = "none"
 _WORDS = {"nan": "NaN", "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinity"}
 
 
-def add_template_arguments(parser: argparse.ArgumentParser) -> None:
+def add_template_arguments(parser: argparse.ArgumentParser, *more_formats: str) -> None:
     """Declare the options of both commands."""
     parser.add_argument(
         "--format",
-        choices=FORMATS,
+        choices=(*FORMATS, *more_formats),
         help="by default that of the group around it, or by name: n5 for *.n5, zarr3 for *.zarr",
     )
     parser.add_argument(

@@ -30,6 +30,7 @@ _FORMS = (
     'text such as "zstd:5" or "none", JSON in the words of a format, a codec of numcodecs or zarr.codecs, or '
     "a list of them"
 )
+_DEFAULT = "zstd:3"  # the compressor behind filters that are given alone
 _FORMAT_OF = {"name": "zarr3", "id": "zarr2", "type": "n5"}
 _IMPLIED: Mapping[str, JSON] = {"checksum": False, "blocksize": 0, "nthreads": 1, "useZlib": False}
 """Options that mean nothing else when they are left out."""
@@ -50,6 +51,8 @@ def read_codec(value: Any) -> Any:
         for member in ("codecs", "compressor", "compression"):
             if member in described:
                 return described[member] or Compressor("none")
+        if "encoding" in described:  # of a precomputed volume
+            return {name: member for name, member in described.items() if name != "driver"}
         raise OptionError(f"codec: {value!r} has no compressor")
     if isinstance(value, list | tuple):
         return [one if isinstance(one, str) else _described(one) for one in value]
@@ -72,9 +75,9 @@ def codec_of_parts(parts: Mapping[str, Any]) -> Any:
         found[name] = [] if value is None or is_auto else list(value) if several else [value]
     filters, serializer = found.get("filters", []), found.get("serializer", [])
     compressors = found.get("compressor", found.get("compressors", []))
-    if filters or serializer or len(compressors) > 1:
-        return [*filters, *serializer, *compressors]
     says_none = any(parts.get(name, "auto") in (None, (), []) for name in ("compressor", "compressors"))
+    if filters or serializer or len(compressors) > 1:
+        return [*filters, *serializer, *(compressors or ["none" if says_none else _DEFAULT])]
     return compressors[0] if compressors else "none" if says_none else None
 
 
@@ -90,7 +93,7 @@ def _described(value: Any) -> dict[str, JSON]:
         found: dict[str, JSON] = _plain(dict(value if isinstance(value, Mapping) else describe()))
     except (TypeError, ValueError) as e:
         raise OptionError(f"codec: {value!r} can't be described: {e}") from None
-    if not any(isinstance(found.get(member), str) for member in _FORMAT_OF):
+    if not any(isinstance(found.get(member), str) for member in (*_FORMAT_OF, "encoding")):
         raise OptionError(
             f'codec: expected the name of a codec, as "name" (zarr3), "id" (zarr2) or "type" (n5), '
             f"in {value!r}"
@@ -125,11 +128,16 @@ def codec_in(codec: Any, format: str) -> Any:
         raise OptionError(_named(e.message)) from None
     if notation.is_chain:
         return out
+    if len(entries) > 1 and entries[-1] == "none":
+        out.append(None)
     if len(out) > 1:
-        raise OptionError(
-            f"codec: {format} has one compressor, not {len(out)} codecs; filters of Zarr v2 are given by "
-            'metadata={"filters": [...]}'
-        )
+        if not notation.has_filters:
+            raise OptionError(f"codec: {format} has one compressor, not {len(out)} codecs")
+        try:
+            rules.of_zarr2_members({"filters": out[:-1]})
+        except InvalidArgumentError as e:  # of Zarr v1
+            raise OptionError(_named(e.message)) from None
+        return out
     return out[0] if out else Compressor("none")
 
 
@@ -141,11 +149,19 @@ def _translated(entry: str | Mapping[str, JSON], rules: TreeFormat) -> Sequence[
     """Return the codecs of a format that an entry of any format stands for: one, or none."""
     notation = rules.codecs
     if isinstance(entry, str):
+        if entry == "none" or not set(":+").isdisjoint(entry):
+            found = compressor_to_json(parse_compressor(entry), rules.name)
+            return found if isinstance(found, list) else [found] if found else []
         if notation.is_chain:
             return [entry]
         entry = {"name": entry}
     own = notation.name_member
-    member = next(name for name in (own, *_FORMAT_OF) if isinstance(entry.get(name), str))
+    member = next((name for name in (own, *_FORMAT_OF) if isinstance(entry.get(name), str)), "")
+    if not member:
+        raise OptionError(
+            f"codec: {dump(entry)} is an encoding of precomputed volumes, and means nothing in "
+            f"{notation.format}; that has codecs by {dump(own)}"
+        )
     if member == own and entry[own] != notation.no_compressor:
         return [entry]
     format = _FORMAT_OF[member]

@@ -18,11 +18,12 @@ from chunkwise.copying.narrowing import Cast
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.arguments import as_nbytes
+from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.trees.location import LocationLike, locate, located
 from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import options_of
-from chunkwise.extension.trees import format_of
+from chunkwise.extension.trees import format_of, is_volume
 
 __all__ = ["ArrayCopyReport", "copy", "plan_copy"]
 
@@ -57,7 +58,7 @@ class ArrayCopyReport(NamedTuple):
 
 @options_of((*OPTIONS, *OTHER_NAMES))
 def plan_copy(
-    source: LocationLike,
+    source: LocationLike | TensorStore,
     destination: LocationLike,
     *,
     memory: int | str | None = None,
@@ -104,7 +105,7 @@ def plan_copy(
 
 @options_of((*OPTIONS, *OTHER_NAMES))
 def copy(
-    source: LocationLike,
+    source: LocationLike | TensorStore,
     destination: LocationLike,
     *,
     executor: Executor | None = None,
@@ -129,8 +130,9 @@ def copy(
 
     Parameters
     ----------
-    source : str, path-like, Spec, KvStore, KvStore.Spec or JSON
-        Anything that `chunkwise.open` takes, a file with one array or image, or a folder or glob of pictures.
+    source : str, path-like, Spec, KvStore, KvStore.Spec, TensorStore or JSON
+        Anything that `chunkwise.open` takes, an open array, also a virtual one, a file with one array or
+        image, or a folder or glob of pictures.
     destination : str, path-like, Spec, KvStore, KvStore.Spec or JSON
     executor : concurrent.futures.Executor, optional
         Runs the tasks: threads, processes, ``distributed.Client(...).get_executor()`` or any other.  All its
@@ -140,7 +142,7 @@ def copy(
     memory : int or str, optional
         Bytes that a worker process may use for the copy, such as ``"2GB"``, in addition to Python and
         libraries.  By default a quarter of the memory it may have.
-    format : {"zarr3", "zarr2", "zarr1", "n5"}, optional
+    format : {"zarr3", "zarr2", "zarr1", "n5", "neuroglancer_precomputed"}, optional
         By default that of the group around the destination, or the one in its name, or that of the source.
     cast : {"error", "clamp", "wrap", "scale"}
         Treatment of values that another ``dtype`` can't hold.
@@ -222,7 +224,7 @@ def copy(
 
 
 def _prepare(
-    source: LocationLike,
+    source: LocationLike | TensorStore,
     destination: LocationLike,
     executor: Executor | None,
     format: str | None,
@@ -231,12 +233,18 @@ def _prepare(
     plan: CopyPlan | None = None,
 ) -> ArrayCopy:
     options, workers = array_options(fields), workers_of(executor)
+    if is_volume(there := locate(destination), format):
+        if plan is not None:
+            raise InvalidArgumentError("plan: the copy to a precomputed volume makes its own")
+        copy_to_volume = hooks.find("copy to a volume")
+        volume: ArrayCopy = copy_to_volume(source_at(source).store, there, options, how, workers)
+        return volume
     if plan is not None and not isinstance(plan, CopyPlan):
         raise InvalidArgumentError(f"plan: expected the CopyPlan that plan_copy returned, not {plan!r}")
     if format is not None:
         format = check_format(format)
         options = for_format(options, format)
-    found, there = source_at(source), locate(destination)
+    found = source_at(source)
     return ArrayCopy(
         found,
         there,

@@ -24,8 +24,7 @@ from chunkwise.copying.migrate import (
 from chunkwise.copying.resolve import resolve
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.trees.attributes import node_attributes
-from chunkwise.core.trees.consolidated import update_consolidated
-from chunkwise.core.trees.consolidated_tree import consolidate
+from chunkwise.core.trees.consolidated_tree import consolidate, is_consolidated, renew_copies_above
 from chunkwise.core.trees.location import Location, located
 from chunkwise.core.trees.node import Node
 from chunkwise.core.trees.walk import walk
@@ -125,14 +124,15 @@ def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNod
         raise FailedPreconditionError(
             f"{root.location.text} is a group of {root.rules.title}; cp -r makes a Zarr copy of it"
         )
-    nodes = [found._replace(node=old_node(found.node)) for found in walk(root) if not found.node.implicit]
-    nodes = [found for found in nodes if found.node.format != found.node.rules.successor]
+    found = [each._replace(node=old_node(each.node)) for each in walk(root) if not each.node.implicit]
+    nodes = [each for each in found if each.node.format != each.node.rules.successor]
     report = [_plan(name, node, keep_old) for name, node in nodes]
     if not apply or any(node.error for node in report):
         return report
     written: dict[str, bytes] = {}
     removed: list[str] = []
-    consolidated: list[Node] = []
+    # Zarr v3 groups around some of the nodes have copies too.
+    consolidated = [node for _, node in found if node.format == "zarr3" and is_consolidated(node)]
     kv = root.location.store
     for (_, node), migrated in reversed(list(zip(nodes, report, strict=True))):
         path = node.location.path
@@ -141,9 +141,10 @@ def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNod
         if node.kind == "group" and kv.read(path + ".zmetadata").value is not None:
             consolidated.append(node)
     # First, since the members that it names are removed.
-    change_documents(kv, written, [*(n.location.path + ".zmetadata" for n in consolidated), *removed])
+    old = [node.location.path + ".zmetadata" for node in consolidated if node.format == "zarr2"]
+    change_documents(kv, written, [*old, *removed])
     try:
-        update_consolidated(kv, root.location.path)
+        renew_copies_above(root.location)
         for node in consolidated:
             consolidate(node.location)
     except ChunkwiseError as e:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.location import Location
 
 __all__ = ["is_session", "journal_location"]
@@ -16,7 +17,7 @@ __all__ = ["is_session", "journal_location"]
 
 def is_session(store: KvStoreDriver) -> bool:
     """Return True for such a store."""
-    return bool(getattr(store, "nodes_only", False))
+    return traits_of(store).nodes_only
 
 
 def journal_location(location: Location) -> Location:

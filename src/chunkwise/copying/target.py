@@ -99,6 +99,11 @@ def _zarr2(template: ArrayTemplate, rules: TreeFormat, given: Sequence[str], not
         metadata["filters"] = [f | size if f.get("elementsize") == 0 else f for f in own["filters"]]
     elif template.dtype.name in OBJECT_FILTERS:
         metadata["filters"] = [{"id": OBJECT_FILTERS[template.dtype.name]}]
+    if "codec" in given and isinstance(template.codec, list):  # filters, and the compressor last
+        *filters, compressor = template.codec
+        by_type = OBJECT_FILTERS.get(template.dtype.name)
+        metadata["filters"] = [*([{"id": by_type}] if by_type else []), *filters]
+        template = replace(template, codec=compressor or Compressor("none"))
     if "codec" not in given and "compressor" in own:
         metadata["compressor"] = own["compressor"]
     elif template.codec is not None:
@@ -122,7 +127,9 @@ def _zarr2_attributes(template: ArrayTemplate, rules: TreeFormat, notes: list[st
         (NAMES, list(template.names), "dimension names"),
         (UNITS, [None if unit is None else str(unit) for unit in template.units], "dimension units"),
     ):
-        if any(value is not None for value in values) and name not in attributes:
+        if any(value is not None for value in values):
+            if attributes.get(name, values) != values:
+                notes.append(f'attribute "{name}" is left out: {rules.name} has the {what} there')
             attributes[name] = values
             if template.format is None or tree_format(template.format).names_member:
                 notes.append(f'{rules.name} has no {what}; they are in the attribute "{name}"')

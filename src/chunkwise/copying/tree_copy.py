@@ -29,9 +29,9 @@ from chunkwise.core.trees.change import delete_below
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.extension.trees import check_place, create_parents
+from chunkwise.extension.trees import Kind, check_place, create_parents
 
-__all__ = ["TreeCopy", "tree_copy_to"]
+__all__ = ["TreeCopy", "check_new", "tree_copy_to"]
 
 
 class TreeCopy(PlannedCopy):
@@ -110,8 +110,7 @@ class TreeCopy(PlannedCopy):
         """Do nothing: the groups above the arrays come last."""
 
     def _surround(self) -> None:
-        consolidated = self._consolidated and not self._session
-        publish_groups(self.plan, self._place, self._target, self._names, consolidated=consolidated)
+        publish_groups(self.plan, self._place, self._target, self._names, consolidated=self._consolidated)
         self._source.finish()
 
     def _commit(self) -> None:
@@ -131,12 +130,17 @@ def tree_copy_to(
 ) -> TreeCopy:
     """Return the copy to a location; raise AlreadyExistsError for what `how` doesn't replace."""
     if not (how.overwrite or how.go_on):
-        if begun_at(there) is not None:
-            raise unfinished(there)
-        check_place(there, "group", format)
+        check_new(there, "group", format)
     to = Destination.choose(there, "group", format, overwrite=how.overwrite, go_on=how.go_on)
     target = Tree(root=to.place, format=format, writable=True, non_finite="literal", open_other=_no_other)
     return TreeCopy(source, target, (), how, destination=to, workers=workers, consolidated=consolidated)
+
+
+def check_new(there: Location, kind: Kind, format: FormatName) -> None:
+    """Raise AlreadyExistsError if there is something at the place of a copy, or inside an array."""
+    if begun_at(there) is not None:
+        raise unfinished(there)
+    check_place(there, kind, format)
 
 
 def _no_other(location: Location, tree: Tree) -> NoReturn:

@@ -9,13 +9,14 @@ from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
 from chunkwise.core.engine.together import together
-from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, to_json_value
+from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, has_non_finite, to_json_value
 from chunkwise.core.trees.attributes import (
     node_attributes,
     read_attributes,
     with_number_types,
     write_first_attributes,
 )
+from chunkwise.core.trees.change import delete_below
 from chunkwise.core.trees.consolidated import EMPTY as EMPTY_CONSOLIDATED
 from chunkwise.core.trees.consolidated import update_consolidated, with_copies
 from chunkwise.core.trees.consolidated_tree import is_consolidated, renew_copies_above
@@ -33,7 +34,7 @@ from chunkwise.core.trees.location import (
     location_of,
 )
 from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_from_json, marker_to_json
-from chunkwise.core.trees.new_format import Kind, format_of, format_said, node_above
+from chunkwise.core.trees.new_format import VOLUME, Kind, format_of, format_said, is_volume, node_above
 from chunkwise.core.trees.new_location import create_parents, parents_made, remove_groups
 from chunkwise.core.trees.node import (
     JOURNAL,
@@ -60,6 +61,7 @@ __all__ = [
     "FORMATS",
     "JOURNAL",
     "UNREADABLE",
+    "VOLUME",
     "ChunkedArray",
     "Destination",
     "FormatName",
@@ -82,6 +84,7 @@ __all__ = [
     "children",
     "container_root",
     "create_parents",
+    "delete_below",
     "delete_own",
     "dump_like",
     "find_documented",
@@ -89,9 +92,11 @@ __all__ = [
     "format_of",
     "format_said",
     "get_or_create",
+    "has_non_finite",
     "is_consolidated",
     "is_declared",
     "is_root_of_file",
+    "is_volume",
     "links_of",
     "locate",
     "located",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from contextlib import suppress
 from typing import Any
 
 from chunkwise.copying.array_options import OPTIONS, OTHER_NAMES
+from chunkwise.copying.array_template import NAMES
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.copy_source import check_apart
@@ -19,14 +21,16 @@ from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.copying.tree_copy import TreeCopy, tree_copy_to
 from chunkwise.copying.tree_source import NodeSource
 from chunkwise.core.base.arguments import as_nbytes
+from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.base.unknown_names import options_of
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.consolidated_tree import is_consolidated
 from chunkwise.core.trees.location import LocationLike, locate, located
 from chunkwise.core.trees.node import Node
 from chunkwise.core.trees.resolve import ResolvedNode
-from chunkwise.errors import InvalidArgumentError
-from chunkwise.extension.trees import format_of
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.extension.trees import format_of, is_volume
+from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 
 __all__ = ["copy_tree", "prepare_tree_copy"]
@@ -64,7 +68,7 @@ def copy_tree(
         Executor of the copy of blocks, as for `chunkwise.copy`.  By default threads of this process.
     memory : int or str, optional
         Bytes that a worker process may use for the copy of an array, such as ``"2GB"``.
-    format : {"zarr3", "zarr2", "n5"}, optional
+    format : {"zarr3", "zarr2", "n5", "neuroglancer_precomputed"}, optional
         By default that of the group around the destination, or the one in its name, or that of the source.
     cast : {"error", "clamp", "wrap", "scale"}
         Treatment of values that another ``dtype`` can't hold.
@@ -162,6 +166,14 @@ def prepare_tree_copy(
     if how.part is not None and how.overwrite:
         raise InvalidArgumentError("overwrite would delete what other parts have done")
     found, there = resolve(source), locate(destination)
+    if is_volume(there, format):
+        volume: TreeCopy = hooks.find("copy to a volume")(found, there, fields, how, workers_of(executor))
+        return volume
+    if found.array is not None and found.what == "a precomputed volume":
+        wanted = format_of(there, "group", format=format)
+        image = hooks.find("copy to OME-Zarr")
+        copied: TreeCopy = image(found.location, there, wanted, fields, how, workers_of(executor))
+        return copied
     if found.location is not None:
         check_apart(found.location, there)
     root = _group_at(found)
@@ -174,8 +186,19 @@ def prepare_tree_copy(
         wanted,
         how,
         workers=workers_of(executor),
-        consolidated=bool(tree_format(wanted).consolidated_key) and is_consolidated(root),
+        consolidated=bool(tree_format(wanted).consolidated_key)
+        and (is_consolidated(root) or (root.own_format is None and _is_dataset(tree))),
     )
+
+
+def _is_dataset(group: Group) -> bool:
+    """Return True if an array in a group has a coordinate variable, as in a NetCDF file."""
+    for name in group:
+        with suppress(ChunkwiseError):  # the copy says what can't be read
+            member = group[name]
+            if _is_dataset(member) if isinstance(member, Group) else member.attrs.get(NAMES) == [name]:
+                return True
+    return False
 
 
 def _group_at(found: ResolvedPlace) -> Node:

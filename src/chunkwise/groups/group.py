@@ -175,7 +175,7 @@ class Group(WritableGroup):
             If the copy would be inside its source.
         """
         from chunkwise.copying.copy_options import CopyOptions
-        from chunkwise.copying.tree_copy import TreeCopy  # many modules, which only copies need
+        from chunkwise.copying.tree_copy import TreeCopy, check_new  # many modules, which only copies need
         from chunkwise.copying.tree_source import NodeSource
 
         check_progress(progress)
@@ -192,6 +192,8 @@ class Group(WritableGroup):
             sync=sync,
             keep_fingerprint=keep_fingerprint,
         )
+        if names and not resume:
+            check_new(self._tree.location(names), found.node.kind, self._tree.format)
         of = NodeSource(found, {**(options or {}), **properties})
         work = TreeCopy(of, self._tree, names, how, workers=workers)
         parents = make_groups(self._tree, names[:-1])

@@ -115,13 +115,7 @@ class Slicer:
         return seen
 
     def draw(self, wanted: Slice) -> Drawn:
-        """Return the picture of a slice, with position and extent limited to the array.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If too much would have to be read; zoom in first.
-        """
+        """Return the picture of a slice, with position and extent limited to the array."""
         seen = self._limited(wanted)
         level, plane = self._plane(seen)
         view = self._image.levels[level].view

@@ -235,7 +235,7 @@ class ChunkedArray:
     @property
     def document(self) -> dict[str, JSON]:
         """The metadata document as stored."""
-        return deepcopy(self._opened.metadata.document)
+        return deepcopy(self._request.format.document_of(self._opened.metadata))
 
     @property
     def domain(self) -> IndexDomain:

@@ -11,7 +11,7 @@ from chunkwise.core.kvstore.bucket import Access
 from chunkwise.core.kvstore.object_failure import Failure
 from chunkwise.core.kvstore.public_headers import is_public_header
 from chunkwise.core.kvstore.request_limits import Retries
-from chunkwise.errors import FailedPreconditionError, UnsupportedError
+from chunkwise.errors import UnsupportedError
 
 if TYPE_CHECKING:
     import obstore.store
@@ -119,11 +119,6 @@ class ForeignBucket:
         return state
 
     def __reduce__(self) -> tuple[object, ...]:
-        if self.kind == "MemoryStore":
-            raise FailedPreconditionError(
-                "a `MemoryStore` of obstore is in the memory of this process and can't be sent to another: "
-                "keep the array in files or in an object store"
-            )
         if self.kind == "LocalStore":
             return ForeignBucket, (self.store,)
         return _unpickle, (self.kind, self._state(secrets=False))

@@ -19,9 +19,11 @@ import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from chunkwise.core.kvstore.bucket import Bucket, check_object_key, is_object_key
 from chunkwise.core.kvstore.byte_range import check_range, resolve_range
+from chunkwise.core.kvstore.foreign_bucket import ForeignBucket
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.object_connection import Request
 from chunkwise.core.kvstore.object_failure import Failure, Kind
@@ -40,6 +42,7 @@ from chunkwise.core.kvstore.protocol import (
 )
 from chunkwise.core.kvstore.request_limits import Attempts, Limits, Slots
 from chunkwise.core.kvstore.shard_index_cache import ShardIndexCache
+from chunkwise.core.kvstore.this_process import AbsentStore, ProcessName, process_name
 from chunkwise.core.kvstore.traits import StoreTraits
 from chunkwise.errors import LostAnswerError, StorageError, UnsafeWriteError
 
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ObjectStore"]
 
+_pickled: WeakValueDictionary[int, Any] = WeakValueDictionary()  # stores of obstore in memory
 _MISSING: tuple[Kind, ...] = ("missing",)
 _CONDITION: tuple[Kind, ...] = ("mismatch", "exists")
 # Bytes of a part, as in the AWS CLI. Values of more than two parts are sent in parts, each of which can be
@@ -80,7 +84,12 @@ class ObjectStore:
         self._absent: tuple[Kind, ...] = (*_MISSING, "denied") if self.limits.denied_is_missing else _MISSING
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _unpickle, (self.bucket, self.limits, self.single_writer, self.use_conditional_write)
+        options = self.limits, self.single_writer, self.use_conditional_write
+        if isinstance(self.bucket, ForeignBucket) and self.bucket.kind == "MemoryStore":
+            store = self.bucket.store
+            _pickled[id(store)] = store
+            return _same_memory, (process_name(), id(store), *options)
+        return _unpickle, (self.bucket, *options)
 
     def __repr__(self) -> str:
         return f"ObjectStore({self.bucket!r})"
@@ -389,6 +398,13 @@ def _unpickle(
     return ObjectStore(
         bucket, limits, single_writer=single_writer, use_conditional_write=use_conditional_write
     )
+
+
+def _same_memory(process: ProcessName, name: int, *options: Any) -> Any:
+    store = _pickled.get(name) if process == process_name() else None
+    if store is None:
+        return AbsentStore(process, "a `MemoryStore` of obstore", _same_memory, name, *options)
+    return _unpickle(ForeignBucket(store), *options)
 
 
 def _since(known: ConditionalWrites) -> str:

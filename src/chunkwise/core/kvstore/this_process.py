@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, NoReturn
 
 from chunkwise.core.base.extras import is_of
+from chunkwise.core.kvstore.protocol import missing_members
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS
 from chunkwise.errors import FailedPreconditionError
 
@@ -95,8 +96,11 @@ class AbsentStore:
         """Return the name of `key` in messages."""
         return repr(key)
 
-    def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):
+    def __getattr__(self, name: str) -> Callable[..., NoReturn]:
+        if name not in missing_members(None):
             raise AttributeError(name)
+        return self._fail
+
+    def _fail(self, *_: object, **__: object) -> NoReturn:
         check_process(self._process, self._what)
         raise FailedPreconditionError(f"{self._what} was unpickled after it had been deleted")

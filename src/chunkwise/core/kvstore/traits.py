@@ -93,6 +93,9 @@ class StoreTraits(NamedTuple):
     current_readers : bool
         True if a reader of any age returns the values that are stored when it is called; False if it may keep
         using the version of the store from its start.
+    nodes_only : bool
+        True if a key must be a document or a chunk of Zarr v3, chunks follow the document of their array and
+        go with it, and nobody sees changes before the caller commits them.
     by_reference : bool
         True if the values are parts of files in other formats, and the metadata is made up to describe them.
     """
@@ -110,6 +113,7 @@ class StoreTraits(NamedTuple):
     open_writer: OpenWriter | None = None
     open_into_reader: OpenIntoReader | None = None
     current_readers: bool = False
+    nodes_only: bool = False
     by_reference: bool = False
 
     def adapted(

@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ZarrPythonStore", "is_zarr_python", "store_class"]
 
-_OF_ONE_PROCESS = ("zarr.MemoryStore", "zarr.ManagedMemoryStore", "zarr.ZipStore", "icechunk.IcechunkStore")
-_IN_MEMORY = _OF_ONE_PROCESS[:2]
+_IN_MEMORY = ("zarr.MemoryStore", "zarr.ManagedMemoryStore")
+_BY_OBJECT = (*_IN_MEMORY, "zarr.ZipStore")
+_OF_ONE_PROCESS = (*_BY_OBJECT, "icechunk.IcechunkStore")
 _NEVER_CHANGED = ("virtualizarr.ManifestStore", "tifffile.ZarrTiffStore", "tifffile.ZarrFileSequenceStore")
 _locks = KeyLocks()  # locks of all stores, by key, since two stores may have the same storage
 _pickled: WeakValueDictionary[int, Any] = WeakValueDictionary()
@@ -78,11 +79,6 @@ class ZarrPythonStore:
         )
         self._requests = ZarrPythonRequests(store, in_memory=self._in_memory)
 
-    @property
-    def nodes_only(self) -> bool:
-        """True if only nodes with metadata have keys, and the store is itself a transaction."""
-        return self._kind == "icechunk.IcechunkStore"
-
     def __reduce__(self) -> tuple[object, ...]:
         if _is_in_memory(self.store):
             _pickled[id(self.store)] = self.store
@@ -105,7 +101,7 @@ class ZarrPythonStore:
     @property
     def identity(self) -> Hashable:
         """The store object; a copy from a pickle is equal if zarr-python says so."""
-        return "zarr", _Identity(self.store, by_value=self._kind not in _OF_ONE_PROCESS)
+        return "zarr", _Identity(self.store, by_value=self._kind not in _BY_OBJECT)
 
     def describe(self, key: str) -> str:
         """Return the quoted key and the class of the store."""

@@ -30,7 +30,8 @@ __all__ = ["ZarrPythonRequests"]
 T = TypeVar("T")
 
 _MISSING = (FileNotFoundError, IsADirectoryError, NotADirectoryError, KeyError)
-_NO_KEY_OF_ICECHUNK = ("invalid zarr key format", "node not found")
+_NO_KEY_OF_ICECHUNK = ("invalid zarr key format", "node not found", "invalid chunk index")
+_NO_NODE_OF_ICECHUNK = "bad key prefix"  # of a listing, which can begin at a node only
 # Number of names to look up one by one, with two requests each: four rounds of concurrent requests.  Beyond
 # that, everything below is listed, a thousand keys a request.
 _LARGEST_LEVEL = 2 * DEFAULT_CONCURRENCY
@@ -124,8 +125,8 @@ class ZarrPythonRequests:
             self._fail(e, operation, key)
 
     def list_keys(self, prefix: str) -> Sequence[str]:
-        """Return all keys that begin with `prefix`, a directory."""
-        return self._list(prefix, lambda: _collect(self.store.list_prefix(prefix)))
+        """Return all keys that begin with `prefix`, a directory, and perhaps others."""
+        return self._list(prefix, lambda: self._keys(prefix))
 
     def list_level(self, prefix: str) -> Sequence[tuple[str, bool, bool]] | None:
         """Return the names below `prefix`, with whether each is a key and a prefix; None for too many."""
@@ -141,6 +142,18 @@ class ZarrPythonRequests:
         except Exception as e:
             self._fail(e, "list", prefix)
         return found
+
+    async def _keys(self, prefix: str) -> Sequence[str]:
+        above = prefix
+        while True:
+            try:
+                return await _collect(self.store.list_prefix(above))
+            except Exception as e:
+                if not above or _NO_NODE_OF_ICECHUNK not in str(e):
+                    raise
+                if above == prefix and await self.store.is_empty(prefix):
+                    return []
+                above = above.rstrip("/").rpartition("/")[0]
 
     async def _level(self, prefix: str) -> Sequence[tuple[str, bool, bool]] | None:
         # A name in a listing may be a key, a prefix or both, and `exists` is true for directories too.

@@ -10,17 +10,17 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from chunkwise.core.kvstore.atomic import Directories
-from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
-from chunkwise.core.kvstore.take_place import delete_all_below, delete_but
+from chunkwise.core.kvstore.take_place import copy_below, delete_all_below, delete_but
+from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.consolidated import move_consolidated, update_consolidated
 from chunkwise.core.trees.consolidated_tree import renew_copies_above
 from chunkwise.core.trees.create import check_no_link, make_groups
 from chunkwise.core.trees.destination import check_place
 from chunkwise.core.trees.link import Link, add_link, remove_link, target_names
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.node import Node, find_node
+from chunkwise.core.trees.node import DOCUMENTS, Node, find_node
 from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.core.trees.own_keys import foreign_keys
 from chunkwise.core.trees.resolve import group_links, resolve
@@ -71,7 +71,7 @@ def delete_all(location: Location, node: Node, known: Iterable[Node] = ()) -> li
     """
     kv = location.store
     left = foreign_keys(location, known)
-    if node.key:
+    if node.key and not traits_of(kv).nodes_only:  # there, the rest couldn't be listed then
         kv.delete(location.path + node.key)
     delete_but(kv, location.path, left)
     update_consolidated(kv, location.path)
@@ -140,18 +140,12 @@ def _move(here: Location, there: Location, node: Node) -> None:
         kv.move_directory(here.path[:-1], there.path[:-1])
         note_replaced(here.store, here.path)
         return
-    keys = KeyRange.of_prefix(here.path)
-    own = here.path + node.key
-    moved = [key for key in kv.list(keys.start, keys.stop) if key != own]
     try:
-        for key in (*moved, *([own] if node.key else [])):  # the document last, when the node is complete
-            value = kv.read(key).value
-            if value is not None:
-                kv.write(there.path + key[len(here.path) :], value)
+        copy_below(kv, here.path, there.path, DOCUMENTS, to=kv)
     except BaseException:  # an interrupt too: the node must exist only in its old location
         with suppress(ChunkwiseError):  # the store may have failed permanently
             delete_all_below(kv, there.path)
         raise
-    if node.key:
-        kv.delete(own)
+    if node.key and not traits_of(kv).nodes_only:
+        kv.delete(here.path + node.key)
     delete_all_below(kv, here.path)

@@ -49,8 +49,9 @@ _PAUSES = (0.0, 0.01, 0.05, 0.2)  # seconds: a new node is seen a moment after i
 def make_groups(tree: Tree, names: Sequence[str], known: int = 0) -> list[Location]:
     """Make the missing groups along `names`, and return them; the first `known` exist."""
     made: list[Location] = []
+    missing = list(_missing(tree, names, known))  # all is looked at before anything is written
     try:
-        for end, node in _missing(tree, names, known):
+        for end, node in missing:
             at = tree.location(names[:end])
             if (node is None or not tree_format(tree.format).directories_are_groups) and write_group(
                 at, tree.format, {}
@@ -107,23 +108,26 @@ def make_group(
         if parent is not None and names[-1] in group_links(tree, names[:-1], parent):
             write_group(location, tree.format, values)  # an existing node takes precedence over a link
             remove_link(parent, names[-1])
+    node = tree.find(names, others=others)
+    if node is not None and node.kind == "array":
+        raise AlreadyExistsError(f"{node.location.text} is an array already ({node.format})")
+    if node is not None and not node.implicit and not exist_ok and not overwrite:
+        raise AlreadyExistsError(f"{node.location.text} is a group already ({node.format})")
+    if node is None:
+        check_no_link(tree, names)
+    is_new = node is None or node.implicit
+    if is_new:
+        check_place(location, "group", tree.format, "overwrite" if overwrite else "add", (node, others))
     made = make_groups(tree, names[:-1], known)
     try:
-        node = tree.find(names, others=others)
-        if node is not None and node.kind == "array":
-            raise AlreadyExistsError(f"{node.location.text} is an array already ({node.format})")
-        if node is not None and not node.implicit and not exist_ok and not overwrite:
-            raise AlreadyExistsError(f"{node.location.text} is a group already ({node.format})")
-        if node is None:
-            check_no_link(tree, names)
-        if node is None or node.implicit:
-            check_place(location, "group", tree.format, "overwrite" if overwrite else "add", (node, others))
+        if is_new:
             written = write_group(location, tree.format, values)
             if written is not None:
                 made.append(location)
             node = written or tree.find(names)
-            if node is None or (written is None and not exist_ok):
+            if node is None or node.kind == "array" or (written is None and not exist_ok):
                 raise AlreadyExistsError(f"{location.text} was made or deleted by another process meanwhile")
+        assert node is not None
     except BaseException:
         with suppress(ChunkwiseError):  # the store may have failed permanently
             remove_groups(made)

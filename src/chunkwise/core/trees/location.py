@@ -129,7 +129,7 @@ class Location(NamedTuple):
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _unpickle, tuple(self)
+        return _unpickle, tuple(self._replace(base=_sent(self.base)))
 
 
 def _unpickle(store: KvStoreDriver, *rest: Any) -> Location:
@@ -145,12 +145,22 @@ def _absent(spec: KvStoreSpec) -> Any:
     return held if isinstance(held, AbsentStore) else None
 
 
+def _sent(value: Any) -> Any:
+    """Return JSON with kvstores in place of objects of other libraries, whose own pickles copy values."""
+    if isinstance(value, Mapping) and not is_kvstore_object("kvstore", value):
+        return {name: _sent(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_sent(member) for member in value]
+    return _opened(value) if is_kvstore_object("kvstore", value) else value
+
+
+def _opened(store: Any) -> Any:
+    return parse_kvstore_spec({"driver": "object", "object": store}, kvstore_from_url).open_driver()[0]
+
+
 def _name_of_object(store: Any) -> str:
-    return (
-        parse_kvstore_spec({"driver": "object", "object": store}, kvstore_from_url)
-        .open_driver()[0]
-        .describe("")
-    )
+    name: str = _opened(store).describe("")
+    return name
 
 
 def _alone(spec: KvStoreSpec) -> KvStoreSpec:

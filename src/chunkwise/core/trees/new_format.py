@@ -22,7 +22,10 @@ from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented
 from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import InvalidArgumentError, PermissionDeniedError
 
-__all__ = ["Kind", "format_of", "format_said", "node_above"]
+__all__ = ["VOLUME", "Kind", "format_of", "format_said", "is_volume", "node_above"]
+
+VOLUME = "neuroglancer_precomputed"
+"""Name of the format, and driver, of volumes that are no nodes of a tree."""
 
 Kind: TypeAlias = Literal["array", "group"]
 
@@ -64,6 +67,8 @@ def format_of(
     _check_members(location)
     said = format_said(location, format)
     if said is None:
+        if kind == "group" and source is not None and not tree_format(source).group_key:
+            source = None
         above = node_above(location) if above is ... else above
         names = _names_below(location, above)
         if not is_directory:
@@ -89,12 +94,30 @@ def _suggested_format(
     return source if source in fitting else fitting[0]
 
 
+def is_volume(location: Location, format: str | None) -> bool:
+    """Return True if a precomputed volume is to be written, by an option, a driver or the scheme of a URL."""
+    driver = location.members.get("driver", "auto")
+    if VOLUME not in (driver, format):
+        return False
+    _check_members(location)
+    if driver not in ("auto", VOLUME) or format not in (None, VOLUME):
+        raise InvalidArgumentError(
+            f"{location.text}: its driver is {dump(driver)}, but format is {dump(format)}"
+        )
+    return True
+
+
 def format_said(location: Location, format: str | None) -> FormatName | None:
     """Return the format that an option, the driver of a spec, or the scheme of a URL says; None if none."""
     said = None if format is None else check_format(format)
     driver = location.members.get("driver", "auto")
     if driver == "auto":
         return said
+    if driver == VOLUME:
+        raise InvalidArgumentError(
+            f"{location.text}: a precomputed volume is written by copies (copy, copy_tree, `chunkwise cp`), "
+            "and by chunkwise.open with create=True, not here"
+        )
     if driver not in FORMATS:
         raise InvalidArgumentError(
             f"{location.text}: chunkwise doesn't write {dump(driver)}; expected a driver of "

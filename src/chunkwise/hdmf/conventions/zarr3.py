@@ -23,6 +23,7 @@ from chunkwise.hdmf.conventions.base import (
     dump_json,
     fill_value,
 )
+from chunkwise.hdmf.model.attributes import finite_attributes
 from chunkwise.hdmf.model.codecs import Settings, codec_document
 from chunkwise.hdmf.model.element import Element, text
 from chunkwise.hdmf.model.logical import map_objects
@@ -47,7 +48,7 @@ class Zarr3Convention(Convention):
     compounds_have_width = has_binary = True
 
     def group(self, path: str, attributes: Mapping[str, Any]) -> StoredNode:
-        attributes = dict(attributes)
+        attributes = finite_attributes(attributes)
         return StoredNode(
             path, False, {"attributes": attributes, "zarr_format": 3, "node_type": "group"}, attributes
         )
@@ -56,7 +57,7 @@ class Zarr3Convention(Convention):
         return self.with_attributes(self.array(NewDataset(path, text, (), Settings(), {}, scalar=True)), {})
 
     def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
-        attributes = dict(attributes)
+        attributes = finite_attributes(attributes)
         return replace(node, document={**node.document, "attributes": attributes}, attributes=attributes)
 
     def array(self, new: NewDataset) -> StoredNode:
@@ -104,7 +105,7 @@ class Zarr3Convention(Convention):
             grid = chunks
         else:
             codecs = [_sharding(chunks, codecs)]
-        own = {**new.attributes, **reserved}
+        own = finite_attributes({**new.attributes, **reserved})
         document = {
             "shape": list(stored_shape),
             "data_type": data_type,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise import TensorStore
-from chunkwise.errors import UnsupportedError
+from chunkwise.images.multiscale.sampling import read_some, to_real
 
 __all__ = [
     "NAN_COLOR",
@@ -31,22 +31,6 @@ NAN_COLOR = (139, 61, 135)
 
 _SAMPLE = 1 << 21  # elements that a contrast is chosen by, at most
 _FEWEST = 1000  # with fewer elements percentiles say little: the last level may be one mean of all
-
-
-def to_real(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return values as ordered numbers: magnitudes of complex ones, 0 and 1 for booleans, NaN for NaT."""
-    if values.dtype.kind == "c":
-        return np.asarray(np.abs(values))
-    if values.dtype.kind == "b":
-        return values.astype(np.uint8)
-    if values.dtype.kind in "iuf":
-        return values
-    if values.dtype.kind in "mM":
-        return np.where(np.isnat(values), np.nan, values.view("i8").astype(np.float64))
-    try:
-        return values.astype(np.float32)  # the small floats and integers of ml_dtypes
-    except (TypeError, ValueError):
-        raise UnsupportedError(f"elements of type {values.dtype} can't be made a picture") from None
 
 
 def contrast_limits(
@@ -78,18 +62,14 @@ def contrast_level(levels: Sequence[TensorStore], fixed: Mapping[int, int]) -> T
 def contrast_of(
     view: TensorStore, fixed: Mapping[int, int], percentiles: Sequence[float] = PERCENTILES
 ) -> dict[str, Any]:
-    """Return black and white levels for the elements at the given indices, and a histogram."""
-    region: list[int | slice] = [fixed.get(dim, slice(None)) for dim in range(view.rank)]
-    shape = [1 if dim in fixed else n for dim, n in enumerate(view.shape)]
-    for dim in sorted(range(len(shape)), key=shape.__getitem__, reverse=True):
-        if prod(shape) <= _SAMPLE:
-            break
-        # Of an array without small levels the middle, a chunk or so of each dimension at a time.
-        rest = max(1, int(_SAMPLE / (prod(shape) / shape[dim])))
-        n = min(shape[dim], max(rest, min(shape[dim], 64)))
-        start = (shape[dim] - n) // 2
-        region[dim], shape[dim] = slice(start, start + n), n
-    values = to_real(view[tuple(region)].read().result() if view.rank else view.read().result())
+    """Return black and white levels for the elements at the given indices, and a histogram.
+
+    Chunks that can't be read don't count.
+    """
+    bounds = tuple(
+        (fixed[dim], fixed[dim] + 1) if dim in fixed else (0, n) for dim, n in enumerate(view.shape)
+    )
+    values = to_real(read_some(view, bounds, _SAMPLE))
     low, high = contrast_limits([values], (percentiles[0], percentiles[1]))
     finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
     least, most = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chunkwise import Future, Promise, TensorStore, Unit
 from chunkwise.copying.array_options import array_options, read_names, read_units
@@ -22,7 +22,17 @@ from chunkwise.copying.resolve import Place, ResolvedPlace, resolve
 from chunkwise.core.engine.unfinished import Change
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension.inside import as_nbytes, check_flag, start_thread
-from chunkwise.extension.trees import ChunkedArray, Destination, Location, LocationLike, Mode, located
+from chunkwise.extension.trees import (
+    VOLUME,
+    ChunkedArray,
+    Destination,
+    Location,
+    LocationLike,
+    Mode,
+    is_volume,
+    locate,
+    located,
+)
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
 from chunkwise.images.multiscale.single_array import single_array
 from chunkwise.images.pyramid.convention import CONVENTIONS, Convention, find_convention
@@ -30,6 +40,9 @@ from chunkwise.images.pyramid.group import PyramidGroup
 from chunkwise.images.pyramid.kept import NOTHING, kept_attributes
 from chunkwise.images.pyramid.plan import PyramidOptions, plan_pyramid
 from chunkwise.images.pyramid.pyramid_copy import Pyramid, PyramidCopy, PyramidProgress
+
+if TYPE_CHECKING:
+    from chunkwise.images.pyramid.volume_pyramid import VolumePyramid
 
 __all__ = ["DEFAULT_MEMORY", "downsample_pyramid", "prepare_pyramid"]
 
@@ -75,10 +88,12 @@ def downsample_pyramid(
     destination : LocationLike, optional
         The group for all levels.  By default `array`, which then must be a location, is the first level
         itself, and the others are written beside it: ``s0`` gets ``s1``, ``s2``, …
-    convention : {"ome-ngff-0.5", "ome-ngff-0.4", "n5-viewer", "cosem"}, optional
+    convention : str, optional
+        ``ome-ngff-0.5``, ``ome-ngff-0.4``, ``n5-viewer``, ``cosem`` or ``neuroglancer_precomputed``.
         By default n5-viewer below ``*.n5`` and OME-NGFF 0.5 elsewhere; without a `destination` that of the
         image, or the usual one for the format of `array`.  OME-NGFF 0.5 is Zarr v3, 0.4 is Zarr v2, the
-        others are N5.
+        others are N5.  ``neuroglancer_precomputed``, or a URL or spec of this driver as `destination`, makes
+        a precomputed volume.
     method : {"mean", "min", "max", "median", "mode", "stride"}, optional
         See `chunkwise.downsample`; by default the mean, or the mode for `labels`.
     labels : bool, optional
@@ -223,7 +238,7 @@ def prepare_pyramid(
     resume: bool,
     overwrite: bool,
     verify: bool,
-) -> PyramidCopy:
+) -> PyramidCopy | VolumePyramid:
     """Return the copy that writes a pyramid, without writing anything; see `downsample_pyramid`."""
     how = CopyOptions(
         memory=as_nbytes(memory, "memory"), sync=sync, resume=resume, overwrite=overwrite, verify=verify
@@ -241,9 +256,15 @@ def prepare_pyramid(
         raise InvalidArgumentError(
             "resume goes on with an unfinished pyramid, overwrite starts again: choose one"
         )
-    mode: Mode = "among" if overwrite else "resume" if resume else "add"
-    found = resolve(array)
-    store, group, first, format = _places(found, destination, convention, mode)
+    found, volume = resolve(array), None
+    if destination is not None and is_volume(locate(destination), convention):
+        if convention not in (None, VOLUME) or name is not None:
+            raise InvalidArgumentError("a precomputed volume has a convention of its own, and no name")
+        volume = locate(destination)
+        store, group, first, format = without_channel(found.as_array(of_image=True)), volume, None, ""
+    else:
+        mode: Mode = "among" if overwrite else "resume" if resume else "add"
+        store, group, first, format = _places(found, destination, convention, mode)
     known = image_of_array(store)
     if first is not None and known.error is not None:
         raise known.error  # what the metadata say would be lost
@@ -256,13 +277,20 @@ def prepare_pyramid(
         levels=levels,
         axes=None if named is None else [one or "" for one in named],
         units=sized,
-        arrays=given,
+        arrays={} if volume is not None else given,
     )
-    plan = plan_pyramid(
-        store, known, _convention(convention, known, first, format), options, first_name=first
-    )
+    chosen = CONVENTIONS["ome-ngff-0.5"]  # whose axes a volume has, in another order
+    if volume is None:
+        chosen = _convention(convention, known, first, format)
+    plan = plan_pyramid(store, known, chosen, options, first_name=first)
     if found.assumed and named is None:
         plan = replace(plan, assumed=(found.assumed, *plan.assumed))
+    if volume is not None:
+        from chunkwise.images.pyramid.volume_pyramid import VolumePyramid  # with the driver
+
+        pyramid = VolumePyramid(plan, known, volume, given, how, workers, labels=labels)
+        warn_of_losses([("", note) for note in pyramid.left_out])
+        return pyramid
     if first is not None and plan.convention.format != format:
         raise InvalidArgumentError(
             f"convention {plan.convention.name} is {plan.convention.format}, but the array is {format}; "

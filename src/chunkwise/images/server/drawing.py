@@ -9,9 +9,13 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
+from chunkwise.errors import NotFoundError
 from chunkwise.images.multiscale.grey import NAN_COLOR, contrast_level, contrast_of
-from chunkwise.images.server.image import ServedImage, level_with, shown_dims
-from chunkwise.images.server.tiles import Plane, read_plane
+from chunkwise.images.multiscale.sampling import read_extremes
+from chunkwise.images.server.forms import PLOT, RGB, TABLE, forms_of
+from chunkwise.images.server.image import ServedImage, level_with
+from chunkwise.images.server.tiles import Damage, Plane, read_plane
+from chunkwise.images.server.volume import find_series
 
 __all__ = ["draw_first_view", "label_color", "label_pixels"]
 
@@ -19,13 +23,23 @@ _PANEL = 420  # pixels of the longest side
 _GAP, _TOP = 10, 22
 _BACK, _TEXT = (20, 22, 26), (227, 230, 234)
 _AXES = ((235, 95, 85), (90, 200, 110), (90, 150, 250))  # of what belongs to x, y, z
+_DAMAGED = ((229, 83, 75), (90, 21, 18))
 _HUES = ("FF00FF", "00FF00", "00A0FF", "FFA000", "FF3030", "FFFF00")
+_RGB = ("FF0000", "00FF00", "0000FF")
 _MOST_CHANNELS = 4
 
 
-def draw_first_view(image: ServedImage) -> Image.Image:
-    """Return the slices through the middle, channels summed in their colours, labels each in its own."""
-    (x, y, z), channel, _ = shown_dims(image)
+def draw_first_view(image: ServedImage) -> tuple[Image.Image, list[str]]:
+    """Return the slices through the middle, and what can't be read; that is hatched.
+
+    Channels are summed in their colours; each label has its own.
+    """
+    shown = [one for one in forms_of(image) if one.form != TABLE]
+    if not shown:
+        raise NotFoundError(f"there is no image in {image.name}: values of {image.levels[0].view.dtype.name}")
+    form, (x, y, z), channel, _ = shown[0]
+    if form == PLOT:
+        return _plot(image, x, channel)
     first = image.levels[0].view
     panels = [(x, y, z)]
     if z is not None and first.shape[z] > 1:
@@ -39,17 +53,19 @@ def draw_first_view(image: ServedImage) -> Image.Image:
     def pixels(dim: int | None) -> int:
         return 24 if dim is None else max(24, round(size[dim] * per))
 
-    channels = _channels(image, channel)
+    channels = _channels(image, channel, form == RGB)
     width = _GAP + pixels(x) + (_GAP + pixels(z) if len(panels) > 1 else 0) + _GAP
     height = _TOP + pixels(y) + (_TOP + pixels(z) if len(panels) > 1 else 0) + _GAP
     picture = Image.new("RGB", (max(width, 240), height), _BACK)
     draw = ImageDraw.Draw(picture)
     font = ImageFont.load_default(13)
     places = [(_GAP, _TOP), (2 * _GAP + pixels(x), _TOP), (_GAP, 2 * _TOP + pixels(y))]
+    problems: list[str] = []
     color_of = {dim: color for dim, color in zip((x, y, z), _AXES, strict=True) if dim is not None}
     for (across, down, through), (left, top) in zip(panels, places, strict=False):
         w, h = pixels(across), pixels(down)
-        values = _panel(image, across, down, w, h, channel, channels)
+        values, damages = _panel(image, across, down, w, h, channel, channels)
+        problems += [one.message for one in damages]
         smooth = Image.Resampling.NEAREST if image.is_labels else Image.Resampling.BILINEAR
         picture.paste(Image.fromarray(values).resize((w, h), smooth), (left, top))
         if across is not None:
@@ -59,10 +75,37 @@ def draw_first_view(image: ServedImage) -> Image.Image:
         names = "".join(image.axes[dim].name for dim in (across, down) if dim is not None)
         at = "" if through is None else f" at {image.axes[through].name} {first.shape[through] // 2}"
         draw.text((left, top - 18), f"{names}{at}", _TEXT, font)
-    return picture
+    return picture, list(dict.fromkeys(problems))
 
 
-def _channels(image: ServedImage, channel: int | None) -> list[tuple[int, str, tuple[float, float]]]:
+def _plot(image: ServedImage, along: int | None, lines: int | None) -> tuple[Image.Image, list[str]]:
+    """Return the lines of a series, from the least to the largest value for each pixel."""
+    view = image.levels[0].view
+    assert along is not None
+    n = min(view.shape[along], 2 * _PANEL)
+    part = find_series(view, along, lines, [0] * view.rank, (0, view.shape[along]), n)
+    values, _, damaged = read_extremes(part, n)
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    picture = Image.new("RGB", (2 * _PANEL + 2 * _GAP, _PANEL // 2 + _TOP + _GAP), _BACK)
+    draw = ImageDraw.Draw(picture)
+    draw.text((_GAP, 4), f"{image.axes[along].name}: {low:g} to {high:g}", _TEXT, ImageFont.load_default(13))
+    places = _TOP + (_PANEL // 2) * (1 - (values - low) / ((high - low) or 1))
+    for line in range(values.shape[2]):
+        color = _TEXT if values.shape[2] == 1 else "#" + _HUES[line % 6]
+        points = [
+            (_GAP + i * 2 * _PANEL / n, y)
+            for i, pair in enumerate(places[:, :, line].T.tolist())
+            for y in pair
+            if np.isfinite(y)
+        ]
+        draw.line(points, color)
+    return picture, [one.message for one in damaged]
+
+
+def _channels(
+    image: ServedImage, channel: int | None, is_rgb: bool
+) -> list[tuple[int, str, tuple[float, float]]]:
     """Return index, colour and window of the channels that are shown."""
     if image.is_labels:
         return [(0, "FFFFFF", (0, 1))]
@@ -70,15 +113,20 @@ def _channels(image: ServedImage, channel: int | None) -> list[tuple[int, str, t
     out = []
     for number in range(n):
         known = image.channels[number] if number < len(image.channels) else None
-        if not (known.active if known is not None else number < _MOST_CHANNELS):
+        if not (known.active if known is not None else number < (3 if is_rgb else _MOST_CHANNELS)):
             continue
         window = None if known is None or known.window is None else (known.window.start, known.window.end)
+        if is_rgb:
+            window = (0, 255)
         if window is None or window[0] is None or window[1] is None:
             fixed = {} if channel is None else {channel: number}
             low, high = contrast_of(contrast_level(image.views, fixed), fixed)["window"]
         else:
             low, high = window
-        color = (known.color if known is not None else None) or ("FFFFFF" if n == 1 else _HUES[number % 6])
+        hues = _RGB if is_rgb else _HUES
+        color = (known.color if known is not None else None) or (
+            "FFFFFF" if n == 1 else hues[number % len(hues)]
+        )
         out.append((number, color, (float(low), float(high))))
     return out
 
@@ -91,7 +139,7 @@ def _panel(
     height: int,
     channel: int | None,
     channels: list[tuple[int, str, tuple[float, float]]],
-) -> npt.NDArray[np.uint8]:
+) -> tuple[npt.NDArray[np.uint8], list[Damage]]:
     sides = {dim: n for dim, n in ((across, width), (down, height)) if dim is not None}
     level = level_with(image, sides)
     view = image.levels[level].view
@@ -101,21 +149,32 @@ def _panel(
     step = max(1, rows[1] // (2 * _PANEL), columns[1] // (2 * _PANEL))
     total: Any = np.zeros((1, 1, 3))
     no_number: Any = False
+    damages: list[Damage] = []
     for number, color, (low, high) in channels:
         if channel is not None:
             at[channel] = number
-        values, _ = read_plane(
-            view, Plane(down, across, tuple(at), rows, columns, step), is_labels=image.is_labels
-        )
+        plane = Plane(down, across, tuple(at), rows, columns, step)
+        values, found = read_plane(view, plane, is_labels=image.is_labels)
+        damages += found
         if image.is_labels:
-            return label_pixels(values, image.label_colors)
+            return _hatched(label_pixels(values, image.label_colors), damages, step), damages
         numbers = values.astype(np.float64)
         no_number = no_number | np.isnan(numbers)
         levels = np.clip((np.nan_to_num(numbers, nan=0) - low) / ((high - low) or 1), 0, 1)
         rgb = [int(color.removeprefix("#")[i : i + 2], 16) for i in (0, 2, 4)]
         total = total + levels[..., None] * rgb
-    pixels = np.clip(np.rint(total), 0, 255)
-    return np.asarray(np.where(np.asarray(no_number)[..., None], NAN_COLOR, pixels), np.uint8)
+    pixels = np.where(np.asarray(no_number)[..., None], NAN_COLOR, np.clip(np.rint(total), 0, 255))
+    return _hatched(np.asarray(pixels, np.uint8), damages, step), damages
+
+
+def _hatched(pixels: npt.NDArray[np.uint8], damages: list[Damage], step: int) -> npt.NDArray[np.uint8]:
+    """Return pixels with stripes where a chunk can't be read."""
+    stripes = np.add.outer(np.arange(pixels.shape[0]), np.arange(pixels.shape[1])) % 4 < 2
+    for one in damages:
+        (top, bottom), (left, right) = ((lo // step, -(-hi // step)) for lo, hi in (one.rows, one.columns))
+        part = slice(top, bottom), slice(left, right)
+        pixels[part] = np.where(stripes[part][..., None], *_DAMAGED)
+    return pixels
 
 
 def label_pixels(

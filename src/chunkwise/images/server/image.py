@@ -9,19 +9,17 @@ from typing import TypeVar
 
 from chunkwise import TensorStore
 from chunkwise.copying.new_array import open_array
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import memory_order
 from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.metadata import Axis, Channel
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 from chunkwise.images.multiscale.single_array import single_array
-from chunkwise.images.server.sources import Sources
 from chunkwise.images.server.trees import FIELDS, KNOWN_FOR, Served, ServedArray, ServedGroup, at_zero
 
 __all__ = [
     "ServedImage",
-    "first_image",
     "image_at",
     "image_of",
     "image_of_group",
@@ -29,8 +27,6 @@ __all__ = [
     "multiscale_at",
     "shown_dims",
 ]
-
-_LOOKED_AT = 64  # arrays and groups, for the first image
 
 T = TypeVar("T")
 
@@ -212,28 +208,3 @@ def level_with(image: ServedImage, sides: Mapping[int, float]) -> int:
         for number in range(len(image.levels) - 1, -1, -1)
         if all(image.levels[number].view.shape[dim] >= min(n, shape[dim]) for dim, n in sides.items())
     )
-
-
-def first_image(sources: Sources) -> tuple[str, ServedImage]:
-    """Return the path of the first image that can be drawn, and the image; raise NotFoundError if none is."""
-    failed: ChunkwiseError | None = None
-    waiting: list[tuple[str, ...]] = [(name,) for name in reversed(list(sources))]
-    for _ in range(_LOOKED_AT):
-        if not waiting:
-            break
-        path = waiting.pop()
-        found = sources.find(path)
-        if found is None:
-            continue
-        image = None
-        try:
-            image = image_at(path, found)
-        except ChunkwiseError as e:
-            failed = failed or e
-        if image is not None and image.levels[0].view.rank and 0 not in image.levels[0].view.shape:
-            return "/".join(path), image
-        if isinstance(found, ServedGroup):
-            waiting += reversed([(*path, member.name) for member in sources.members(path, found)])
-    if failed is not None:
-        raise failed
-    raise NotFoundError(f"there is no image in {', '.join(sources)}")

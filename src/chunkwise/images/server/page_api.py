@@ -18,18 +18,21 @@ from chunkwise.extension.inside import dump_bytes, plain_json
 from chunkwise.images.multiscale.grey import PERCENTILES, contrast_level, contrast_of
 from chunkwise.images.multiscale.image_axes import unit_text
 from chunkwise.images.multiscale.ome_plates import Plate, Well
+from chunkwise.images.multiscale.sampling import read_extremes
 from chunkwise.images.server.content import BINARY, Computed, Content, Document
-from chunkwise.images.server.image import ServedImage, image_at, multiscale_at, shown_dims
+from chunkwise.images.server.forms import first_shown, forms_of
+from chunkwise.images.server.image import ServedImage, image_at, multiscale_at
 from chunkwise.images.server.plate import describe_plate, describe_well, find_thumbnail, well_of
 from chunkwise.images.server.sources import Sources
-from chunkwise.images.server.tiles import Damage, Plane, chunks_in, read_plane
+from chunkwise.images.server.tiles import Damage, Plane, check_plane, chunks_in, read_cells, read_plane
 from chunkwise.images.server.trees import Member, ServedArray, ServedGroup
-from chunkwise.images.server.volume import find_line, find_volume
+from chunkwise.images.server.volume import find_line, find_series, find_volume
 
 __all__ = ["page_content"]
 
 _MOST_MEMBERS = 10_000
 _MOST_FOUND = 200
+_MOST_CELLS = 10_000
 _MOST_COLORS = 10_000  # of labels; the others have those that any label has
 _SEARCH_SECONDS = 2.0
 
@@ -121,14 +124,12 @@ def _image(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) ->
             more["well"] = describe_well(sources, path, group)
         return Document(dump_bytes(more))
     first = image.levels[0].view
-    dims, channel, others = shown_dims(image)
     info: dict[str, JSON] = {
         "name": image.name,
         "dtype": first.dtype.name,
         "axes": [{"name": a.name, "type": a.type, "unit": unit_text(a.unit)} for a in image.axes],
-        "dims": dims,
-        "channel": channel,
-        "others": others,
+        "forms": [form._asdict() for form in forms_of(image)],
+        "fields": first.dtype.memory_dtype.names or (),
         "labels": image.is_labels,
         "labelColors": {n: rgba[:3] for n, rgba in islice(image.label_colors.items(), _MOST_COLORS)},
         "labelImages": list(image.labels),
@@ -208,11 +209,12 @@ def _tile(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> 
     """Return pixels, as they are in memory; a first line of JSON tells shape, type and damaged chunks."""
     image = _found_image(sources, path)
     view, plane = _view(image, query), _plane(query)
+    check_plane(view, plane)
 
     def make() -> bytes:
         return _pixels(*read_plane(view, plane, is_labels=image.is_labels))
 
-    return Computed(make, plane.n_elements * 3 * max(8, view.dtype.memory_dtype.itemsize), BINARY)
+    return Computed(make, plane.nbytes(view), BINARY)
 
 
 def _thumbnail(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> Content:
@@ -259,6 +261,45 @@ def _contrast(sources: Sources, path: tuple[str, ...], query: Mapping[str, str])
     return Computed(make, nbytes, "application/json")
 
 
+def _cells(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> Content:
+    """Return texts of the values of a plane, rows first; of records those of a field, or of all in a list."""
+    view, plane = _view(_found_image(sources, path), query), _plane(query)
+    check_plane(view, plane)
+    if plane.n_elements > _MOST_CELLS:
+        raise InvalidArgumentError(
+            f"box: expected at most {_MOST_CELLS:,} elements, not {plane.n_elements:,}"
+        )
+    names = view.dtype.memory_dtype.names or ()
+    field = query.get("field", "")
+    if field and field not in names:
+        raise InvalidArgumentError(f"field: expected one of {', '.join(names)}, not {field!r}")
+
+    def make() -> bytes:
+        cells, damages = read_cells(view, plane, field)
+        return dump_bytes(_plain({"cells": cells, "damaged": [d.message for d in damages]}))
+
+    return Computed(make, 2 * plane.nbytes(view) + (1 << 20), "application/json")
+
+
+def _extremes(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> Content:
+    """Return the least and largest values of each part of a range, of one line or several."""
+    view = _view(_found_image(sources, path), query)
+    at, (start, stop), n = _integers(query, "at"), _integers(query, "range", 2), _integer(query, "n", 1)
+    along, lines = _dims(query)
+    part = find_series(view, along, lines, at, (start, stop), n)
+
+    def make() -> bytes:
+        values, is_exact, damaged = read_extremes(part, n)
+        return _pixels(values, [], exact=is_exact, messages=[one.message for one in damaged])
+
+    return Computed(make, 1 << 27, BINARY)
+
+
+def _first(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> Content:
+    """Return the path of what is shown first."""
+    return Document(dump_bytes({"path": first_shown(sources)[0]}))
+
+
 def _value(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> Content:
     image = _found_image(sources, path)
     view, at = _view(image, query), _integers(query, "at")
@@ -303,6 +344,9 @@ _CALLS: dict[str, Callable[[Sources, tuple[str, ...], Mapping[str, str]], Conten
     "thumbnail": _thumbnail,
     "contrast": _contrast,
     "value": _value,
+    "cells": _cells,
+    "extremes": _extremes,
+    "first": _first,
     "chunks": _chunks,
     "volume": _volume,
     "line": _line,

@@ -70,8 +70,7 @@ class Thumbnail:
     @property
     def nbytes(self) -> int:
         """Memory that it takes."""
-        itemsize = max(8, self.view.dtype.memory_dtype.itemsize)
-        return sum(plane.n_elements for plane in self.planes) * 3 * itemsize
+        return sum(plane.nbytes(self.view) for plane in self.planes)
 
     def read(self) -> tuple[npt.NDArray[Any], list[Damage]]:
         """Return pixels (channel, row, column), and the chunks that can't be read."""

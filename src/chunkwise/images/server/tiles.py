@@ -5,7 +5,7 @@ A damaged chunk doesn't fail the tile: the rest is drawn, and the chunk is named
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from contextlib import suppress
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
@@ -13,16 +13,27 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise import TensorStore, downsample
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
+from chunkwise import TensorStore
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.trees import ChunkedArray, Location
 from chunkwise.images.multiscale.grey import to_real
+from chunkwise.images.multiscale.sampling import Bounds, box_nbytes, read_box
 from chunkwise.images.server.content import can_tell_size, stored_size
 
-__all__ = ["MOST_PIXELS", "Damage", "Plane", "chunks_in", "for_browsers", "read_plane"]
+__all__ = [
+    "MOST_PIXELS",
+    "Damage",
+    "Plane",
+    "check_plane",
+    "chunks_in",
+    "for_browsers",
+    "read_cells",
+    "read_plane",
+]
 
 MOST_PIXELS = 1 << 22
 _MOST_CHUNKS = 4096
+_LONGEST = 500  # characters of a value in a table
 _IN_BROWSERS = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8")
 
 
@@ -41,13 +52,24 @@ class Plane(NamedTuple):
         """Number of elements that are read."""
         return (self.rows[1] - self.rows[0]) * (self.columns[1] - self.columns[0])
 
-    def region(self) -> tuple[int | slice, ...]:
-        """Return what selects it of the array."""
-        out: list[int | slice] = list(self.at)
-        for dim, (start, stop) in ((self.down, self.rows), (self.across, self.columns)):
-            if dim is not None:
-                out[dim] = slice(start, stop)
-        return tuple(out)
+    @property
+    def pixels(self) -> tuple[int, int]:
+        """Numbers of rows and columns of pixels."""
+        n_rows, n_columns = (-(-(stop - start) // self.step) for start, stop in (self.rows, self.columns))
+        return n_rows, n_columns
+
+    def bounds(self) -> Bounds:
+        """Return from and to, by dimension of the array."""
+        sides = {self.down: self.rows, self.across: self.columns}
+        return tuple(sides.get(dim, (at, at + 1)) for dim, at in enumerate(self.at))
+
+    def steps(self) -> list[int]:
+        """Return the elements for each pixel, by dimension of the array."""
+        return [self.step if dim in (self.down, self.across) else 1 for dim in range(len(self.at))]
+
+    def nbytes(self, view: TensorStore) -> int:
+        """Return the memory that reading it takes."""
+        return box_nbytes(view, self.bounds(), self.steps())
 
 
 class Damage(NamedTuple):
@@ -60,18 +82,56 @@ class Damage(NamedTuple):
 
 def read_plane(view: TensorStore, plane: Plane, *, is_labels: bool) -> tuple[npt.NDArray[Any], list[Damage]]:
     """Return the pixels of a plane, rows first, and the chunks that could not be read, whose pixels are 0."""
-    _check(view, plane)
-    damages: list[Damage] = []
-    try:
-        values = _read(view, plane, is_labels=is_labels)
-    except UnsupportedError:
-        raise
-    except ChunkwiseError:
-        values, damages = _read_by_chunk(view, plane)
+    check_plane(view, plane)
+    values, damages = _read(view, plane, is_labels=is_labels)
     return for_browsers(values), damages
 
 
-def _check(view: TensorStore, plane: Plane) -> None:
+def read_cells(view: TensorStore, plane: Plane, field: str) -> tuple[list[list[Any]], list[Damage]]:
+    """Return the texts of values, rows first, None for one that can't be read.
+
+    A list of records has their fields as columns; `field` chooses one, also of the records of a plane.
+    """
+    values, damages = _read(view, plane, is_labels=True)
+    names = values.dtype.names
+    if names and field:
+        values = values[field]
+    elif names and plane.across is None:
+        values = np.array([[row[name] for name in names] for row in values[:, 0]], object)
+    cells: list[list[Any]] = [[_text(value) for value in row] for row in values]
+    for one in damages:
+        for row in cells[slice(*(n - plane.rows[0] for n in one.rows))]:
+            columns = (
+                range(*(n - plane.columns[0] for n in one.columns))
+                if plane.across is not None
+                else range(len(row))
+            )
+            for column in columns:
+                row[column] = None
+    return cells, damages
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bytes):
+        with suppress(UnicodeDecodeError):
+            value = value.decode()
+    text = str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _read(view: TensorStore, plane: Plane, *, is_labels: bool) -> tuple[npt.NDArray[Any], list[Damage]]:
+    values, damaged = read_box(view, plane.bounds(), plane.steps(), is_labels=is_labels)
+    shown = [dim for dim in (plane.down, plane.across) if dim is not None]
+    values = values.transpose([*shown, *(dim for dim in range(view.rank) if dim not in shown)])
+    damages = []
+    for bounds, message in damaged:
+        rows, columns = ((0, 1) if dim is None else bounds[dim] for dim in (plane.down, plane.across))
+        damages.append(Damage(rows, columns, message))
+    return values.reshape(plane.pixels), damages
+
+
+def check_plane(view: TensorStore, plane: Plane) -> None:
+    """Raise InvalidArgumentError if an array has no such plane, or it has too many pixels."""
     shape = view.shape
     if len(plane.at) != len(shape):
         raise InvalidArgumentError(f"at: expected {len(shape)} numbers, but received {len(plane.at)}")
@@ -82,56 +142,8 @@ def _check(view: TensorStore, plane: Plane) -> None:
         size = 1 if dim is None else shape[dim] if 0 <= dim < len(shape) else -1
         if not 0 <= start < stop <= size:
             raise InvalidArgumentError(f"box: expected a part of dimension {dim}, not {start} to {stop}")
-    if plane.step < 1 or plane.n_elements > MOST_PIXELS * plane.step:
-        raise InvalidArgumentError(f"a tile of {plane.n_elements:,} elements is too large")
-
-
-def _read(view: TensorStore, plane: Plane, *, is_labels: bool) -> npt.NDArray[Any]:
-    part = view[plane.region()] if view.rank else view
-    if plane.step > 1:
-        factors = [plane.step] * part.rank
-        dtype = part.dtype.memory_dtype
-        method = "mean" if not is_labels and dtype.kind in "iuf" else "stride"
-        part = downsample(part, factors, method)
-    return _arranged(part.read().result(), plane)
-
-
-def _arranged(values: npt.NDArray[Any], plane: Plane) -> npt.NDArray[Any]:
-    """Return values with rows first, also where there is only one row, or one column."""
-    if plane.down is None or plane.across is None:
-        return values.reshape(1, -1) if plane.down is None else values.reshape(-1, 1)
-    return values if plane.down < plane.across else values.T
-
-
-def _read_by_chunk(view: TensorStore, plane: Plane) -> tuple[npt.NDArray[Any], list[Damage]]:
-    chunk = view.chunks or view.shape
-    step = plane.step
-    n_rows, n_columns = (-(-(stop - start) // step) for start, stop in (plane.rows, plane.columns))
-    out = np.zeros((n_rows, n_columns), view.dtype.memory_dtype)
-    damages = []
-    for rows, columns in product(
-        _cuts(plane.rows, 1 if plane.down is None else chunk[plane.down]),
-        _cuts(plane.columns, 1 if plane.across is None else chunk[plane.across]),
-    ):
-        cell = plane._replace(rows=rows, columns=columns, step=1)
-        try:
-            values = _read(view, cell, is_labels=True)
-        except ChunkwiseError as e:
-            damages.append(Damage(rows, columns, e.message))
-            continue
-        offsets = rows[0] - plane.rows[0], columns[0] - plane.columns[0]
-        row, column = (-(-offset // step) for offset in offsets)  # the first pixels that lie in the chunk
-        taken = values[row * step - offsets[0] :: step, column * step - offsets[1] :: step]
-        out[row : row + taken.shape[0], column : column + taken.shape[1]] = taken
-    return out, damages
-
-
-def _cuts(bounds: tuple[int, int], chunk: int) -> Iterator[tuple[int, int]]:
-    start, end = bounds
-    while start < end:
-        stop = min(end, (start // chunk + 1) * chunk)
-        yield start, stop
-        start = stop
+    if plane.step < 1 or prod(plane.pixels) > MOST_PIXELS:
+        raise InvalidArgumentError(f"a tile of {plane.n_elements:,} elements, 1:{plane.step}, is too large")
 
 
 def for_browsers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -145,17 +157,15 @@ def for_browsers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def chunks_in(view: TensorStore, plane: Plane) -> dict[str, Any]:
     """Return the stored chunks that a plane meets: place, key, size in bytes or None for a missing one."""
-    _check(view, plane._replace(step=max(plane.step, plane.n_elements // MOST_PIXELS + 1)))
+    check_plane(view, plane._replace(step=max(plane.step, plane.n_elements // MOST_PIXELS + 1)))
     array = view._array
     node = view._find_node().node
     if not isinstance(array, ChunkedArray) or node is None or array.domain.shape != view.shape:
         return {"chunks": [], "note": "this array is computed; it has no chunks of its own"}
     stored, location = array.stored, node.location
     cells = []
-    limits: dict[int | None, tuple[int, int]] = {plane.down: plane.rows, plane.across: plane.columns}
-    for dim, at in enumerate(plane.at):
-        bounds = limits.get(dim, (at, at + 1))
-        first, last = stored.grid.cell(dim, bounds[0])[0], stored.grid.cell(dim, bounds[1] - 1)[0]
+    for dim, (start, stop) in enumerate(plane.bounds()):
+        first, last = stored.grid.cell(dim, start)[0], stored.grid.cell(dim, stop - 1)[0]
         cells.append(range(first, last + 1))
     n = prod(map(len, cells))
     if n > _MOST_CHUNKS:

@@ -10,17 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise import TensorStore
-from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
 from chunkwise.images.multiscale.grey import to_real
+from chunkwise.images.multiscale.sampling import read_box
 from chunkwise.images.server.image import ServedImage, shown_dims
 from chunkwise.images.server.tiles import for_browsers
 
-__all__ = ["Line", "Volume", "find_line", "find_volume"]
+__all__ = ["Line", "Volume", "find_line", "find_series", "find_volume"]
 
 _MOST_VOXELS = 1 << 21  # that a browser draws
 _MOST_READ = 1 << 24  # elements, for a projection
 _MOST_POINTS = 2048
+_MOST_LINES = 16
 
 
 class Volume(NamedTuple):
@@ -33,8 +35,11 @@ class Volume(NamedTuple):
     is_labels: bool
 
     def read(self) -> npt.NDArray[Any]:
-        """Return voxels (z, y, x): the largest of their elements that are numbers; of labels the first."""
-        values = self.view.read().result().transpose(self.order)
+        """Return voxels (z, y, x): the largest of their elements that are numbers; of labels the first.
+
+        What can't be read is 0.
+        """
+        values = read_box(self.view, tuple((0, n) for n in self.view.shape), [1] * 3)[0].transpose(self.order)
         if self.is_labels:
             return for_browsers(values[tuple(slice(None, None, f) for f in self.factors)])
         values = to_real(values)
@@ -66,7 +71,7 @@ def find_volume(image: ServedImage, at: Sequence[int]) -> Volume:
     if sizes[number] > _MOST_READ:
         raise UnsupportedError(
             f"no level is small enough to be projected: the smallest has {sizes[number]:,} elements, "
-            f"of at most {_MOST_READ:,}"
+            f"of at most {_MOST_READ:,}; `chunkwise pyramid` makes smaller ones"
         )
     view = image.levels[number].view
     region: list[int | slice] = []
@@ -86,8 +91,16 @@ class Line(NamedTuple):
     view: TensorStore  # of one dimension
 
     def read(self) -> list[JSON]:
-        """Return the values; None for what is no number."""
-        values = to_real(self.view.read().result())
+        """Return the values; None for what is no number, or can't be read."""
+        try:
+            values = to_real(self.view.read().result())
+        except UnsupportedError:
+            raise
+        except ChunkwiseError:
+            if self.view.size == 1:
+                return [None]
+            view, middle = self.view.translate_to[0], self.view.size // 2
+            return Line(view[:middle]).read() + Line(view[middle:]).read()
         return [n if np.isfinite(n) else None for n in values.tolist()]
 
 
@@ -116,3 +129,42 @@ def find_line(
     if any(low < 0 or high >= size for (low, high), size in zip(bounds, view.shape, strict=True)):
         raise InvalidArgumentError(f"line: {tuple(ends)} at {tuple(at)} is outside of {tuple(view.shape)}")
     return Line(view.vindex[tuple(index)])
+
+
+def find_series(
+    view: TensorStore,
+    along: int | None,
+    lines: int | None,
+    at: Sequence[int],
+    bounds: tuple[int, int],
+    n: int,
+) -> TensorStore:
+    """Return a range along a dimension as rows, with the lines along another as columns.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no such range, or it has fewer than `n` elements.
+    """
+    if (
+        along is None
+        or along == lines
+        or any(dim is not None and not 0 <= dim < view.rank for dim in (along, lines))
+    ):
+        raise InvalidArgumentError(f"dims: expected one or two dimensions of {view.rank}")
+    if len(at) != view.rank or any(not 0 <= i < size for i, size in zip(at, view.shape, strict=True)):
+        raise InvalidArgumentError(f"at: {tuple(at)} is outside of {tuple(view.shape)}")
+    start, stop = bounds
+    if not 0 <= start < stop <= view.shape[along] or not 1 <= n <= min(stop - start, _MOST_POINTS * 4):
+        raise InvalidArgumentError(
+            f"range: expected a part of {view.shape[along]} in {n} parts, not {start} to {stop}"
+        )
+    index = [
+        slice(None) if dim == lines else slice(start, stop) if dim == along else i for dim, i in enumerate(at)
+    ]
+    part = view[tuple(index)]
+    if lines is None:
+        return part.translate_to[0][:, None]
+    return (part if along < lines else part.transpose([1, 0])).translate_to[0, 0][
+        :, : min(_MOST_LINES, view.shape[lines])
+    ]

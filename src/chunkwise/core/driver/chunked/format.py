@@ -136,8 +136,13 @@ class Format(Protocol):
         """Return True if two documents differ only in extents and attributes."""
         ...
 
+    def document_of(self, metadata: Any) -> dict[str, JSON]:
+        """Return the metadata document as stored."""
+        document: dict[str, JSON] = metadata.document
+        return document
+
     def encode(self, metadata: Any) -> bytes:
         """Return the bytes of the metadata document."""
-        return dump_bytes(metadata.document)
+        return dump_bytes(self.document_of(metadata))
 
     def stored_array(self, metadata: Any, prefix: str, options: Any) -> StoredArray: ...

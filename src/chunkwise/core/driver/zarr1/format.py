@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from chunkwise.core.base.binding import JSON, Members, dump_bytes
+from chunkwise.core.base.binding import JSON, Members
 from chunkwise.core.driver.chunked.record import FieldOptions
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.zarr1.document import from_zarr2, to_zarr2
@@ -61,15 +61,15 @@ class Zarr1Format(Zarr2Format):
 
     def metadata_to_json(self, metadata: Zarr2Metadata) -> dict[str, JSON]:
         """Return the stored document."""
-        return from_zarr2(metadata.document)
+        return self.document_of(metadata)
 
     def companions(self, options: Zarr2Options) -> dict[str, bytes]:
         """Return ``attrs``, which every v1 array must have."""
         return {"attrs": b"{}"}
 
-    def encode(self, metadata: Zarr2Metadata) -> bytes:
-        """Return the bytes of ``meta``."""
-        return dump_bytes(from_zarr2(metadata.document))
+    def document_of(self, metadata: Zarr2Metadata) -> dict[str, JSON]:
+        """Return the document as stored, not as members of Zarr v2."""
+        return from_zarr2(metadata.document)
 
 
 FORMAT = Zarr1Format()

@@ -106,6 +106,7 @@ class StackStore:
             conditional_deletes=all(traits.conditional_deletes for traits in layers),
             conditional_writes=self._writes_conditionally,
             is_cached=self._is_cached,
+            nodes_only=any(traits.nodes_only for traits in layers),
         )
 
     def _writes_conditionally(self, key: str) -> bool:

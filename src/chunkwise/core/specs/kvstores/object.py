@@ -16,6 +16,7 @@ from chunkwise.core.base.binding import MISSING, Members, expect_bool
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.foreign_bucket import ForeignBucket, is_obstore
 from chunkwise.core.kvstore.fsspec import FsspecStore, is_fsspec, synchronous
+from chunkwise.core.kvstore.icechunk_session import IcechunkStore
 from chunkwise.core.kvstore.mapping import MappingStore
 from chunkwise.core.kvstore.object_store import ObjectStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver, is_store, missing_members
@@ -69,9 +70,14 @@ class ObjectKvStoreSpec(KvStoreSpec):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))
-        if is_obstore(self.store):
+        if is_obstore(self.store) and type(self.store).__name__ != "MemoryStore":
             state["store"] = ForeignBucket(self.store)  # its pickle leaves out credentials
-        elif is_fsspec(self.store) or is_zarr_python(self.store) or _is_upath(self.store):
+        elif (
+            is_obstore(self.store)
+            or is_fsspec(self.store)
+            or is_zarr_python(self.store)
+            or _is_upath(self.store)
+        ):
             state["store"] = self.open_driver()[0]  # its pickle knows whether files are in memory
         else:
             state["store"] = sent_store(self.store)
@@ -113,7 +119,8 @@ def _opened(store: Any, single_writer: bool) -> KvStoreDriver:
     if is_obstore(store):
         return ObjectStore(ForeignBucket(store), Limits(Slots()), single_writer=single_writer)
     if is_zarr_python(store):
-        return ZarrPythonStore(store, single_writer=single_writer)
+        kind = IcechunkStore if store_class(store) == "icechunk.IcechunkStore" else ZarrPythonStore
+        return kind(store, single_writer=single_writer)
     if _is_upath(store):
         local = getattr(store, "protocol", "") in ("", "file", "local")
         if local:

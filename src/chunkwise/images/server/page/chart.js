@@ -2,7 +2,7 @@
 
 const MARGIN = { left: 46, right: 10, top: 26, bottom: 20 };
 
-function style(context) {
+export function style(context) {
   const colors = getComputedStyle(context.canvas);
   const of = (name) => colors.getPropertyValue(name).trim();
   context.font = "11px system-ui, sans-serif";
@@ -10,7 +10,7 @@ function style(context) {
 }
 
 // White lines would not be seen on a light page.
-function shown(color, colors) { return /^#?ffffff$/i.test(color) ? colors.faint : `#${color.replace("#", "")}`; }
+export function shown(color, colors) { return /^#?ffffff$/i.test(color) ? colors.faint : `#${color.replace("#", "")}`; }
 
 export function short(value) { return String(Number(value.toPrecision(4))); }
 

@@ -10,11 +10,12 @@ export function setWindow(channel, [low, high]) {
 // What colours mean that no channel has.
 export function legend(dtype) {
   if (!/^(b?float|complex|datetime|timedelta)/.test(dtype)) return [];
+  const complex = /^complex/.test(dtype) ? [make("p", { textContent: "Complex numbers are drawn as their magnitude." })] : [];
   const swatch = make("i");
   swatch.style.background = `rgb(${NAN_COLOR})`;
   const all = make("p", { className: "legend" });
   all.append(swatch, /time/.test(dtype) ? "NaT: no time" : "NaN: no number");
-  return [all];
+  return [all, ...complex];
 }
 
 function make(name, properties = {}, label = "") {

@@ -27,8 +27,8 @@ export class Fourth {
   }
 
   get kinds() {
-    const { image, panels } = this.view;
-    return [...(panels.length > 1 ? ["projection"] : []), ...(image.labels ? [] : ["spread"]), ...(this.line ? ["profile"] : [])];
+    const { image, panels, form } = this.view;
+    return form === "table" ? [] : [...(panels.length > 1 ? ["projection"] : []), ...(image.labels ? [] : ["spread"]), ...(this.line ? ["profile"] : [])];
   }
   get kind() { return this.kinds.includes(this.chosen) ? this.chosen : this.kinds[0] || ""; }
   get idle() { return this.tiles.idle && !this.measuring; }

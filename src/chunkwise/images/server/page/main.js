@@ -3,9 +3,12 @@
 import { channelControls, legend, setSide, setWindow } from "./contrast.js";
 import { Fourth } from "./fourth.js";
 import { PlateView } from "./plate.js";
+import { cellAt } from "./table.js";
 import { bytes } from "./texts.js";
 import { Tree } from "./tree.js";
 import { View } from "./view.js";
+
+const SAMPLED = 32; // elements for a pixel from which a tile is too large to be read whole
 
 const $ = (id) => document.getElementById(id);
 let view = null; // what is shown: an image, or a plate
@@ -58,13 +61,15 @@ function redraw() {
       fourth.draw();
       for (const { tiles } of [...all, fourth]) tiles.end();
       problems(view.panels.flatMap((p) => p.problems || []));
+      $("hint").textContent = view.panels.some(({ step }) => step >= SAMPLED)
+        ? "There is no smaller level, so a pixel is one of many elements. `chunkwise pyramid` makes levels, which are shown sooner and as means." : "";
       chunkInfo();
     }
     if (plate) {
       if (plate.lead) plate.draw();
       problems(plate.problems);
     }
-    const waits = view && [...view.chunkAnswers.values()].some((a) => a.pending);
+    const waits = view && [...view.answers.values()].some((a) => a.pending);
     const drawn = view ? [view, ...view.overlays].every(({ tiles }) => tiles.idle) && fourth.idle : !plate || plate.idle;
     document.body.dataset.idle = String(busy === 0 && !waits && drawn);
   });
@@ -80,9 +85,11 @@ function caption(panel) {
   const { axes } = view.image;
   const name = (dim) => (dim === null ? "" : axes[dim].name);
   const through = panel.through === null ? "" : ` at ${axisText(panel.through, view.cross[panel.through])}`;
+  if (view.form === "table") { panel.caption.textContent = ""; return; }
+  const magnitude = /^complex/.test(view.image.dtype) ? ", magnitude" : "", note = panel.note || "";
   const level = view.image.levels.length > 1 ? `, level ${panel.level}` : "";
   const stretched = ["across", "down"].filter((axis) => panel.stretch[axis] > 1).map((axis) => `, ${name(panel[axis])} stretched ${Number(panel.stretch[axis].toPrecision(2))}:1`).join("");
-  panel.caption.textContent = `${name(panel.across)}${name(panel.down)}${through}${level}${panel.step > 1 ? `, 1:${panel.step}` : ""}${stretched}`;
+  panel.caption.textContent = `${name(panel.across)}${name(panel.down)}${through}${level}${panel.step > 1 ? `, 1:${panel.step}` : ""}${magnitude}${note}${stretched}`;
 }
 
 function problems(texts) {
@@ -122,11 +129,11 @@ async function open(path, wanted = new URLSearchParams()) {
     if (plate) plate.clear();
     view = plate = fourth = null;
     draws(false);
-    for (const id of ["sliders", "contrast", "labels"]) $(id).replaceChildren();
+    for (const id of ["sliders", "contrast", "labels", "hint"]) $(id).replaceChildren();
     point("");
     problems([]);
     $("chunk-info").hidden = true;
-    $("grid").disabled = $("line").disabled = !image;
+    $("grid").disabled = $("line").disabled = true;
     if (image) await showImage(image, path, attributes, wanted);
     else if (found) await showPlate(found, path, wanted);
     else showGroup(path, attributes);
@@ -147,14 +154,16 @@ function showGroup(path, attributes) {
 }
 
 async function showImage(image, path, attributes, wanted) {
-  const mine = view = new View(image, path, redraw);
+  const mine = view = new View(image, path, redraw, wanted.get("as"));
+  view.field = image.fields.includes(wanted.get("field")) ? wanted.get("field") : "";
+  $("grid").disabled = $("line").disabled = !["planes", "rgb"].includes(view.form);
   fourth = new Fourth(view, { ask, changed: redraw, saved: save, limited: (channel, side, value) => { setSide(channel, side, value); save(); redraw(); } });
   title(image.well ? path.split("/").slice(-3).join("/") : image.name || path, `${image.levels[0].shape.join(" × ")} ${image.dtype}${image.levels.length > 1 ? `, ${image.levels.length} levels` : ""}`);
   layout();
   restore(wanted);
   settings(attributes);
   save();
-  for (const channel of view.channels) if (!image.labels) contrast(mine, channel, channel.window !== null);
+  for (const channel of view.channels) if (view.contrasts) contrast(mine, channel, channel.window !== null);
   await Promise.all(wanted.getAll("overlay").map((name) => overlay(name, true)));
 }
 
@@ -201,11 +210,12 @@ function title(name, more) {
 function layout() {
   const panels = $("panels");
   panels.replaceChildren(...view.panels.map((panel, number) => {
-    panel.canvas = make("canvas", { tabIndex: 0, id: `panel-${number}`, role: "application" });
+    const table = view.form === "table";
+    panel.canvas = make(table ? "div" : "canvas", { tabIndex: 0, id: `panel-${number}`, role: table ? "region" : "application", className: table ? "values" : "" });
     panel.caption = make("figcaption");
     const names = [panel.across, panel.down].filter((d) => d !== null).map((d) => view.image.axes[d].name);
-    panel.canvas.setAttribute("aria-label", `Slice ${names.join(" ")}: arrows move, Page Up and Page Down go through`);
-    listen(panel, number);
+    panel.canvas.setAttribute("aria-label", table ? "Values: arrows move" : `${view.form === "plot" ? "Plot" : "Slice"} ${names.join(" ")}: arrows move, Page Up and Page Down go through`);
+    (table ? listenTable : listen)(panel, number);
     return make("figure", {}, panel.canvas, panel.caption);
   }), fourth.build());
   arrange();
@@ -270,16 +280,35 @@ function keepVisible(dim) {
 function settings(attributes) {
   view.sliders = new Map();
   const { image } = view;
-  const dims = [...image.others, ...image.dims.filter((d) => d !== null && view.shape[d] > 1 && view.panels.some((p) => p.through === d))];
-  const hidden = image.channel !== null && view.shape[image.channel] > 1 && (image.labels || view.shape[image.channel] > 16) ? [image.channel] : [];
+  const moved = (d) => view.form === "table" || view.form === "plot" || view.panels.some((p) => p.through === d);
+  const dims = [...image.others, ...image.dims.filter((d) => d !== null && view.shape[d] > 1 && moved(d))];
+  const hidden = image.channel !== null && view.form !== "plot" && view.shape[image.channel] > 1 && (image.labels || view.shape[image.channel] > 16) ? [image.channel] : [];
   const sliders = [...hidden, ...dims].map(slider);
-  $("sliders").replaceChildren(...(image.well ? wellLinks(image.well) : []), ...(sliders.length ? [make("h2", { textContent: "Position" }), ...sliders] : []));
+  $("sliders").replaceChildren(...(image.well ? wellLinks(image.well) : []), ...formLinks(), ...(sliders.length ? [make("h2", { textContent: "Position" }), ...sliders] : []));
   channels();
   const rows = Object.entries(image.metadata).map(([name, value]) => [name, name === "size" ? bytes(value) : Array.isArray(value) ? value.join(name === "codecs" ? ", " : " × ") : String(value)]);
   rows.push(["axes", image.axes.map((a, d) => `${a.name}${a.unit ? `: ${Number(image.levels[0].scale[d].toPrecision(5))} ${a.unit}` : ""}`).join(", ")]);
   if (image.levels.length > 1) rows.push(["levels", image.levels.map((l) => l.shape.join(" × ")).join("; ")]);
   $("labels").replaceChildren(...labelLinks(view));
   $("metadata").replaceChildren(make("h2", { textContent: "Metadata" }), table(rows), ...attributesOf(attributes));
+}
+
+const FORMS = { planes: "Slices", rgb: "RGB", plot: "Plot", table: "Values" };
+
+function choice(name, options, value, chosen) {
+  const select = make("select", {}, ...options.map(([key, textContent]) => make("option", { value: key, textContent })));
+  select.value = value;
+  select.setAttribute("aria-label", name);
+  select.addEventListener("change", () => chosen(select.value));
+  return make("label", {}, make("span", { textContent: name }), select);
+}
+
+// How an array is shown, if there are several ways; which field of records.
+function formLinks() {
+  const { image, form, path, field } = view;
+  const forms = image.forms.length < 2 ? [] : [choice("show", image.forms.map((one) => [one.form, FORMS[one.form]]), form, (as) => open(path, new URLSearchParams({ as })))];
+  const fields = !image.fields.length ? [] : [choice("field", [["", "all"], ...image.fields.map((name) => [name, name])], field, (name) => { view.field = name; save(); redraw(); })];
+  return [...forms, ...fields];
 }
 
 // What stays from a plate to its wells and back: channels, labels above them.
@@ -352,7 +381,7 @@ async function overlay(name, shown) {
       const { image } = await ask("image", { path });
       if (mine !== view || !box.checked || there()) return;
       if (!image) throw new Error(`there is no image at ${path}`);
-      mine.overlays.push(Object.assign(new View({ ...image, labels: true }, path, redraw), { label: name }));
+      mine.overlays.push(Object.assign(new View({ ...image, labels: true }, path, redraw, "planes"), { label: name }));
       const order = ({ label }) => mine.image.labelImages.indexOf(label); // whichever came first
       mine.overlays.sort((a, b) => order(a) - order(b));
     } catch (error) {
@@ -372,6 +401,7 @@ function attributesOf(attributes) {
 
 function channels() {
   const lead = current(), box = $("contrast");
+  if (lead.form === "table") { box.replaceChildren(); return; }
   if (lead.image.labels) {
     box.replaceChildren(make("h2", { textContent: "Labels" }), make("p", { textContent: "Each label has a colour of its own, the same in every view; 0 is black." }));
     return;
@@ -410,6 +440,16 @@ async function contrast(mine, channel, keep = false) {
 }
 
 // -- pointer ------------------------------------------------------------------------------------
+
+function listenTable(panel, number) {
+  panel.canvas.addEventListener("focus", () => { focused = number; redraw(); });
+  panel.canvas.addEventListener("click", ({ target }) => {
+    const at = cellAt(view, panel, target);
+    if (!at) return;
+    at.forEach((p, dim) => moveTo(dim, p));
+    showValue(at);
+  });
+}
 
 function listen(panel, number) {
   const { canvas } = panel;
@@ -567,7 +607,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "/") { toggle("tree-pane", "show-tree", true); $("search").focus(); event.preventDefault(); return; }
   const buttons = { g: "grid", l: "line", v: "pointer", d: "theme", t: "show-tree", s: "show-settings", 0: "fit" };
   if (buttons[event.key.toLowerCase()]) { $(buttons[event.key.toLowerCase()]).click(); return; }
-  if (event.key.toLowerCase() === "c" && current()) { if (!current().image.labels) current().channels.forEach((channel) => contrast(current(), channel)); return; }
+  if (event.key.toLowerCase() === "c" && current()) { if (current().contrasts) current().channels.forEach((channel) => contrast(current(), channel)); return; }
   if (event.key.toLowerCase() === "p" && $("to-plate")) { $("to-plate").click(); return; }
   if (plate && "+=-".includes(event.key)) { plate.zoom(event.key === "-" ? 0.8 : 1.25); save(); return; }
   if (!view) return;
@@ -635,6 +675,8 @@ function save() {
   } : { path: plate.path, theme });
   if (plate && plate.field) state.set("field", plate.field);
   if (plate && plate.cell) state.set("cell", Math.round(plate.cell));
+  if (view && view.form !== view.image.forms[0].form) state.set("as", view.form);
+  if (view && view.field) state.set("field", view.field);
   if (view && view.grid) state.set("grid", "1");
   if (view && fourth.chosen) state.set("pane", fourth.chosen);
   if (view && fourth.line) state.set("line", [fourth.line.panel, ...fourth.line.ends].join(","));
@@ -642,7 +684,7 @@ function save() {
   const { overlays, opacity } = view || plate;
   for (const { label } of overlays) state.append("overlay", label);
   if (overlays.length) state.set("opacity", opacity);
-  if (!lead.image.labels) state.set("channels", channelText(lead.channels));
+  if (lead.contrasts) state.set("channels", channelText(lead.channels));
   clearTimeout(save.timer);
   save.text = `#${state}`;
   save.timer = setTimeout(write, 100);
@@ -661,23 +703,26 @@ function channelText(channels) {
   return channels.map((c) => [c.active ? 1 : 0, c.color.replace("#", ""), ...(c.window || [])].join("_")).join(",");
 }
 
+// A text of numbers: a plus sign that isn't escaped comes as a space.
+function plain(wanted, name) { return (wanted.get(name) || "").replaceAll(" ", "+"); }
+
 function restoreChannels(wanted, channels) {
-  (wanted.get("channels") || "").split(",").forEach((text, i) => {
-    const [active, color, low, high] = text.split("_");
+  plain(wanted, "channels").split(",").forEach((text, i) => {
+    const [active, color, ...ends] = text.split("_"), window = ends.map(Number);
     const channel = channels[i];
     if (!channel || color === undefined) return;
     channel.active = active === "1";
     if (/^[0-9a-f]{6}$/i.test(color)) channel.color = color;
-    if (low !== undefined && high !== undefined && Number.isFinite(Number(low))) setWindow(channel, [Number(low), Number(high)]);
+    if (window.length === 2 && ends.every(Boolean) && window.every(Number.isFinite)) setWindow(channel, window);
   });
 }
 
 function restore(wanted) {
-  const numbers = (name) => (wanted.get(name) || "").split(",").filter(Boolean).map(Number);
+  const numbers = (name) => plain(wanted, name).split(",").filter(Boolean).map(Number);
   const at = numbers("at"), center = numbers("center");
   if (at.length === view.rank && at.every(Number.isFinite)) at.forEach((p, dim) => { view.cross[dim] = Math.min(Math.max(p, 0), Math.max(view.shape[dim] - 1, 0)); });
   if (center.length === view.rank && center.every(Number.isFinite)) view.center = center;
-  const zoom = Number(wanted.get("zoom"));
+  const zoom = Number(plain(wanted, "zoom"));
   if (zoom > 0 && zoom < 1e4) view.zoom = zoom;
   const [panel, ...ends] = numbers("line"), turn = numbers("turn"), drawn = view.panels[panel];
   const inside = (p, i) => Number.isInteger(p) && p >= 0 && p < view.count(drawn, i % 2 ? "across" : "down");
@@ -702,7 +747,7 @@ async function start() {
   if (window.innerWidth <= 760) { toggle("tree-pane", "show-tree", false); toggle("settings", "show-settings", false); }
   tree = new Tree($("tree"), { ask, choose: (path) => open(path) });
   await tree.fill();
-  const first = wanted.get("path") || await tree.first();
+  const first = wanted.get("path") || (await ask("first", {}).catch(() => ({}))).path || tree.top;
   if (first && !open.turn) await open(first, wanted); // unless something was chosen meanwhile
   redraw();
 }

@@ -80,7 +80,7 @@ export function parse(buffer) {
 }
 
 function tileOf({ head, values }) {
-  return { values, shape: head.shape, height: head.shape[0], width: head.shape[1], damaged: head.damaged, drawn: null, version: "" };
+  return { values, head, shape: head.shape, height: head.shape[0], width: head.shape[1], damaged: head.damaged, drawn: null, version: "" };
 }
 
 // Return a canvas with the sum of channels, each a tile with a window and a colour.  For labels `own` has the

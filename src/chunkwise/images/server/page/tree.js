@@ -1,7 +1,6 @@
 // The tree of the container: members are asked for when a group is opened; the search asks the server.
 
 const SEARCH_WAITS = 250; // milliseconds after the last letter
-const LOOKED_AT = 24; // members among which the first image is looked for
 
 export class Tree {
   // `ask` is for answers in JSON; `choose` is called with the path of what is to be shown.
@@ -23,15 +22,8 @@ export class Tree {
     if (top.length <= 4) await Promise.all([...this.root.children].filter((li) => li.hasAttribute("aria-expanded")).map((li) => this.expand(li, true)));
   }
 
-  // Return the path of the first image or plate: a source itself, or what is in it, as far as the tree is open.
-  async first() {
-    const items = [...this.root.querySelectorAll("li")].slice(0, LOOKED_AT);
-    for (const li of items) {
-      const found = await this.ask("image", { path: li.dataset.path }).catch(() => ({}));
-      if (found.image || found.plate) return li.dataset.path;
-    }
-    return items.length ? items[0].dataset.path : null;
-  }
+  // The path of the first source, null if there is none.
+  get top() { return this.root.firstElementChild && this.root.firstElementChild.dataset.path; }
 
   // Mark what is shown, and open the groups that it is in.
   async show(path) {

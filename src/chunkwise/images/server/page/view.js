@@ -1,6 +1,8 @@
 // The planes of an image: which tiles they need, how these are drawn, crosshair, grid, scale bar.
 
 import { setWindow } from "./contrast.js";
+import { drawPlot } from "./plot.js";
+import { drawTable } from "./table.js";
 import { bytes, rgb } from "./texts.js";
 import { TILE, Tiles, paint } from "./tiles.js";
 
@@ -9,17 +11,21 @@ const MOST_TILES = 64;
 const THINNEST = 8; // one side of a plane to the other, as it is drawn; thinner ones are stretched
 
 export class View {
-  constructor(image, path, redraw) {
-    this.image = image;
+  // `wanted` is the form in which it is shown, if it has that.
+  constructor(image, path, redraw, wanted = "") {
+    const form = image.forms.find(({ form }) => form === wanted) || image.forms[0];
+    this.image = image = { ...image, ...form };
+    this.form = form.form;
     this.path = path;
     this.redraw = redraw;
     this.tiles = new Tiles(redraw);
-    this.chunkAnswers = new Map();
+    this.answers = new Map();
     const first = image.levels[0];
     this.shape = first.shape;
     this.rank = this.shape.length;
-    this.cross = this.shape.map((n) => Math.max(0, Math.floor(n / 2))); // an element of full resolution
+    this.cross = this.shape.map((n) => (this.form === "table" ? 0 : Math.max(0, Math.floor(n / 2)))); // an element of full resolution
     this.center = this.shape.map((n) => n / 2);
+    this.field = ""; // of records
     const dims = image.dims.filter((dim) => dim !== null);
     const units = new Set(dims.map((dim) => image.axes[dim].unit));
     const sizes = dims.map((dim) => first.scale[dim]);
@@ -47,28 +53,32 @@ export class View {
     return planes;
   }
 
+  // Whether channels have windows of contrast.
+  get contrasts() { return !this.image.labels && this.form !== "table"; }
+
   // Number of elements along an axis of a panel: 1 if the plane lacks it.
   count(panel, axis, level = 0) { return panel[axis] === null ? 1 : this.image.levels[level].shape[panel[axis]]; }
 
   // How much longer the sides of a plane are drawn than they are: one that is too thin to be seen gets wider.
   stretch({ across, down }) {
-    if (across === null || down === null) return { across: 1, down: 1 };
+    if (across === null || down === null || this.form === "table") return { across: 1, down: 1 };
     const [wide, tall] = [across, down].map((dim) => Math.max(this.shape[dim], 1) * this.aspect[dim]);
     return { across: Math.max(1, tall / THINNEST / wide), down: Math.max(1, wide / THINNEST / tall) };
   }
 
   channelList() {
     const { channel, channels, labels } = this.image;
-    const n = channel === null || labels ? 1 : this.shape[channel];
-    const hues = n === 1 ? ["ffffff"] : n === 3 && this.image.dtype === "uint8" ? ["ff0000", "00ff00", "0000ff"]
+    const n = channel === null || labels ? 1 : this.shape[channel], colored = this.form === "rgb";
+    const hues = n === 1 ? ["ffffff"] : colored || (n === 3 && this.image.dtype === "uint8") ? ["ff0000", "00ff00", "0000ff"]
       : ["ff00ff", "00ff00", "00a0ff", "ffa000", "ff3030", "ffff00"];
     return Array.from({ length: Math.min(n, 16) }, (_, i) => {
       const given = channels[i] || {};
       const channel = {
         index: i, whole: /^u?int/.test(this.image.dtype), label: given.label || (n > 1 ? `channel ${i}` : "values"),
         color: given.color || hues[i % hues.length], window: null, range: null, histogram: null,
-        active: given.active !== undefined ? given.active : i < 4,
+        active: given.active !== undefined ? given.active : i < (colored ? 3 : 4),
       };
+      if (colored) channel.window = [0, 255];
       if (given.window && given.window.every((v) => v !== null)) setWindow(channel, given.window);
       return channel;
     });
@@ -155,6 +165,8 @@ export class View {
 
   draw(panel, line = null) {
     const { canvas } = panel;
+    panel.problems = [];
+    if (this.form === "table") { drawTable(this, panel); return; }
     const ratio = window.devicePixelRatio || 1;
     const width = canvas.clientWidth, height = canvas.clientHeight;
     if (!width || !height) return;
@@ -165,11 +177,15 @@ export class View {
     const context = canvas.getContext("2d");
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
+    if (this.form === "plot") {
+      drawPlot(this, panel, context, width, height);
+      this.drawCrosshair(context, panel, width, height);
+      return;
+    }
     const [level, step] = this.chooseLevel(panel, ratio);
     const last = this.image.levels.length - 1;
     panel.level = level;
     panel.step = step;
-    panel.problems = [];
     if (level < last) {
       this.drawLevel(context, panel, last, 1, width, height); // until the tiles above it have come
     }
@@ -308,28 +324,33 @@ export class View {
     context.restore();
   }
 
+  // An answer in JSON, kept; {pending} until it has come.
+  answer(url) {
+    if (!this.answers.has(url)) {
+      if (this.answers.size > 60) this.answers.clear();
+      this.answers.set(url, { pending: true });
+      fetch(url).then((r) => r.json()).catch((e) => ({ error: String(e) })).then((found) => {
+        this.answers.set(url, found);
+        this.redraw();
+      });
+    }
+    return this.answers.get(url);
+  }
+
   drawGrid(context, panel, level, width, height) {
     const [r0, r1, , , c0, c1] = this.visible(panel, level, 1, width, height);
     if (r1 <= r0 || c1 <= c0) return;
     const url = this.url("chunks", panel, level, [r0, r1, c0, c1], 1, null);
-    const answer = this.chunkAnswers.get(url);
-    if (!answer) {
-      if (this.chunkAnswers.size > 60) this.chunkAnswers.clear();
-      this.chunkAnswers.set(url, { chunks: [], pending: true });
-      fetch(url).then((r) => r.json()).catch((e) => ({ chunks: [], note: String(e) })).then((found) => {
-        this.chunkAnswers.set(url, { chunks: [], ...found, note: found.note || found.error });
-        this.redraw();
-      });
-      return;
-    }
-    panel.chunks = { ...answer, level };
+    const answer = this.answer(url);
+    if (answer.pending) return;
+    panel.chunks = { chunks: [], ...answer, level, note: answer.note || answer.error };
     const edge = (axis, dim, i, length) => {
       const [f, o] = dim === null ? [1, 0] : this.place(level, dim);
       return this.screen(panel, axis, i * f + o, length);
     };
     context.font = "11px ui-monospace, monospace";
     context.textBaseline = "top";
-    for (const { key, box, size, unknown } of answer.chunks) {
+    for (const { key, box, size, unknown } of panel.chunks.chunks) {
       const top = edge("down", panel.down, box[0], height), bottom = edge("down", panel.down, box[1], height);
       const left = edge("across", panel.across, box[2], width), right = edge("across", panel.across, box[3], width);
       const missing = size === null && !unknown;

@@ -1,0 +1,346 @@
+"""``VolumeCopy``: an image copied to neuroglancer's precomputed format, each level as a scale.
+
+The chunks are written first.  ``info``, which makes a volume of them, is the last document, so an unfinished
+copy is none.  Axes become x, y, z and channel; sizes of voxels are in nanometres, and positions in whole
+voxels, as the format has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from chunkwise import Context, Spec, TensorStore, Unit, newaxis
+from chunkwise import open as open_spec
+from chunkwise.copying.array_options import array_options, for_array
+from chunkwise.copying.array_template import ArrayTemplate
+from chunkwise.copying.copy_arrays import check_memory, copy_arrays, intermediate_name, room_of
+from chunkwise.copying.copy_job import ArrayJob
+from chunkwise.copying.copy_options import CopyOptions
+from chunkwise.copying.copy_plan import CopyPlan
+from chunkwise.copying.destination import Destination, begun_at, unfinished
+from chunkwise.copying.executors import Workers
+from chunkwise.copying.journal_document import JournalDocument, read_journal
+from chunkwise.copying.narrowing import narrowing
+from chunkwise.copying.planned_copy import PlannedCopy
+from chunkwise.copying.resolve import ResolvedPlace
+from chunkwise.copying.small_arrays import SmallArrays
+from chunkwise.copying.tree_plan import TreePlan
+from chunkwise.core.driver.neuroglancer_precomputed.members import INFO_KEY, Info, check_dtype
+from chunkwise.core.driver.neuroglancer_precomputed.schema import with_new_scale
+from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, OptionError
+from chunkwise.extension import JSON
+from chunkwise.extension.inside import dump_bytes
+from chunkwise.extension.trees import Location, check_outside_arrays, delete_below
+from chunkwise.images.multiscale.array_axes import ArrayImage
+from chunkwise.images.multiscale.image import MultiscaleImage, corner
+from chunkwise.images.multiscale.image_axes import unit_in
+from chunkwise.images.multiscale.label_votes import most_voted
+from chunkwise.images.multiscale.open import open_multiscale
+from chunkwise.images.multiscale.single_array import single_array
+from chunkwise.images.pyramid.kept import kept_attributes
+
+__all__ = ["VolumeCopy", "copy_to_volume"]
+
+_DRIVER = "neuroglancer_precomputed"
+_CHUNK = 64
+_TAKEN = ("chunks", "shards", "codec", "dtype")
+_ENCODINGS = ("encoding", "jpeg_quality", "png_level", "compressed_segmentation_block_size")
+_NEARLY = 1e-3  # of a voxel
+_NAMES = ("x", "y", "z", "channel")
+
+
+@dataclass(frozen=True)
+class _Scale:
+    source: TensorStore  # x, y, z, channel, from 0 on
+    spec: dict[str, JSON]  # without kvstore
+
+
+def copy_to_volume(
+    found: ResolvedPlace | TensorStore,
+    destination: Location,
+    options: Mapping[str, Any],
+    how: CopyOptions,
+    workers: Workers | None = None,
+) -> VolumeCopy:
+    """Return the copy of an array, or of an image with all its levels, to a precomputed volume."""
+    if isinstance(found, TensorStore):
+        return VolumeCopy(single_array(found), destination, options, how, workers)
+    image = open_multiscale(found, drafts=True)
+    if not isinstance(image, MultiscaleImage):
+        raise InvalidArgumentError(
+            f"{found.named or 'the source'} holds several images; a precomputed volume is one of them"
+        )
+    return VolumeCopy(image.available(), destination, options, how, workers)
+
+
+class VolumeCopy(PlannedCopy):
+    """A copy of an image to a precomputed volume."""
+
+    command: ClassVar[str] = "the same command with --resume"
+
+    def __init__(
+        self,
+        image: MultiscaleImage,
+        destination: Location,
+        options: Mapping[str, Any],
+        how: CopyOptions,
+        workers: Workers | None,
+    ) -> None:
+        if how.keep_fingerprint:
+            raise InvalidArgumentError(
+                "--keep-fingerprint: a precomputed volume has no attributes for a fingerprint"
+            )
+        if how.part is not None:
+            raise InvalidArgumentError(
+                "--part: a precomputed volume is not copied in parts; workers copy it together with --on"
+            )
+        self._image, self._options = image, array_options(options)
+        for name in self._options:
+            if name not in _TAKEN:
+                raise OptionError(f"{name}: a precomputed volume can't have it; it has {', '.join(_TAKEN)}")
+        self._notes: list[str] = []
+        self._dims = _dims_of(image)
+        self._keys: list[str] = []
+        self._scales = self._planned_scales()
+        self._jobs: list[ArrayJob] = []
+        super().__init__(Destination(destination, destination), how, workers)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What a volume has no place for, and how it is held."""
+        return tuple(self._notes)
+
+    @property
+    def passes(self) -> CopyPlan:
+        """The passes over the first scale."""
+        return self._jobs[0].plan
+
+    def open(self) -> TensorStore:
+        """Return the first scale, newly opened."""
+        return open_spec({"driver": _DRIVER, "kvstore": self._top.kvstore(), "open": True}).result()
+
+    def _planned_scales(self) -> list[_Scale]:
+        image, keys, dims = self._image, self._keys, self._dims
+        scales = []
+        for number, level in enumerate(image.levels):
+            source = _arranged(most_voted(level), dims)
+            sizes = [1.0 if dim is None else self._nanometres(number, dim) for dim in dims[:3]]
+            place = (image.scales[number], image.translations[number])
+            at = corner(*place, image.scales[0])
+            self._note_place(number, dims, at)
+            dtype = self._options.get("dtype", source.dtype)
+            is_labels = image.is_labels and dtype.kind == "int"
+            encoding: dict[str, JSON] = {"encoding": "raw"}
+            if is_labels and dtype.name in ("uint32", "uint64"):
+                encoding = {"encoding": "compressed_segmentation"}
+            scale: dict[str, JSON] = {
+                "size": list(source.shape[:3]),
+                "resolution": sizes,
+                "voxel_offset": [0 if dim is None else at[dim] for dim in dims[:3]],
+                **(encoding if "codec" not in self._options else _encoding(self._options["codec"])),
+            }
+            key = "_".join(f"{size:.6g}" for size in sizes)
+            scale["key"] = key if key not in keys else f"{key}.{number}"
+            keys.append(scale["key"])
+            layout = self._layout(source, dims)
+            kind = "segmentation" if is_labels else "image"
+            check_dtype(dtype)
+            spec: dict[str, JSON] = {
+                "driver": _DRIVER,
+                "multiscale_metadata": {
+                    "type": kind,
+                    "data_type": dtype.name,
+                    "num_channels": source.shape[3],
+                },
+                "scale_metadata": scale,
+                "schema": {"chunk_layout": layout},
+            }
+            scales.append(_Scale(source, spec))
+        lost = kept_attributes(ArrayImage((), image), "n5").attributes
+        if lost:
+            self._note(f"attributes are left out: info has no place for them ({', '.join(lost)})")
+        if image.label_colors:
+            self._note("colours of labels are left out: info has no place for them")
+        if image.channels and any(channel.label or channel.color for channel in image.channels):
+            shown = ", ".join(channel.label or "-" for channel in image.channels)
+            self._notes.append(f"names and colours of channels are left out: info has no place ({shown})")
+        return scales
+
+    def _nanometres(self, number: int, dim: int) -> float:
+        image = self._image
+        size, unit = image.scales[number][dim], image.axes[dim].unit
+        try:
+            return float(f"{unit_in(Unit(size, unit), 'nm'):.12g}")
+        except InvalidArgumentError:
+            self._note(
+                f"voxels of {image.axes[dim].name} are {size:g} {unit or 'without a unit'}; info says nm"
+            )
+            return size
+
+    def _note(self, text: str) -> None:
+        if text not in self._notes:
+            self._notes.append(text)
+
+    def _note_place(self, number: int, dims: Sequence[int | None], at: Sequence[int]) -> None:
+        image = self._image
+        for dim in dims[:3]:
+            if dim is None:
+                continue
+            size, one = image.scales[number][dim], image.scales[0][dim]
+            exact = (image.translations[number][dim] - size / 2 + one / 2) / size
+            if abs(exact - at[dim]) > _NEARLY:
+                self._note(
+                    f"a part of the position is left out: level {number} begins at {exact:g} voxels of "
+                    f"{image.axes[dim].name}, and info has whole ones"
+                )
+
+    def _layout(self, source: TensorStore, dims: Sequence[int | None]) -> dict[str, JSON]:
+        usual = self._image.stored_chunks or (None,) * len(self._image.axes)
+        own = [(_CHUNK if dim is None else usual[dim] or _CHUNK) for dim in dims[:3]]
+        chunks = [max(1, min(n, size)) for n, size in zip(own, source.shape, strict=False)]
+        for name in ("chunks", "shards"):
+            sizes = self._options.get(name)
+            if isinstance(sizes, tuple) and len(set(sizes)) > 1:
+                raise OptionError(f"{name}: give sizes by axis (x=64,y=64,z=16), as a volume has x first")
+        given = {
+            name: _by_axis(self._options[name]) for name in ("chunks", "shards") if self._options.get(name)
+        }
+        template = ArrayTemplate(
+            shape=source.shape, dtype=source.dtype, chunks=(*chunks, source.shape[3]), names=_NAMES
+        )
+        found = for_array(given, template)
+        read = [*(found.get("chunks") or template.chunks)[:3], source.shape[3]]  # type: ignore[index]
+        layout: dict[str, JSON] = {"read_chunk": {"shape": read}}
+        if found.get("shards"):
+            layout["write_chunk"] = {"shape_soft_constraint": [*found["shards"][:3], source.shape[3]]}
+        return layout
+
+    def _make_plan(self, begun: JournalDocument | None) -> tuple[TreePlan, SmallArrays, dict[str, JSON]]:
+        how, known = self._how, {} if begun is None else begun["task"]
+        plans = known.get("plans") if known.get("source") == self._image.location else None
+        context = Context({} if how.sync else {"file_io_sync": False})
+        self._jobs, shown = [], list[JSON]()
+        plan = TreePlan(notes=[("", note) for note in self._notes])
+        room, before = room_of(self.workers, how.memory), None
+        for number, scale in enumerate(self._scales):
+            spec = {**scale.spec, "kvstore": self._top.kvstore(), "open": True, "assume_metadata": True}
+            target = open_spec(spec, context=context).result().label["", "", "", ""]
+            target = target.translate_to[(0,) * 4]
+            convert = None
+            if "dtype" in self._options:
+                convert = narrowing(scale.source, self._options["dtype"], how.cast)
+            where = self._top.child(str(scale.spec["scale_metadata"]["key"]))
+            source = self._source_of(number, scale.source, before)
+            job, before = ArrayJob(copy_arrays(source, target, where, convert, is_stored=False)), target
+            made = job.arrays.plan(room)
+            between = intermediate_name()
+            if isinstance(plans, list) and number < len(plans):
+                made = CopyPlan.from_json(plans[number])
+                check_memory(how.memory, made.memory)
+                between = intermediate_name(known.get("between"))
+            job.follow(made, summed=False, intermediate=between)
+            self._jobs.append(job)
+            plan.large[str(number)] = job
+            shown.append(made.to_json())
+        task: dict[str, JSON] = {
+            "source": self._image.location,
+            "scales": [scale.spec for scale in self._scales],
+            "plans": shown,
+        }
+        return plan, SmallArrays(self._top, self._top, "zarr3", (), how), task
+
+    def _source_of(self, number: int, source: TensorStore, before: TensorStore | None) -> TensorStore:
+        """Return what a scale is made of: a level of the image, or the scale `before`."""
+        return source
+
+    @property
+    def _info(self) -> Info:
+        info: Info | None = None
+        for scale in self._scales:
+            driver: Any = Spec(scale.spec)._driver
+            constraints = replace(driver.constraints, scale_index=None)
+            info = with_new_scale(info, constraints, driver.schema)
+        assert info is not None, "an image has a level"
+        return info
+
+    def _stored_info(self) -> bytes | None:
+        value = self._top.store.read(self._top.path + INFO_KEY).value
+        return None if value is None else bytes(value)
+
+    def _is_there(self) -> bool:
+        return self._stored_info() == dump_bytes(self._info.document)
+
+    def _check_free(self) -> list[tuple[int, int]]:
+        top = self._top
+        check_outside_arrays(top)
+        journal = read_journal(top) if self._how.overwrite else None
+        if journal is not None and "scales" in journal["task"] and self._stored_info() is None:
+            delete_below(top)  # what an unfinished copy of this kind has left
+        if begun_at(top) is not None:
+            raise unfinished(top)
+        listed = top.store.list_children(top.path)
+        if listed.keys or listed.prefixes:
+            way = "; delete it first: a volume is not replaced" if self._how.overwrite else ""
+            raise AlreadyExistsError(f"there is something at {top.text} already{way}")
+        return []
+
+    def _delete_own(self) -> bool:
+        return False
+
+    def _surround_first(self) -> None:
+        """Do nothing: chunks need no group."""
+
+    def _surround(self) -> None:
+        self._top.store.write(self._top.path + INFO_KEY, dump_bytes(self._info.document))
+
+    def _commit(self) -> None:
+        """Do nothing: the volume is in its place."""
+
+    def _name_of(self, path: str) -> str:
+        return f"scale {path}"
+
+
+def _dims_of(image: MultiscaleImage) -> tuple[int | None, int | None, int | None, int | None]:
+    """Return the dimensions that are x, y, z and channel; None for one that is missing."""
+    names = [axis.name.lower() for axis in image.axes]
+    kinds = [axis.type for axis in image.axes]
+    x, y, z = (names.index(name) if name in names else None for name in "xyz")
+    channel = kinds.index("channel") if "channel" in kinds else None
+    shape = image.levels[0].shape
+    others = [n for n in range(len(names)) if n not in (x, y, z, channel) and shape[n] != 1]
+    if others:
+        listed = ", ".join(f"{image.axes[n].name or n} of {shape[n]}" for n in others)
+        raise InvalidArgumentError(
+            f"a precomputed volume has the axes x, y, z and channel, and {image.location} also has {listed}; "
+            "copy a --region with an index there, or name the axes"
+        )
+    return x, y, z, channel
+
+
+def _arranged(store: TensorStore, dims: Sequence[int | None]) -> TensorStore:
+    """Return a view of x, y, z and channel, from 0 on."""
+    store = store.label[("",) * store.rank] if store.rank else store
+    kept = [dim for dim in dims if dim is not None]
+    index = tuple(slice(None) if dim in kept else store.origin[dim] for dim in range(store.rank))
+    view = store[index] if index else store
+    left = sorted(kept)
+    view = view.transpose([left.index(dim) for dim in kept])
+    view = view[tuple(newaxis if dim is None else slice(None) for dim in dims)]
+    return view.translate_to[(0,) * 4]
+
+
+def _by_axis(sizes: Any) -> Any:
+    if isinstance(sizes, Mapping):
+        return {"channel" if name == "c" else name: n for name, n in sizes.items()}
+    return dict.fromkeys("xyz", sizes[0]) if isinstance(sizes, tuple) else sizes
+
+
+def _encoding(codec: object) -> dict[str, JSON]:
+    if isinstance(codec, Mapping) and "encoding" in codec and set(codec) <= set(_ENCODINGS):
+        return dict(codec)
+    raise OptionError(
+        'codec: of a precomputed volume it is an encoding, such as {"encoding": "png"}; others are raw, jpeg '
+        "and compressed_segmentation"
+    )

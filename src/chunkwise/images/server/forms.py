@@ -1,0 +1,112 @@
+"""Forms in which an image can be shown: slices, a colour picture, a plot, a table of values."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from chunkwise.errors import ChunkwiseError, NotFoundError, UnsupportedError
+from chunkwise.images.multiscale.ome_plates import Plate
+from chunkwise.images.multiscale.sampling import to_real
+from chunkwise.images.server.image import ServedImage, image_at, multiscale_at, shown_dims
+from chunkwise.images.server.sources import Sources, find_nodes
+
+__all__ = ["PLANES", "PLOT", "RGB", "TABLE", "Form", "first_shown", "forms_of"]
+
+PLANES, RGB, PLOT, TABLE = "planes", "rgb", "plot", "table"
+
+_MOST_LINES = 16
+_THIN = 8  # how many times longer the rows of numbers are than they are wide, at least
+_SERIES = {"conversion", "resolution", "unit"}  # attributes that NWB gives the data of a time series
+
+
+class Form(NamedTuple):
+    """Which dimensions have which part in a form; None for one that is missing."""
+
+    form: str
+    dims: tuple[int | None, int | None, int | None]  # across, down, through
+    channel: int | None
+    others: tuple[int, ...]  # which have sliders
+
+
+def forms_of(image: ServedImage) -> list[Form]:
+    """Return the forms in which an image can be shown, first the one that is shown at first."""
+    view = image.levels[0].view
+    shape = view.shape
+    (x, y, z), channel, others = shown_dims(image)
+    planes = Form(PLANES, (x, y, z), channel, tuple(others))
+    long = [dim for dim, n in enumerate(shape) if n > 1] or list(range(view.rank))
+    down = None if not long else long[max(0, len(long) - 2)]  # a list has rows
+    across = long[-1] if len(long) > 1 else None
+    table = Form(TABLE, (across, down, None), None, tuple(dim for dim in long if dim not in (across, down)))
+    if not shape or 0 in shape or not _is_number(view.dtype.memory_dtype):
+        return [table]
+    if len(long) == 1:
+        return [Form(PLOT, (long[0], None, None), None, ()), table]
+    if len(long) > 2:
+        if channel is not None and len(shape) == 3 and view.dtype.name == "uint8" and _is_bare(image):
+            return [Form(RGB, (x, y, None), channel, ()), Form(PLANES, (2, 1, 0), None, ()), table]
+        return [planes, table]
+    is_series = image.levels[0].attributes.keys() >= _SERIES
+    times = long[:1] if is_series else [dim for dim in long if image.axes[dim].type == "time"]
+    time, line = sorted(long, key=lambda dim: (dim not in times, -shape[dim]))
+    plot = Form(PLOT, (time, None, None), line, ())
+    if is_series or (times and image.axes[line].type != "space"):
+        return [plot, table, planes]
+    if _is_bare(image) and shape[line] <= _MOST_LINES and shape[time] >= _THIN * shape[line]:
+        return [table, plot, planes]
+    return [planes, table]
+
+
+def _is_number(dtype: np.dtype[np.generic]) -> bool:
+    try:
+        to_real(np.zeros(1, dtype))
+    except UnsupportedError:
+        return False
+    return dtype.kind != "O"
+
+
+def _is_bare(image: ServedImage) -> bool:
+    """Return True if nothing says what the axes of an array are."""
+    view = image.levels[0].view
+    places = image.scales[0], image.translations[0]
+    return (
+        len(image.levels) == 1
+        and not image.is_labels
+        and not any((*view.domain.labels, *image.channels, *(axis.unit for axis in image.axes)))
+        and places == ((1.0,) * view.rank, (0.0,) * view.rank)
+    )
+
+
+def first_shown(sources: Sources, *, plates: bool = True) -> tuple[str, ServedImage | None]:
+    """Return the path of what is shown first, and the image that it is; None for a plate.
+
+    It is the first image, plot or plate, or else the first array of other things.
+
+    Raises
+    ------
+    NotFoundError
+        If there is none.
+    """
+    failed: ChunkwiseError | None = None
+    other: tuple[str, ServedImage | None] | None = None
+    for path, found in find_nodes(sources):
+        image = None
+        try:
+            image = image_at(path, found)
+        except ChunkwiseError as e:
+            failed = failed or e
+        if image is not None and forms_of(image)[0].form != TABLE:
+            return "/".join(path), image
+        if image is not None:
+            other = other or ("/".join(path), image)
+        if plates and isinstance(multiscale_at(found), Plate):
+            return "/".join(path), None
+    if other is not None:
+        return other
+    if failed is not None:
+        raise failed
+    for name in sources:
+        sources.find((name,))  # which tells what is wrong with it
+    raise NotFoundError(f"there is no image in {', '.join(sources)}")
