@@ -34,6 +34,15 @@ if where == "main":
 elif where == "future":
     array = cw.open_array(place)
     kept.append([array.read() for _ in range(20)])
+elif where == "asyncio":
+    import asyncio
+
+    async def some():
+        array = cw.open_array(place)
+        await asyncio.gather(*(array[2:5].read() for _ in range(5)))
+        kept.append([array.read() for _ in range(20)])
+
+    asyncio.run(some())
 else:
     for _ in range(2):
         threading.Thread(target=work, args=[where == "reading"], daemon=True).start()
@@ -83,7 +92,7 @@ if __name__ == "__main__":
         print([worker.exitcode for worker in workers])
 """
 LOADER = """
-import sys, threading
+import signal, sys
 import numpy as np
 import torch
 import chunkwise as cw
@@ -120,9 +129,13 @@ if __name__ == "__main__":
             n += 1
             if where == "early" and n == 3:
                 break
+            if where == "interrupt" and n == 3:
+                signal.raise_signal(signal.SIGINT)
     except ValueError as e:
         assert "as asked" in str(e)
-    assert n == {"early": 3, "exception": 6}.get(where, 10), n
+    except KeyboardInterrupt:
+        pass
+    assert n == {"early": 3, "interrupt": 3, "exception": 6}.get(where, 10), n
     if where == "persistent":
         assert sum(1 for _ in loader) == 10
 """
@@ -169,7 +182,7 @@ def _twenty(*command: str) -> None:
         list(threads.map(lambda _: _ends(*command), range(20)))
 
 
-WHERE = ["main", "idle", "reading", "future"]
+WHERE = ["main", "idle", "reading", "future", "asyncio"]
 PLACES = [*(f"{name}.zarr" for name in CODECS), "a.png", "a.tif", "d", "t"]
 METHODS = ["fork", "spawn", "forkserver"]
 
@@ -200,7 +213,7 @@ def test_twenty_exits_of_processes(places: dict[str, str], name: str, method: st
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["end", "early", "exception", "persistent"])
+@pytest.mark.parametrize("where", ["end", "early", "exception", "interrupt", "persistent"])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["zstd.zarr", "blosc.zarr", "d", "t"])
 def test_twenty_exits_of_loaders(places: dict[str, str], name: str, method: str, where: str) -> None:
