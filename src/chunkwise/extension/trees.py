@@ -9,7 +9,7 @@ from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
 from chunkwise.core.engine.together import together
-from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, to_json_value
+from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, has_non_finite, to_json_value
 from chunkwise.core.trees.attributes import (
     node_attributes,
     read_attributes,
@@ -92,6 +92,7 @@ __all__ = [
     "format_of",
     "format_said",
     "get_or_create",
+    "has_non_finite",
     "is_consolidated",
     "is_declared",
     "is_root_of_file",

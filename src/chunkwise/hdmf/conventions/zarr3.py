@@ -25,6 +25,7 @@ from chunkwise.hdmf.conventions.base import (
     object_scalar,
     text_fill,
 )
+from chunkwise.hdmf.model.attributes import finite_attributes
 from chunkwise.hdmf.model.codecs import Settings, codec_document
 from chunkwise.hdmf.model.element import Element, text
 from chunkwise.hdmf.model.logical import map_objects
@@ -49,7 +50,7 @@ class Zarr3Convention(Convention):
     compounds_have_width = has_binary = True
 
     def group(self, path: str, attributes: Mapping[str, Any]) -> StoredNode:
-        attributes = dict(attributes)
+        attributes = finite_attributes(attributes)
         return StoredNode(
             path, False, {"attributes": attributes, "zarr_format": 3, "node_type": "group"}, attributes
         )
@@ -58,7 +59,7 @@ class Zarr3Convention(Convention):
         return self.with_attributes(self.array(NewDataset(path, text, (), Settings(), {}, scalar=True)), {})
 
     def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
-        attributes = dict(attributes)
+        attributes = finite_attributes(attributes)
         return replace(node, document={**node.document, "attributes": attributes}, attributes=attributes)
 
     def array(self, new: NewDataset) -> StoredNode:
@@ -112,7 +113,7 @@ class Zarr3Convention(Convention):
             grid = chunks
         else:
             codecs = [_sharding(chunks, codecs)]
-        own = {**new.attributes, **reserved}
+        own = finite_attributes({**new.attributes, **reserved})
         document = {
             "shape": list(stored_shape),
             "data_type": data_type,

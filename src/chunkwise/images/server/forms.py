@@ -10,14 +10,12 @@ from chunkwise.errors import ChunkwiseError, NotFoundError, UnsupportedError
 from chunkwise.images.multiscale.ome_plates import Plate
 from chunkwise.images.multiscale.sampling import to_real
 from chunkwise.images.server.image import ServedImage, image_at, multiscale_at, shown_dims
-from chunkwise.images.server.sources import Sources
-from chunkwise.images.server.trees import ServedGroup
+from chunkwise.images.server.sources import Sources, find_nodes
 
 __all__ = ["PLANES", "PLOT", "RGB", "TABLE", "Form", "first_shown", "forms_of"]
 
 PLANES, RGB, PLOT, TABLE = "planes", "rgb", "plot", "table"
 
-_LOOKED_AT = 64  # arrays and groups, for the first image
 _MOST_LINES = 16
 _THIN = 8  # how many times longer the rows of numbers are than they are wide, at least
 _SERIES = {"conversion", "resolution", "unit"}  # attributes that NWB gives the data of a time series
@@ -47,8 +45,8 @@ def forms_of(image: ServedImage) -> list[Form]:
     if len(long) == 1:
         return [Form(PLOT, (long[0], None, None), None, ()), table]
     if len(long) > 2:
-        if _is_bare(image) and len(shape) == 3 and shape[2] in (3, 4) and view.dtype.name == "uint8":
-            return [Form(RGB, (1, 0, None), 2, ()), planes, table]
+        if channel is not None and len(shape) == 3 and view.dtype.name == "uint8" and _is_bare(image):
+            return [Form(RGB, (x, y, None), channel, ()), Form(PLANES, (2, 1, 0), None, ()), table]
         return [planes, table]
     is_series = image.levels[0].attributes.keys() >= _SERIES
     times = long[:1] if is_series else [dim for dim in long if image.axes[dim].type == "time"]
@@ -93,14 +91,7 @@ def first_shown(sources: Sources, *, plates: bool = True) -> tuple[str, ServedIm
     """
     failed: ChunkwiseError | None = None
     other: tuple[str, ServedImage | None] | None = None
-    waiting: list[tuple[str, ...]] = [(name,) for name in reversed(list(sources))]
-    for _ in range(_LOOKED_AT):
-        if not waiting:
-            break
-        path = waiting.pop()
-        found = sources.find(path)
-        if found is None:
-            continue
+    for path, found in find_nodes(sources):
         image = None
         try:
             image = image_at(path, found)
@@ -112,10 +103,10 @@ def first_shown(sources: Sources, *, plates: bool = True) -> tuple[str, ServedIm
             other = other or ("/".join(path), image)
         if plates and isinstance(multiscale_at(found), Plate):
             return "/".join(path), None
-        if isinstance(found, ServedGroup):
-            waiting += reversed([(*path, member.name) for member in sources.members(path, found)])
     if other is not None:
         return other
     if failed is not None:
         raise failed
+    for name in sources:
+        sources.find((name,))  # which tells what is wrong with it
     raise NotFoundError(f"there is no image in {', '.join(sources)}")

@@ -97,7 +97,7 @@ def _near(kv: KvStoreDriver, path: str) -> str:
         return ""
     children = _attempt(lambda: kv.list_children(above + slash))
     found = [] if children is None else [*children.prefixes, *children.keys]
-    names = sorted(key[len(above + slash) :].rstrip("/") for key in found)
+    names = sorted({key[len(above + slash) :].rstrip("/") for key in found} - {name})
     near = get_close_matches(name, names, _SHOWN, 0.4) or names
     return f"; near it there is {_some(near)}" if near else ""
 
