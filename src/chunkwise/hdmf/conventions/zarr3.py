@@ -22,6 +22,8 @@ from chunkwise.hdmf.conventions.base import (
     choose_shards,
     dump_json,
     fill_value,
+    object_scalar,
+    text_fill,
 )
 from chunkwise.hdmf.model.attributes import finite_attributes
 from chunkwise.hdmf.model.codecs import Settings, codec_document
@@ -95,6 +97,12 @@ class Zarr3Convention(Convention):
             reserved["_DTYPE"] = words[new.element.kind]
             if new.binary:  # text is UTF-8
                 data_type, serializer = _BINARY, {"name": "vlen-bytes", "configuration": {}}
+                if new.settings.fill_value:
+                    fill = fill_value_to_zarr3(
+                        object_scalar(new.settings.fill_value), DataType("string"), _BINARY
+                    )
+            elif new.element.kind in ("text", "bytes"):
+                fill = text_fill(new.settings.fill_value)
         if new.settings.serializer is not None:
             serializer = codec_document(new.settings.serializer, "zarr3")
         # A filter on arrays comes before the serializer, as in numcodecs.delta.
