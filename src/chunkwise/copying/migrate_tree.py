@@ -132,7 +132,7 @@ def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNod
     written: dict[str, bytes] = {}
     removed: list[str] = []
     # Zarr v3 groups around some of the nodes have copies too.
-    consolidated = [node for _, node in found if node.format == "zarr3" and is_consolidated(node)]
+    consolidated = [node for _, node in found if node.rules.consolidated_member and is_consolidated(node)]
     kv = root.location.store
     for (_, node), migrated in reversed(list(zip(nodes, report, strict=True))):
         path = node.location.path
@@ -141,7 +141,7 @@ def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNod
         if node.kind == "group" and kv.read(path + ".zmetadata").value is not None:
             consolidated.append(node)
     # First, since the members that it names are removed.
-    old = [node.location.path + ".zmetadata" for node in consolidated if node.format == "zarr2"]
+    old = [node.location.path + ".zmetadata" for node in consolidated if not node.rules.consolidated_member]
     change_documents(kv, written, [*old, *removed])
     try:
         renew_copies_above(root.location, format="zarr3" if keep_old else None)  # old ones have their copies

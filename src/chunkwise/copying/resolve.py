@@ -176,8 +176,8 @@ class ResolvedPlace(Resolvable):
             raise InvalidArgumentError(f"{location.text} is a group, not an array (a directory)")
         if node.undeclared:
             raise nothing_at(location)
-        is_known = node.kind == "array" and node.found is not None
-        if is_known and node.format in ("zarr2", "zarr3") and is_slow(location.store):  # asked once
+        rules, is_known = node.rules, node.kind == "array" and node.found is not None
+        if is_known and rules.consolidated_key and is_slow(location.store):  # its document is all: asked once
             context = Context() if self.context is None else self.context
             tree = Tree(
                 root=location,
