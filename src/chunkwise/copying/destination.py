@@ -17,16 +17,15 @@ from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.staging import REPLACED
 from chunkwise.core.kvstore.take_place import delete_all_below, staging_path
-from chunkwise.core.trees.append import excluding
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import container_root, create_container
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.new_location import create_parents
 from chunkwise.core.trees.node import find_documented
-from chunkwise.core.trees.own_keys import was_replaced
 from chunkwise.core.trees.replacement import Replacement
 from chunkwise.errors import AlreadyExistsError
-from chunkwise.extension.trees import Kind, check_outside_arrays, check_place
+from chunkwise.extension.inside import excluding
+from chunkwise.extension.trees import Kind, check_outside_arrays, check_place, was_replaced
 
 __all__ = ["Destination", "begun_at", "unfinished"]
 

@@ -176,8 +176,8 @@ class ResolvedPlace(Resolvable):
             raise InvalidArgumentError(f"{location.text} is a group, not an array (a directory)")
         if node.undeclared:
             raise nothing_at(location)
-        rules, is_known = node.rules, node.kind == "array" and node.found is not None
-        if is_known and rules.consolidated_key and is_slow(location.store):  # its document is all: asked once
+        is_zarr = node.kind == "array" and bool(node.rules.group_key) and not node.rules.has_containers
+        if node.format and is_zarr and node.found is not None and is_slow(location.store):  # asked once
             context = Context() if self.context is None else self.context
             tree = Tree(
                 root=location,

@@ -33,6 +33,7 @@ from chunkwise.core.trees.location import (
     located,
     location_of,
 )
+from chunkwise.core.trees.look import looking
 from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_from_json, marker_to_json
 from chunkwise.core.trees.new_format import VOLUME, Kind, format_of, format_said, is_volume, node_above
 from chunkwise.core.trees.new_location import create_parents, parents_made, remove_groups
@@ -48,7 +49,7 @@ from chunkwise.core.trees.node import (
     what_is_at,
 )
 from chunkwise.core.trees.node_name import check_new_names, split_path
-from chunkwise.core.trees.own_keys import delete_own
+from chunkwise.core.trees.own_keys import delete_own, was_replaced
 from chunkwise.core.trees.replacement import Replacement, replacing
 from chunkwise.core.trees.snapshot import parse_snapshot
 from chunkwise.core.trees.tree import ResolvedNode, Tree, check_format
@@ -101,6 +102,7 @@ __all__ = [
     "locate",
     "located",
     "location_of",
+    "looking",
     "marker_from_json",
     "marker_to_json",
     "node_above",
@@ -121,6 +123,7 @@ __all__ = [
     "tree_format",
     "update_consolidated",
     "walk",
+    "was_replaced",
     "what_is_at",
     "with_copies",
     "with_number_types",

@@ -45,10 +45,10 @@ from chunkwise.core.trees.attribute_value import (
 )
 from chunkwise.core.trees.container import container_root
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.new_location import remove_groups
 from chunkwise.core.trees.replacement import Replacement, replacing
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError
 from chunkwise.extension.inside import elements_of
+from chunkwise.extension.trees import remove_groups
 
 __all__ = ["SCHEMA_OPTIONS", "new_array"]
 
