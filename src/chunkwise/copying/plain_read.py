@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.arrays.chunked import ChunkedArray
+from chunkwise.core.base.size_bound import bounded
 from chunkwise.core.codec.chain import prepare_chain
 from chunkwise.core.codec.decode import Stages, open_general_decoder
 from chunkwise.core.codec.protocol import (
@@ -68,7 +69,9 @@ class PlainReader:
 
     def fetch(self, key: str) -> Buffer | None:
         """Return the stored value, or None."""
-        return self._store.read(key).value
+        array = self._array
+        with bounded(array.chain.bound if array.grid.chunk_shape is not None else None):
+            return self._store.read(key).value
 
     def pieces(self, cell: Sequence[int], value: Buffer) -> Iterator[Piece]:
         """Yield the parts of a stored value at `cell`: one chunk, or the inner chunks of a shard."""
