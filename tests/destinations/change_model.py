@@ -394,6 +394,8 @@ def _may_create(change: Change) -> bool | None:
         return True
     if change.state in ("file", "inside"):
         return False
+    if change.state == "container" and change.around == "n5":
+        return None  # it becomes an array
     if change.action in ("Group.require_group", "write_dataset a") and change.state in (
         "group",
         "container",
