@@ -39,8 +39,8 @@ elif where == "asyncio":
 
     async def some():
         array = cw.open_array(place)
-        await asyncio.gather(*(array[2:5].read() for _ in range(5)))
-        kept.append([array.read() for _ in range(20)])
+        kept.append(array)
+        await asyncio.gather(*(array[2:5].read() for _ in range(20)))
 
     asyncio.run(some())
 else:
@@ -167,14 +167,21 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         (root / f"{name}.py").write_text(program)
     names = [*(f"{name}.zarr" for name in CODECS), "a.png", "processes.py", "loader.py"]
     places = {**{name: str(root / name) for name in names}, **{n: f"{root}/a.h5|hdf5:{n}" for n in "dt"}}
-    return {**places, "a.tif": f"{root}/a.tif|tiff:"}
+    return {**places, "a.tif": str(root / "a.tif")}
+
+
+UNFINISHED = ("Future exception was never retrieved", "chunkwise.errors.AbortedError: ABORTED: the program")
 
 
 def _ends(*command: str) -> None:
+    """Run a program; it may say that reads which nothing waited for had not ended."""
     done = subprocess.run(
         [sys.executable, *command], capture_output=True, text=True, timeout=120, check=False
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    said = done.stderr.splitlines()
+    if command[-1] == "future":
+        said = [line for line in said if not line.startswith(UNFINISHED)]
+    assert (done.returncode, done.stdout, said) == (0, "", [])
 
 
 def _twenty(*command: str) -> None:
