@@ -41,12 +41,24 @@ KINDS = {
         " {'t': rows}), place, append_dim='t')",
     ),
     "z5py": (
-        "import chunkwise.z5py; array = chunkwise.z5py.File(os.path.dirname(place))[os.path.basename(place)]",
+        "import chunkwise.z5py; file = chunkwise.z5py.File(os.path.dirname(place), 'r+');"
+        " array = file[os.path.basename(place)]",
         "array.append(np.repeat(rows[:, None], 3, axis=1))",
     ),
     "nwb": (
-        "from chunkwise.hdmf import HDMFIO; io = HDMFIO(place, mode='r+'); array = io.open_dataset()",
+        "from chunkwise.hdmf import ZarrIO; io = ZarrIO(place, mode='r+');"
+        " array = io.read_builder().datasets['d'].data",
         "array.extend(np.repeat(rows[:, None], 3, axis=1))",
+    ),
+    "nwb text": (
+        "from chunkwise.hdmf import ZarrIO; io = ZarrIO(place, mode='r+');"
+        " array = io.read_builder().datasets['d'].data",
+        "array.extend([str(row) for row in rows])",
+    ),
+    "nwb table": (
+        "from chunkwise.hdmf import ZarrIO; io = ZarrIO(place, mode='r+');"
+        " array = io.read_builder().datasets['d'].data",
+        "array.extend(np.array([(row, str(row)) for row in rows], [('n', 'i8'), ('s', object)]))",
     ),
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.staging import COMPLETE, is_staging
+from chunkwise.core.kvstore.staging import APPEND, COMPLETE, is_staging
 from chunkwise.core.trees.location import Location, locate
 
 CALLS = (
@@ -110,7 +110,8 @@ def replaced_or_not(
             act(FailingStore(store, fail, at, plain=plain))
         is_now = contents(store)
         staged = {key for key in is_now if any(map(is_staging, key.split("/")))}
-        rest = {key: value for key, value in is_now.items() if key not in staged}
+        # The document that excludes others may stay when its process is killed; the next takes it over.
+        rest = {k: value for k, value in is_now.items() if k not in staged and not k.endswith(APPEND)}
         if rest in (old, new):
             found.add("old" if rest == old else "new")
             continue

@@ -103,3 +103,71 @@ def test_consolidated_metadata(tmp_path: Path, format: Any, n: int) -> None:
         repr(group), repr(group["x"]), repr(group["x"].attrs)
     except ChunkwiseError as e:
         assert "nested" in str(e) or "recursion" in str(e)
+
+
+@pytest.mark.parametrize("n", [1, 140, 149, 150, 151, 190, 197, 198, 199, 200, 201, 330, 900])
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
+def test_what_is_accepted_is_read_back(tmp_path: Path, format: Any, n: int) -> None:
+    group = ts.open_group(str(tmp_path / "g"), mode="w", format=format)
+    array = group.create_array("x", shape=[1], dtype="int8")
+    if format != "n5":
+        group.consolidate()
+    accepted = 0
+    for attrs in (array.attrs, group.attrs):
+        try:
+            attrs["deep"] = _value(n)
+            accepted += 1
+        except ChunkwiseError as e:
+            assert n > 140 and "nested more " in str(e)
+    again = ts.open_group(str(tmp_path / "g"))
+    found = [again["x"].attrs.get("deep"), again.attrs.get("deep")]
+    assert found == [_value(n)] * accepted + [None] * (2 - accepted)
+
+
+@pytest.mark.parametrize("n", [140, 195, 196, 197, 198, 199, 200, 300, 2000])
+def test_paths_of_attributes(tmp_path: Path, n: int) -> None:
+    """N5 has attributes in attributes, by paths; the document stays readable."""
+    group = ts.open_group(str(tmp_path / "g"), mode="w", format="n5")
+    try:
+        group.attrs.set_path("/".join("a" * n), 1)
+    except ChunkwiseError as e:
+        assert n > 140 and "nested more " in str(e)
+    repr(ts.open_group(str(tmp_path / "g")).attrs)
+
+
+def test_lists_that_contain_themselves(tmp_path: Path) -> None:
+    cyclic: list[Any] = []
+    cyclic.append(cyclic)
+    group = ts.open_group(str(tmp_path / "g"), mode="w")
+    for act in (
+        lambda: group.attrs.update(a=cyclic),
+        lambda: group.create_array("x", shape=[1], dtype="int8", attributes={"a": cyclic}),
+        lambda: ts.Spec({**MEMORY, "metadata": {"attributes": {"a": cyclic}}}),
+    ):
+        with pytest.raises(ChunkwiseError, match="nested more "):
+            act()
+
+
+DOCUMENTS: dict[str, tuple[str, Callable[[str], object]]] = {
+    "zarr3": ("zarr.json", lambda p: ts.open(p).result()),
+    "zarr2": (".zarray", lambda p: ts.open(p).result()),
+    "group": ("zarr.json", lambda p: ts.open_group(p, mode="r")),
+    "n5": ("attributes.json", lambda p: ts.open({"driver": "n5", "kvstore": p}).result()),
+    "precomputed": ("info", lambda p: ts.open({"driver": "neuroglancer_precomputed", "kvstore": p}).result()),
+    "json": (
+        "a.json",
+        lambda p: ts.open({"driver": "json", "kvstore": f"{p}a.json"}).result().read().result(),
+    ),
+    "references": ("r.json", lambda p: ts.KvStore.open(f"{p}r.json|reference:").result().list().result()),
+    "spec": ("s.json", lambda p: ts.open(f"{p}s.json").result()),
+}
+
+
+@pytest.mark.parametrize("n", [201, 500, 990, 100_000])
+@pytest.mark.parametrize("what", DOCUMENTS)
+def test_errors_name_the_document(tmp_path: Path, what: str, n: int) -> None:
+    name, act = DOCUMENTS[what]
+    (tmp_path / name).write_text(_text(n))
+    with pytest.raises(ChunkwiseError, match=name.replace(".", r"\.")) as e:
+        act(f"file://{tmp_path}/")
+    assert "nested more deeply" in str(e.value) or what in ("n5", "json")

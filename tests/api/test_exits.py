@@ -34,10 +34,110 @@ if where == "main":
 elif where == "future":
     array = cw.open_array(place)
     kept.append([array.read() for _ in range(20)])
+elif where == "asyncio":
+    import asyncio
+
+    async def some():
+        array = cw.open_array(place)
+        kept.append(array)
+        await asyncio.gather(*(array[2:5].read() for _ in range(20)))
+
+    asyncio.run(some())
 else:
     for _ in range(2):
         threading.Thread(target=work, args=[where == "reading"], daemon=True).start()
     assert ready.wait(60)
+"""
+# Processes and loaders need a file that they can import.
+PROCESSES = """
+import multiprocessing, sys, threading
+import chunkwise as cw
+
+kept = []
+
+
+def work(place, where, ready):
+    array = cw.open_array(place)
+    kept.append(array)
+    array.read().result()
+    if where == "reading":
+        begun = threading.Event()
+
+        def go_on():
+            while True:
+                array[2:5].read().result()
+                begun.set()
+
+        threading.Thread(target=go_on, daemon=True).start()
+        assert begun.wait(60)
+    elif where == "future":
+        kept.append([array.read() for _ in range(20)])
+    ready.put(1)
+
+
+if __name__ == "__main__":
+    place, method, where = sys.argv[1:]
+    context = multiprocessing.get_context(method)
+    kept.append(cw.open_array(place))
+    kept[0].read().result()
+    ready = context.Queue()
+    workers = [context.Process(target=work, args=(place, where, ready)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        assert ready.get(timeout=60) == 1
+    for worker in workers:
+        worker.join(60)
+    if any(worker.exitcode for worker in workers):
+        print([worker.exitcode for worker in workers])
+"""
+LOADER = """
+import signal, sys
+import numpy as np
+import torch
+import chunkwise as cw
+
+
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, place, fails):
+        self.place, self.fails, self.array = place, fails, None
+
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, i):
+        if self.array is None:
+            self.array = cw.open_array(self.place)
+        if self.fails and i == 60:
+            raise ValueError("as asked")
+        values = np.asarray(self.array[i].read().result())
+        return torch.as_tensor(values.astype("float32")) if values.dtype.kind in "uif" else i
+
+
+if __name__ == "__main__":
+    place, method, where = sys.argv[1:]
+    torch.set_num_threads(1)
+    parent = cw.open_array(place)
+    parent[0].read().result()
+    loader = torch.utils.data.DataLoader(
+        Rows(place, where == "exception"), batch_size=10, num_workers=2,
+        persistent_workers=where == "persistent", multiprocessing_context=method,
+    )
+    n = 0
+    try:
+        for batch in loader:
+            n += 1
+            if where == "early" and n == 3:
+                break
+            if where == "interrupt" and n == 3:
+                signal.raise_signal(signal.SIGINT)
+    except ValueError as e:
+        assert "as asked" in str(e)
+    except KeyboardInterrupt:
+        pass
+    assert n == {"early": 3, "interrupt": 3, "exception": 6}.get(where, 10), n
+    if where == "persistent":
+        assert sum(1 for _ in loader) == 10
 """
 CODECS = {
     "blosc": {"name": "blosc", "configuration": {"cname": "zstd", "clevel": 1, "shuffle": "noshuffle"}},
@@ -50,6 +150,7 @@ CODECS = {
 def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """One array for each library that has handlers of its own at exit."""
     import h5py
+    import tifffile
     from PIL import Image
 
     root = tmp_path_factory.mktemp("exits")
@@ -61,28 +162,66 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         text = np.array(["a", "b"] * 50, dtype=object)
         file.create_dataset("t", data=text, dtype=h5py.string_dtype())
     Image.fromarray(data.astype("uint8")).save(root / "a.png")
-    names = [*(f"{name}.zarr" for name in CODECS), "a.png"]
-    return {**{name: str(root / name) for name in names}, **{n: f"{root}/a.h5|hdf5:{n}" for n in "dt"}}
+    tifffile.imwrite(root / "a.tif", data.astype("u2"), compression="lzw", tile=(16, 16))  # by imagecodecs
+    for name, program in (("processes", PROCESSES), ("loader", LOADER)):
+        (root / f"{name}.py").write_text(program)
+    names = [*(f"{name}.zarr" for name in CODECS), "a.png", "processes.py", "loader.py"]
+    places = {**{name: str(root / name) for name in names}, **{n: f"{root}/a.h5|hdf5:{n}" for n in "dt"}}
+    return {**places, "a.tif": str(root / "a.tif")}
 
 
-def _ends(place: str, where: str) -> None:
-    command = [sys.executable, "-c", PROGRAM, place, where]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+UNFINISHED = ("Future exception was never retrieved", "chunkwise.errors.AbortedError: ABORTED: the program")
 
 
-WHERE = ["main", "idle", "reading", "future"]
-PLACES = [*(f"{name}.zarr" for name in CODECS), "a.png", "d", "t"]
+def _ends(*command: str) -> None:
+    """Run a program; it may say that reads which nothing waited for had not ended."""
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, timeout=120, check=False
+    )
+    said = done.stderr.splitlines()
+    if command[-1] == "future":
+        said = [line for line in said if not line.startswith(UNFINISHED)]
+    assert (done.returncode, done.stdout, said) == (0, "", [])
+
+
+def _twenty(*command: str) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda _: _ends(*command), range(20)))
+
+
+WHERE = ["main", "idle", "reading", "future", "asyncio"]
+PLACES = [*(f"{name}.zarr" for name in CODECS), "a.png", "a.tif", "d", "t"]
+METHODS = ["fork", "spawn", "forkserver"]
 
 
 @pytest.mark.parametrize("where", ["idle", "reading"])
 def test_an_exit(places: dict[str, str], where: str) -> None:
-    _ends(places["t"], where)
+    _ends("-c", PROGRAM, places["t"], where)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_exit_of_processes(places: dict[str, str], method: str) -> None:
+    _ends(places["processes.py"], places["t"], method, "reading")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", WHERE)
 @pytest.mark.parametrize("name", PLACES)
 def test_twenty_exits(places: dict[str, str], name: str, where: str) -> None:
-    with ThreadPoolExecutor(2) as threads:
-        list(threads.map(lambda _: _ends(places[name], where), range(20)))
+    _twenty("-c", PROGRAM, places[name], where)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["main", "reading", "future"])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", PLACES)
+def test_twenty_exits_of_processes(places: dict[str, str], name: str, method: str, where: str) -> None:
+    _twenty(places["processes.py"], places[name], method, where)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["end", "early", "exception", "interrupt", "persistent"])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", ["zstd.zarr", "blosc.zarr", "d", "t"])
+def test_twenty_exits_of_loaders(places: dict[str, str], name: str, method: str, where: str) -> None:
+    _twenty(places["loader.py"], places[name], method, where)

@@ -56,7 +56,7 @@ def named(path: Path, owner: str, name: str) -> dict[str, Any]:
     if name in ("open_consolidated", "consolidate_metadata", "copy_all", "copy_store"):
         chunkwise.open_group(path / "s.zarr", mode="r+").consolidate()
     place: Any = path / ("there.zarr" if name in ("load", "imread", "result") else "new.zarr")
-    if name in ("open_consolidated", "consolidate_metadata", "tree", "__enter__"):
+    if name in ("open_consolidated", "consolidate_metadata", "tree", "__enter__", "__exit__"):
         place = path / "s.zarr"
     elif owner == "Group":
         place = "a" if name == "rename" else "new"

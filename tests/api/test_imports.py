@@ -129,3 +129,39 @@ def test_an_unknown_name_is_an_error() -> None:
         chunkwise.opne  # type: ignore[attr-defined]
     with pytest.raises(ImportError, match="cannot import name 'opne'"):
         from chunkwise import opne  # type: ignore[attr-defined]  # noqa: F401
+
+
+FIRST_USES = """
+import signal, sys
+import numpy as np
+import chunkwise as ts
+
+layout = ts.ChunkLayout(chunk_shape=[4])
+spec = {"driver": sys.argv[2], "kvstore": sys.argv[1]}
+array = ts.open(spec, create=True, dtype="int32", shape=[8], chunk_layout=layout).result()
+loaded = set(sys.modules)
+
+
+def handle(number, frame):
+    array[0:2].write(1).result()
+    array.write(np.arange(8, dtype="i4")).result()
+    array[np.array([3, 0])].read().result()
+    array.resize(exclusive_max=[4]).result()
+    array.storage_statistics(query_not_stored=True).result()
+    new = [name for name in sys.modules if name not in loaded and name.startswith("chunkwise")]
+    print(array.read().result().tolist(), new)
+
+
+signal.signal(signal.SIGUSR1, handle)
+signal.raise_signal(signal.SIGUSR1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("driver", "place"),
+    [("zarr3", ""), ("zarr", ""), ("n5", ""), ("zarr3", "x.zip|zip:"), ("zarr3", "db/|ocdbt:")],
+)
+def test_first_uses_of_an_open_array_import_nothing(driver: str, place: str, tmp_path: Path) -> None:
+    """A signal handler may be where the program itself was importing: what it uses is loaded on opening."""
+    run = [sys.executable, "-c", FIRST_USES, f"file://{tmp_path}/{place}", driver]
+    assert subprocess.check_output(run, text=True) == "[0, 1, 2, 3] []\n"

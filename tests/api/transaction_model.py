@@ -23,10 +23,11 @@ class Stored:
 
     def __init__(self, number, dtype, size):
         self.number, self.dtype, self.data = number, dtype, np.zeros(size, dtype)
+        self.beyond = 0  # end of what handles wrote that had not seen a shrink
 
     def copy(self):
         out = Stored(self.number, self.dtype, 0)
-        out.data = self.data.copy()
+        out.data, out.beyond = self.data.copy(), self.beyond
         return out
 
     def resize(self, size):
@@ -34,6 +35,7 @@ class Stored:
         self.data[: len(old)] = old[:size]
 
     def write(self, start, stop, value):
+        self.beyond = max(self.beyond, stop)
         stop = min(stop, len(self.data))  # what was resized away meanwhile is dropped
         self.data[start : max(start, stop)] = value
 
@@ -200,9 +202,16 @@ class Program:
         ):
             np.testing.assert_array_equal(data, view.data, err_msg=repr(self.log))
 
+    def grows_over_what_was_written(self, array, size):
+        """Return True if what another has made smaller would grow: whether writes then come back is open."""
+        written = [details[1] for _, change, *details in self.pending if change == "write"]
+        return size > len(array.data) < max(array.beyond, *written, 0)
+
     def do_resize(self):
         handle = self.random.choice(self.outside)
         size = CHUNK * self.random.randint(1, 5)
+        if self.stored is not None and self.grows_over_what_was_written(self.stored, size):
+            return
         if self.attempt(lambda: handle.resize(exclusive_max=[size]).result(), self.stored, inside=False):
             assert self.stored is not None and handle.dtype.name == self.stored.dtype, self.log
             if size != len(self.stored.data):
@@ -213,9 +222,8 @@ class Program:
         handle = self.random.choice(self.inside)
         size = CHUNK * self.random.randint(1, 5)
         view = self.view()
-        written = [details[1] for _, change, *details in self.pending if change == "write"]
-        if view is not None and len(view.data) < max(written, default=0):
-            return  # another has made it smaller; whether what is pending then comes back is left open
+        if view is not None and self.grows_over_what_was_written(view, size):
+            return
         if self.attempt(lambda: handle.resize(exclusive_max=[size]).result(), view, inside=True):
             assert self.is_stale or (view is not None and handle.dtype.name == view.dtype), self.log
             if view is None or size == len(view.data):

@@ -141,3 +141,21 @@ def test_unknown_codecs_are_bad(run: Run, tmp_path: Path) -> None:
 
 def test_nothing_there(run: Run, tmp_path: Path) -> None:
     assert run("verify", tmp_path / "missing").status == 1
+
+
+def test_quiet(run: Run, tmp_path: Path) -> None:
+    """Nothing is printed but what is bad."""
+    make(tmp_path / "a", "zarr3", VALUES, (8, 8), metadata=CODECS["zarr3"])
+    result = run("verify", tmp_path, "--quiet")
+    assert (result.status, result.out, result.err) == (0, "", "")
+    (tmp_path / "a/c/1/1").write_bytes(b"")
+    result = run("verify", tmp_path, "--quiet")
+    assert result.status == 1 and "BAD   a/c/1/1" in result.out
+    assert run("verify", tmp_path, "--quiet", "--json").json
+
+
+def test_a_checksum_is_suggested(run: Run, tmp_path: Path) -> None:
+    cw.create_array(tmp_path / "a", VALUES)
+    assert "cp --checksum" in run("verify", tmp_path / "a").out
+    assert run("cp", tmp_path / "a", tmp_path / "b", "--checksum").status == 0
+    assert "checksum" not in run("verify", tmp_path / "b").out

@@ -5,6 +5,7 @@ import numcodecs
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 import zarr.codecs as z
 
 import chunkwise as cw
@@ -194,3 +195,37 @@ def test_a_checksum_is_kept_unless_it_is_not_wanted(format, codec):
         cw.copy(place / "with/", place / f"{name}/", **options)
         found, wanted = (cw.open_array(place / f"{at}/").codec.to_json() for at in (name, same))
         assert found == wanted
+
+
+@pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr")
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+@pytest.mark.parametrize(
+    ("options", "compressor"),
+    [
+        ({"filters": [numcodecs.Delta("i4")], "compressor": numcodecs.Zstd(1)}, 1),
+        ({"filters": [{"id": "delta", "dtype": "<i4"}], "compressors": "zstd:1"}, 1),
+        ({"codec": [numcodecs.Delta("i4"), "zstd:1"]}, 1),
+        ({"codec": [{"name": "numcodecs.delta", "configuration": {"dtype": "<i4"}}, numcodecs.Zstd(1)]}, 1),
+        ({"filters": numcodecs.Delta("i4")}, 3),  # the usual compressor follows
+        ({"filters": [numcodecs.Delta("i4")], "compressor": None}, None),
+    ],
+)
+def test_filters(format, options, compressor, tmp_path):
+    """They come before the compressor in both versions, and a copy keeps them."""
+    values = np.arange(100, dtype="i4")
+    cw.create_array(tmp_path / "a", values, chunks=50, format=format, **options)
+    cw.create_array(tmp_path / "plain", values, chunks=50, format=format)
+    cw.copy(tmp_path / "plain", tmp_path / "b", **options)
+    cw.copy(tmp_path / "a", tmp_path / "c")
+    for name in "abc":
+        found = zarr.open_array(tmp_path / name, mode="r")
+        np.testing.assert_array_equal(found[...], values)
+        assert [type(one).__name__ for one in found.filters] == ["Delta"]
+        assert [one.level for one in found.compressors] == ([] if compressor is None else [compressor])
+
+
+def test_filters_where_there_are_none(tmp_path):
+    for format in ("n5", "zarr1"):
+        with pytest.raises(cw.errors.OptionError, match="codec"):
+            cw.create_array(tmp_path / "a", VALUES, format=format, filters=[numcodecs.Delta("i4")])
+        assert not (tmp_path / "a").exists()

@@ -20,7 +20,7 @@ from zarr.storage import FsspecStore, LocalStore, MemoryStore, ObjectStore, ZipS
 import chunkwise as cw
 from chunkwise.cli.main import main
 from chunkwise.errors import UnsafeWriteError
-from chunkwise.images.server.image import first_image
+from chunkwise.images.server.forms import first_shown
 from chunkwise.images.server.sources import sources_of
 
 VALUES = np.arange(600, dtype="uint16").reshape(20, 30)
@@ -91,7 +91,7 @@ def _copied_tree(group: Any, out: Path) -> Any:
 ARRAY_ENTRIES: dict[str, Callable[[Any, Path], Any]] = {
     "open": lambda array, _: cw.open(array).result(),
     "open_multiscale": lambda array, _: cw.open_multiscale(array).levels[0],
-    "serve": lambda array, _: first_image(sources_of(array))[1].levels[0].view,
+    "serve": lambda array, _: first_shown(sources_of(array))[1].levels[0].view,
     "copy": _copied,
     "pyramid": _pyramid,
 }

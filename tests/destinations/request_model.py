@@ -35,6 +35,8 @@ SUFFIXES = {".zarr": ("zarr3", "zarr2"), ".zarr3": ("zarr3",), ".zarr2": ("zarr2
 FILES = (".h5", ".tif", ".json", ".zip", ".npy", ".nc", ".ozx")
 FORMATS = tuple(DRIVERS)
 
+DOCUMENTS = ("zarr.json", ".zmetadata", "attributes.json", ".zattrs", ".zgroup")
+
 STATES = {
     "nothing": "nothing, or an empty directory",
     "empty": "nothing, or an empty directory",
@@ -126,6 +128,12 @@ def _dask(place: Any, _: Path, __: dict[str, Any], overwrite: bool) -> None:
     cw.from_dask(values, place, delete_existing=overwrite, scheduler="synchronous")
 
 
+def _create_of_dask(place: Any, _: Path, option: dict[str, Any], overwrite: bool) -> None:
+    import dask.array
+
+    cw.create_array(place, dask.array.from_array(VALUES, chunks=(3, 8)), overwrite=overwrite, **option)
+
+
 def _dataset(place: Any, _: Path, option: dict[str, Any], overwrite: bool) -> None:
     import xarray
 
@@ -200,6 +208,15 @@ WRITERS: dict[str, Writer] = {
         "array",
         ARRAY,
     ),
+    "create_array of dask": Writer(_create_of_dask, "array", ARRAY),
+    "create_array of an array": Writer(
+        lambda place, source, option, over: cw.create_array(
+            place, cw.open_array(source / "a"), overwrite=over, **option
+        ),
+        "array",
+        ARRAY,
+        takes_source=False,
+    ),
     "create_group": Writer(
         lambda place, _, option, over: cw.create_group(place, overwrite=over, **option),
         "group",
@@ -224,6 +241,12 @@ WRITERS: dict[str, Writer] = {
     ),
     "from_dask": Writer(_dask, "array", ARRAY, takes_option=False),
     "write_dataset": Writer(_dataset, "group", GROUP, values="a"),
+    "open_group w": Writer(
+        lambda place, _, option, over: cw.open_group(place, "w" if over else "w-", **option),
+        "group",
+        GROUP,
+        values=None,
+    ),
     "downsample_pyramid": Writer(
         _pyramid, "group", ADDED, takes_source=True, values="*0", merges=True, given=CONVENTIONS
     ),
@@ -470,13 +493,43 @@ def _wrong(
     after = snapshot(top)
     for name, value in before.items():
         inside = (top / name).is_relative_to(place) or name.startswith("elsewhere/")
-        is_document = Path(name).name in ("zarr.json", ".zmetadata", "attributes.json", ".zattrs", ".zgroup")
+        is_document = Path(name).name in DOCUMENTS and place.is_relative_to((top / name).parent)
         if value == b"mine" and request.state != "file" and after.get(name) != value:
             yield f"{name} is no more"
         elif not inside and not is_document and after.get(name) != value:
             yield f"{name} has changed"
     if request.around == format and expected(request)[0] != "used":
         yield from _wrong_listing(request, place, top / "g", format)
+        if request.consolidated and request.state != "nodes":  # nobody told it of those
+            yield from stale(top / "g", format)
+
+
+def stale(group: Path, format: str) -> Iterator[str]:
+    """Yield what consolidated metadata of a group says otherwise than the documents below it."""
+    if format == "zarr3":
+        found = json.loads((group / "zarr.json").read_text()).get("consolidated_metadata")
+        copies = {
+            f"{name}/zarr.json": value for name, value in (found or {"metadata": {}})["metadata"].items()
+        }
+    else:
+        found = (group / ".zmetadata").exists() and json.loads((group / ".zmetadata").read_text())
+        copies = found["metadata"] if found else {}
+    if not found:
+        return
+    names = ("zarr.json",) if format == "zarr3" else (".zarray", ".zattrs", ".zgroup")
+    stored = {
+        str(path.relative_to(group)): json.loads(path.read_text())
+        for at, _, files in os.walk(group, followlinks=True)
+        for path in (Path(at) / name for name in names if name in files)
+        if path.parent != group or format == "zarr2"
+    }
+    for key in sorted(stored.keys() | copies.keys()):
+        a, b = (
+            {name: value for name, value in (each or {}).items() if name != "consolidated_metadata"}
+            for each in (stored.get(key), copies.get(key))
+        )
+        if a != b:
+            yield f"consolidated metadata: {key} is {b} instead of {a}"
 
 
 def documents(place: Path) -> set[tuple[str, str]]:
@@ -526,13 +579,13 @@ def _wrong_listing(request: Request, place: Path, around: Path, format: str) -> 
             yield f"zarr-python doesn't find {name} in the group around it"
 
 
-def numbered(seed: int, n: int) -> Iterator[tuple[int, Request]]:
+def numbered(seed: object, n: int) -> Iterator[tuple[int, Request]]:
     """Yield the requests of a seed."""
     for number in range(n):
         yield number, Request.of(Random(f"{seed} {number}"))
 
 
-def findings(seed: int, n: int, top: Path) -> dict[str, list[str]]:
+def findings(seed: object, n: int, top: Path) -> dict[str, list[str]]:
     """Make requests, and return what is wrong with them, by what is wrong."""
     prepare(top / "prepared")
     out: dict[str, list[str]] = {}

@@ -22,7 +22,7 @@ INNER_MODULES = {
     "dask": 0,
     "groups": 38,
     "hdmf": 15,
-    "images": 5,
+    "images": 6,
     "n5": 0,
     "napari": 0,
     "notebook": 0,

@@ -19,6 +19,7 @@ from lock_files import hold
 
 import chunkwise as ts
 from chunkwise.core.base import fork
+from chunkwise.core.base.size_bound import held
 from chunkwise.core.engine.pool import is_idle
 
 CHUNKS = {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [10, 10]}}}
@@ -109,6 +110,7 @@ def test_an_interrupt_at_each_place(tmp_path: Path, name: str, action: str) -> N
         _wait_until_idle()
         assert not any(map(_is_held, fork.locks())), where
         assert _descriptors(tmp_path) == 0, where
+        assert held() is None, where
         for left in tmp_path.rglob("*.__lock"):  # harmless unless it is a lock
             assert _can_be_locked(left, name), where
     assert n > 20, "there is more to it than that; the test has shown nothing"

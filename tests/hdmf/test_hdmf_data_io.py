@@ -10,9 +10,11 @@ import h5py
 import numcodecs
 import numpy as np
 import pytest
+import zarr
 from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf.data_utils import DataChunkIterator
 
+import chunkwise as cw
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.hdmf import ZarrDataIO, ZarrIO, open_store
 
@@ -157,3 +159,19 @@ def test_shards_are_checked_where_they_are_given() -> None:
     with pytest.warns(UserWarning, match="shards are given without chunks"):
         ZarrDataIO(np.zeros((8, 8)), shards=(4, 4))
     assert ZarrDataIO(np.zeros((8, 8)), chunks=(2, 2), shards=(4, 4)).settings.shards == (4, 4)
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+@pytest.mark.parametrize("fill", [b"zz", b"\xfe"])
+def test_a_fill_value_of_bytes_is_kept(format: str, fill: bytes, tmp_path: Path) -> None:
+    values = np.array([b"ab", b"\xff" if fill == b"\xfe" else b"c"], "S4")
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        wrapped = ZarrDataIO.from_h5py_dataset(
+            f.create_dataset("d", data=values, fillvalue=fill, chunks=(1,))
+        )
+        assert wrapped.io_settings["fill_value"] == fill
+        with ZarrIO(tmp_path / "a", mode="w", format=format) as io:
+            io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("d", wrapped)]))
+    array = cw.open_array(tmp_path / "a" / "d")
+    assert array.fill_value in (fill, fill.decode("latin1"))
+    assert zarr.open_array(tmp_path / "a" / "d", mode="r").fill_value in (fill, fill.decode("latin1"))

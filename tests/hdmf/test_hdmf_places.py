@@ -19,6 +19,9 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from nwb_content import new_file
 from pynwb import TimeSeries, get_manager
 
+import chunkwise as cw
+from chunkwise.core.trees.consolidated_tree import check_consolidated
+from chunkwise.core.trees.node import require_node
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError, NotFoundError
 from chunkwise.hdmf import NWBZarrIO, ZarrDataIO, ZarrIO, convert, open_store
 
@@ -256,3 +259,29 @@ def test_positional_arguments_have_the_order_of_hdmf(tmp_path: Path) -> None:
         assert io.manager is manager
     with pytest.raises(InvalidArgumentError, match=r"mode: expected one of .*, not <"):
         ZarrIO(tmp_path / "a", manager)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_groups_above_have_copies_of_all_that_is_written(format: str, tmp_path: Path) -> None:
+    above = cw.create_group(tmp_path / "g", format=format)
+    above.consolidate()
+    _write(tmp_path / "source", 1, format="zarr3")
+    place = tmp_path / "g/o"
+
+    def check() -> None:
+        group = cw.open_group(tmp_path / "g")
+        assert check_consolidated(require_node(group.location), below=False) == [] and "o/a" in group
+
+    convert(tmp_path / "source", place, format=format)
+    check()
+    convert(tmp_path / "source", place, format=format, overwrite=True)
+    check()
+    _write(place, 2, format=format)
+    check()
+    with ZarrIO(place, mode="r+") as io:
+        root = io.read_builder()
+        root.attributes["b"] = 2
+        root.set_dataset(DatasetBuilder("more", np.arange(4)))
+        io.write_builder(root)
+        check()  # before it is closed, too
+    check()

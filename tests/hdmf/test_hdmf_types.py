@@ -229,12 +229,36 @@ def test_attributes_that_are_no_numbers_in_json(tmp_path: Path, format: str) -> 
         "record": np.array((1, np.nan), [("x", "i4"), ("y", "f4")]),
         "text": "NaN",
     }
+    data = DatasetBuilder("d", [1, 2], attributes=attributes)
     with ZarrIO(tmp_path / "a", "w", format=format) as io:
-        io.write_builder(GroupBuilder("root", attributes=attributes))
-    found = open_store(tmp_path / "a").attributes("/")
-    for name, value in attributes.items():
-        assert str(np.asarray(found[name]).tolist()) == str(np.asarray(value).tolist())
-    assert (found["small"].dtype, found["array"].dtype) == (np.float32, np.float32)
-    if format == "n5":  # whose readers refuse what JSON does not have
-        text = (tmp_path / "a" / "attributes.json").read_text()
-        json.loads(text, parse_constant=lambda word: pytest.fail(word))
+        io.write_builder(GroupBuilder("root", attributes=attributes, datasets=[data]))
+    for path in ("/", "/d"):
+        found = open_store(tmp_path / "a").attributes(path)
+        for name, value in attributes.items():
+            assert str(np.asarray(found[name]).tolist()) == str(np.asarray(value).tolist())
+        assert (found["small"].dtype, found["array"].dtype) == (np.float32, np.float32)
+    for key in ("attributes.json", "zarr.json"):  # readers of arrays refuse what JSON does not have
+        for file in (tmp_path / "a").rglob(key):
+            json.loads(file.read_text(), parse_constant=lambda word: pytest.fail(word))
+
+
+@pytest.mark.parametrize(
+    "value", [{"a": float("nan")}, [1.0, "x", float("inf")], [[1.0], [2.0, float("nan")]]], ids=repr
+)
+@pytest.mark.parametrize("format", ["zarr3", "n5"])
+def test_what_could_not_be_told_from_text_is_refused(tmp_path: Path, format: str, value: Any) -> None:
+    with (
+        ZarrIO(tmp_path / "a", "w", format=format) as io,
+        pytest.raises(InvalidArgumentError, match=r'"odd": JSON has no NaN'),
+    ):
+        io.write_builder(GroupBuilder("root", attributes={"odd": value}))
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2"])
+def test_the_bare_words_of_other_programs_are_read(tmp_path: Path, format: str) -> None:
+    with ZarrIO(tmp_path / "a", "w", format=format) as io:
+        io.write_builder(GroupBuilder("root", attributes={"odd": 12345.5}))
+    for file in (tmp_path / "a").rglob("*"):
+        if file.is_file():
+            file.write_bytes(file.read_bytes().replace(b"12345.5", b"-Infinity"))
+    assert open_store(tmp_path / "a").attributes("/")["odd"] == -np.inf

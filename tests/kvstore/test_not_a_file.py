@@ -16,7 +16,8 @@ import pytest
 
 import chunkwise as ts
 from chunkwise import errors
-from chunkwise.core.kvstore import file_write, value_bound
+from chunkwise.core.base import size_bound
+from chunkwise.core.kvstore import file_write
 from chunkwise.core.kvstore.file import FileStore
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are none of these on Windows")
@@ -117,16 +118,23 @@ def test_in_the_place_of_a_document(tmp_path: Path, other: str) -> None:
         ts.open_group(str(tmp_path / "a"), mode="r")
 
 
-def test_a_file_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_without_end(tmp_path: Path) -> None:
     array = _array(tmp_path)
-    monkeypatch.setattr(value_bound, "_memory", lambda: 1 << 30)
     for name in ("a/c/0", "a/zarr.json"):
         os.truncate(tmp_path / name, 1 << 40)  # sparse
     for ask in (array.read, array[1].read, lambda: array[1].write(2)):
-        with pytest.raises(errors.StorageError, match=r"a/c/0.*1099511627776 bytes.*memory for 1073741824"):
+        with pytest.raises(errors.DataCorruptionError, match=r"a/c/0.*1099511627776 bytes.*a chunk of this"):
             ask().result()
-    with pytest.raises(errors.StorageError, match=r"zarr\.json.*a metadata document may have 268435456"):
+    with pytest.raises(errors.StorageError, match=r"zarr\.json.*a metadata document may have 67108864"):
         ts.open({"driver": "zarr3", "kvstore": f"file://{tmp_path}/a/"}).result()
+
+
+def test_a_value_larger_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(size_bound, "_memory", lambda: 1 << 30)
+    with (tmp_path / "k").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(errors.StorageError, match=r"1099511627776 bytes.*memory for 1073741824"):
+        ts.KvStore.open(f"file://{tmp_path}/").result().read("k").result()
 
 
 @pytest.mark.parametrize("url", ["memory://a/", "file://{}/a/"])

@@ -15,7 +15,7 @@ import numpy as np
 import chunkwise as cw
 from chunkwise.cli.main import main
 from chunkwise.errors import ChunkwiseError
-from chunkwise.images.server.image import first_image
+from chunkwise.images.server.forms import first_shown
 from chunkwise.images.server.sources import sources_of
 from chunkwise.napari.reader import get_reader
 
@@ -92,7 +92,8 @@ def _downsampled(place: Any, at: Path) -> object:
 
 
 def _served(place: Any, at: Path) -> object:
-    _, image = first_image(sources_of(place))
+    _, image = first_shown(sources_of(place), plates=False)
+    assert image is not None
     values = image.levels[0].view.read().result()
     return _digest(values), image.scales[0], image.translations[0], image.is_labels
 
@@ -164,6 +165,9 @@ TAKES: dict[str, set[str]] = {
     "archive": (ARRAY - {"open"}) | EITHER | IMAGE | GROUP | {"attrs", "cp -r"},
     "image": EITHER | IMAGE | GROUP | {"attrs", "cp -r"},
     "group": EITHER | GROUP | {"attrs", "cp -r"},
+    "images": EITHER | GROUP | {"attrs", "open_multiscale", "napari", "serve"},
+    "references": set(),  # which are followed only if that is written out
+    "unfinished": set(),
     "nothing": set(),
 }
 """Doors that take a thing of each kind; all others refuse it, or take it in a way of their own."""
@@ -171,6 +175,8 @@ TAKES: dict[str, set[str]] = {
 MUST_REFUSE: dict[str, set[str]] = {
     "image": ARRAY,
     "group": ARRAY | {"slice", "plan", "stack", "pyramid", "downsample_pyramid"},
+    "images": ARRAY,
+    "unfinished": set(DOORS) - {"info", "tree", "verify"},
     "nothing": set(DOORS),
 }
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from doors import DOORS, REFUSED, ask
 from things import THINGS, VALUES, names_of
 
 import chunkwise as cw
+from chunkwise.cli.main import main
 
 SAMPLE = ("HDF5 data", "OME 0.5", "Paintera", "precomputed segmentation", "OCDBT", "nothing")
 QUICK = (
@@ -34,25 +37,58 @@ def test_all_doors_agree_by_all_names(tmp_path: Path, title: str) -> None:
     assert list(contradictions(title, thing, cells_of(thing, tmp_path))) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("title", THINGS)
-def test_what_an_error_says_to_open_can_be_opened(tmp_path: Path, title: str) -> None:
-    """A URL with what is in a file, and functions that are named."""
+def _command(*words: str) -> int:
+    return main([*words, "--quiet"])
+
+
+_OPENERS = {
+    "open_group": cw.open_group,
+    "open_array": cw.open_array,
+    "open_multiscale": cw.open_multiscale,
+}
+
+ADVICE: dict[str, Callable[[Any, re.Match[str], Path], object]] = {
+    r"(open_group|open_array|open_multiscale) opens": lambda place, found, at: _OPENERS[found[1]](place),
+    r'"([^"]+\|[a-z-]+:[^"]*)"': lambda place, found, at: cw.open_multiscale(found[1]),
+    r"name one of its arrays: (/[^\s,;]+)": lambda place, found, at: cw.open_array(found[1]),
+    r"such as (/[^\s,;]+)": lambda place, found, at: main(["info", found[1]]) == 0 or pytest.fail("info"),
+    r"name one of them: (/[^\s,;]+)": lambda place, found, at: cw.open_multiscale(found[1]),
+    r"chunkwise\.copy copies arrays": lambda place, found, at: cw.copy(place, at / "c", format="zarr3"),
+    r"chunkwise\.copy_tree copies it": lambda place, found, at: cw.copy_tree(place, at / "c", format="zarr3"),
+    r"-r copies it": lambda place, found, at: (
+        _command("cp", "-r", str(place), str(at / "c"), "--format", "zarr3") in (0, 3) or pytest.fail("cp -r")
+    ),
+    r"`chunkwise info` says what": lambda place, found, at: (
+        main(["info", str(place)]) == 0 or pytest.fail("info")
+    ),
+}
+"""What errors tell to do, and that done literally."""
+
+
+def _check_advice(title: str, tmp_path: Path, doors: Iterable[str]) -> None:
+    """Follow each piece of advice in the errors of doors."""
     thing = THINGS[title](tmp_path)
     place = names_of(thing, tmp_path)["path"]
-    functions = {
-        "open_group": cw.open_group,
-        "open_array": cw.open_array,
-        "open_multiscale": cw.open_multiscale,
-    }
-    for door in DOORS:
-        found = ask(door, place, tmp_path / f"out {door}")
-        if not (isinstance(found, tuple) and found[0] == REFUSED):
+    for door in doors:
+        refused = ask(door, place, tmp_path / f"out {door}")
+        if not (isinstance(refused, tuple) and refused[0] == REFUSED):
             continue
-        for url in re.findall(r'"([^"]+\|[a-z-]+:[^"]*)"', found[1]):
-            assert cw.open_multiscale(url) or cw.open_group(url) is not None, (door, found[1])
-        for name in re.findall(r"(?:chunkwise\.)?(open_\w+) opens", found[1]):
-            assert functions[name](place) is not None, (door, found[1])
+        for number, (pattern, follow) in enumerate(ADVICE.items()):
+            for found in re.finditer(pattern, refused[1]):
+                at = tmp_path / f"advice {door} {number} {found.start()}"
+                at.mkdir()
+                assert follow(place, found, at) is not None, (door, refused[1])
+
+
+@pytest.mark.parametrize("title", ["group zarr3", "PNG folder", "precomputed image", "NWB"])
+def test_advice_of_a_sample_works(tmp_path: Path, title: str) -> None:
+    _check_advice(title, tmp_path, ("open", "open_array", "copy", "cp", "copy_tree", "open_group", "attrs"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("title", THINGS)
+def test_every_advice_in_an_error_works(tmp_path: Path, title: str) -> None:
+    _check_advice(title, tmp_path, DOORS)
 
 
 def test_open_objects_are_places(tmp_path: Path) -> None:
@@ -86,3 +122,18 @@ def test_several_images_are_listed(tmp_path: Path) -> None:
         container.create_array(f"c{n}/s0", VALUES + n)
     with pytest.raises(ValueError, match=r"holds several images.*c\.n5/c0.*c\.n5/c1"):
         cw.downsample_pyramid(tmp_path / "c.n5", tmp_path / "p.zarr").result()
+
+
+def test_a_pyramid_of_zarr_v1_is_of_a_format_with_groups(tmp_path: Path) -> None:
+    cw.create_array(tmp_path / "a", VALUES, format="zarr1")
+    made = cw.downsample_pyramid(tmp_path / "a", tmp_path / "p", levels=1, sync=False).result()
+    assert made.convention == "ome-ngff-0.5"
+    np.testing.assert_array_equal(made.levels[0], VALUES)
+
+
+def test_references_are_followed_where_they_are_written_out(tmp_path: Path) -> None:
+    thing = THINGS["kerchunk"](tmp_path)
+    cells = cells_of(thing, tmp_path, QUICK, ("path", "written out"))
+    for door in QUICK:
+        assert cells[door, "path"][0] == REFUSED and "refs.json|reference:" in cells[door, "path"][1]
+        assert door == "open" or cells[door, "written out"][0] != REFUSED, cells[door, "written out"]

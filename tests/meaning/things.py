@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -162,6 +163,57 @@ def _stack(at: Path) -> Thing:
     return Thing("stack.json", "view")
 
 
+def _zarr1(at: Path) -> Thing:
+    cw.create_array(at / "one.zarr", VALUES, format="zarr1", chunks=(4, 4, 4))
+    return Thing("one.zarr", "array")
+
+
+def _plate(at: Path) -> Thing:
+    plate = cw.create_group(at / "plate.zarr")
+    plate.attrs["ome"] = {
+        "version": "0.5",
+        "plate": {
+            "rows": [{"name": "A"}],
+            "columns": [{"name": "1"}],
+            "wells": [{"path": "A/1", "rowIndex": 0, "columnIndex": 0}],
+        },
+    }
+    well = plate.create_group("A/1")
+    well.attrs["ome"] = {"version": "0.5", "well": {"images": [{"path": "0"}]}}
+    cw.downsample_pyramid(cw.array(VALUES), at / "plate.zarr/A/1/0", levels=0, sync=False).result()
+    return Thing("plate.zarr", "images")
+
+
+def _references(at: Path) -> Thing:
+    cw.create_array(at / "base.zarr", VALUES, format="zarr2", chunks=(4, 6, 8))
+    keys = {
+        "v/.zarray": (at / "base.zarr/.zarray").read_text(),
+        "v/0.0.0": [str(at / "base.zarr/0.0.0")],
+        ".zgroup": '{"zarr_format": 2}',
+    }
+    (at / "refs.json").write_text(json.dumps({"version": 1, "refs": keys}))
+    return Thing("refs.json", "references", "reference")
+
+
+def _nwb(at: Path) -> Thing:
+    with h5py.File(at / "file.nwb", "w") as file:
+        file.attrs["namespace"] = "core"
+        file.attrs["neurodata_type"] = "NWBFile"
+        file.create_group("acquisition")["data"] = VALUES
+        file["session"] = np.arange(3)
+    return Thing("file.nwb", "group", "hdf5")
+
+
+def _unfinished(at: Path) -> Thing:
+    def stop(nbytes: int) -> None:
+        raise KeyboardInterrupt
+
+    cw.create_array(at / "whole.zarr", VALUES)
+    with suppress(KeyboardInterrupt):
+        cw.copy(at / "whole.zarr", at / "part.zarr", progress=stop)
+    return Thing("part.zarr", "unfinished")
+
+
 def _nothing(at: Path) -> Thing:
     return Thing("nothing.zarr", "nothing")
 
@@ -200,6 +252,11 @@ THINGS: dict[str, Callable[[Path], Thing]] = {
     "PNG folder": _pictures("png"),
     "TIFF folder": _pictures("tif"),
     "OME-TIFF folder": _pictures("ome.tif"),
+    "Zarr v1": _zarr1,
+    "plate": _plate,
+    "kerchunk": _references,
+    "NWB": _nwb,
+    "unfinished copy": _unfinished,
     "spec file": _spec,
     "stack": _stack,
     "nothing": _nothing,

@@ -12,7 +12,7 @@ from ome_trees import image_attributes, write_group, write_image, write_plate
 import chunkwise as cw
 from chunkwise.cli.main import main
 from chunkwise.images.multiscale.metadata import Channel
-from chunkwise.images.server.image import first_image
+from chunkwise.images.server.forms import first_shown
 from chunkwise.images.server.sources import sources_of
 from chunkwise.napari.reader import get_reader
 
@@ -133,7 +133,7 @@ def test_levels_of_ome_zarr(tmp_path, missing):
     ((data, options, _),) = _layers(path)
     assert len(data) == 2 and options["scale"] == list(image.scales[there[0]])
     np.testing.assert_array_equal(data[0], values[there[0]])
-    _, served = first_image(sources_of(str(path)))
+    _, served = first_shown(sources_of(str(path)))
     assert served.paths == tuple(map(str, there)) and served.scales[0] == image.scales[there[0]]
 
 

@@ -16,7 +16,7 @@ import chunkwise as cw
 from chunkwise.cli.main import main
 from chunkwise.errors import LossWarning
 from chunkwise.images.multiscale.image_axes import unit_in
-from chunkwise.images.server.image import first_image
+from chunkwise.images.server.forms import first_shown
 from chunkwise.images.server.precomputed import PrecomputedVolume
 from chunkwise.images.server.sources import sources_of
 from chunkwise.napari.reader import get_reader
@@ -129,7 +129,7 @@ def test_channels_of_layers_that_differ_are_named_as_lost(tmp_path: Path) -> Non
     assert main(["stack", str(tmp_path / "c.json"), *levels, "--concat", "c", "--json"]) == 0
     together = cw.open_multiscale(tmp_path / "c.json")
     assert [channel.color for channel in together.channels] == ["FF0000", "00FF00"]
-    assert main(["stack", str(tmp_path / "y.json"), *levels, "--concat", "y", "--json"]) == 0
+    assert main(["stack", str(tmp_path / "y.json"), *levels, "--concat", "y", "--json"]) == 3
     with pytest.warns(LossWarning, match=r"channels are left out: layers differ.*FF0000, 00FF00"):
         cw.downsample_pyramid(tmp_path / "y.json", tmp_path / "p.zarr", levels=1, sync=False).result()
     assert main(["pyramid", str(tmp_path / "y.json"), str(tmp_path / "q.zarr"), "--quiet"]) == 3
@@ -159,7 +159,7 @@ def test_units_of_every_name(tmp_path: Path, unit: str, symbol: str, nanometres:
         assert image.scales[0][1:] == (2, 2)
     reader = get_reader(str(path))
     assert reader is not None and reader(str(path))[0][1]["scale"] == [2, 2]
-    _, served = first_image(sources_of(path))
+    _, served = first_shown(sources_of(path))
     info = json.loads(PrecomputedVolume(served).document)
     assert info["scales"][0]["resolution"][:2] == pytest.approx([2 * nanometres] * 2)
 

@@ -15,9 +15,9 @@ from kerchunk_references import kerchunk_references
 import chunkwise as cw
 from chunkwise.cli.main import main
 from chunkwise.images.server.content import Document
+from chunkwise.images.server.neuroglancer import neuroglancer_state
 from chunkwise.images.server.sources import Sources, sources_of
 from chunkwise.images.server.spaces import find_content
-from chunkwise.images.server.urls import neuroglancer_sources
 from chunkwise.napari.reader import layers_of
 
 IDS = np.repeat(np.repeat(np.array([[100, 150], [250, 300]], "uint64"), 3, 0), 5, 1)  # edges within 2 x 2
@@ -145,8 +145,8 @@ def test_every_door_has_the_labels_and_the_place_of_an_image(tmp_path: Path, kin
         info = _served(sources, "precomputed", name, "info")
         assert info["type"] == ("segmentation" if labels else "image"), place
         assert _voxels(info)[0] == (list(SIZES), list(CORNER)), place
-        [(_, what, _)] = neuroglancer_sources("http://a/", sources)
-        assert what == ("segmentation" if labels else "image")
+        [layer] = neuroglancer_state("http://a/", sources)["layers"]
+        assert layer["type"] == ("segmentation" if labels else "image")
         if len(image.levels) > 1:
             resolution, offset = map(np.array, _voxels(info)[1])
             np.testing.assert_array_equal(resolution * offset, np.multiply(SIZES, CORNER))

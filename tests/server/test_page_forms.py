@@ -140,6 +140,8 @@ def test_plots_tables_and_colours_on_the_page(tmp_path: Path, page: Any) -> None
             "((p) => [Math.min(...p.values), Math.max(...p.values)])(window.chunkwise.view.panels[0].plot)"
         )
         assert (low, high) == (0, 900)
+        show(page, server, "n/data", "&as=plot&zoom=1e+0&channels=1_ffffff_-1e+1_1e+3")  # nobody escaped them
+        assert page.evaluate("window.chunkwise.view.channels[0].window") == [-10, 1000]
         show(page, server, "n/lines")
         assert page.evaluate("window.chunkwise.view.panels[0].plot.shape")[2] == 2
         show(page, server, "n/records", "&at=250")

@@ -87,8 +87,6 @@ def test_what_has_no_meaning_is_refused(entry: str, place: str, options: Any, te
 @pytest.mark.parametrize(
     ("url", "note"),
     [
-        ("simplecache::s3://bucket/x", "write s3://bucket/x"),
-        ("blockcache::https://h/x", "write https://h/x"),
         ("s3a://bucket/x", "did you mean s3?"),
         ("gcs://bucket/x", "did you mean gs?"),
         ("hdfs://h/x", "fsspec.get_mapper(URL)"),

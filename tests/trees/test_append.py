@@ -266,6 +266,21 @@ def test_views_of_new_rows_go_to_other_processes(tmp_path: Path) -> None:
     assert column(tmp_path / "a").tolist() == [0, 0, 4, 4, 4]
 
 
+@pytest.mark.parametrize("text", [b"", bytes(300)])
+@pytest.mark.parametrize("at", ["a", "b"])
+def test_a_document_that_a_loss_of_power_has_left_without_its_text_is_nobodys(
+    tmp_path: Path, at: str, text: bytes
+) -> None:
+    for name in ("a", "b"):
+        make(tmp_path / name, "zarr3")
+    (tmp_path / at / APPEND).write_bytes(text)
+    rooms = [Room(cw.open_array(tmp_path / name, "r+"), 0, 1) for name in ("a", "b")]
+    with appending([room.growing for room in rooms]):
+        pass
+    cw.open_array(tmp_path / at, "r+").append(np.ones((1, 3), "i8"))
+    assert not (tmp_path / at / APPEND).exists()
+
+
 # -- processes -------------------------------------------------------------------------------------------
 
 SMALL = {"n_writers": 3, "n_appends": 6, "n_kills": 1}

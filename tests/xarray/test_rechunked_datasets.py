@@ -22,9 +22,9 @@ SHAPES: dict[str, tuple[int, ...]] = {
     "level_mean": (20, 3),
     "station": (4,),
     "crs": (),
-    "time": (20,),
-    "lat": (4,),
-    "lon": (6,),
+    "time": (60,),  # coordinate variables stay whole
+    "lat": (10,),
+    "lon": (12,),
 }
 
 
@@ -127,8 +127,6 @@ def test_shards(tmp_path: Path, dataset: xr.Dataset) -> None:
         "mask": (8, 6),
         "level_mean": (60, 3),
         "station": (8,),
-        "time": (60,),
-        "lat": (8,),
     }
     cw.copy_tree(tmp_path / "b.zarr", tmp_path / "c.zarr", shards={"time": 20})
     assert _shapes(tmp_path / "c.zarr", outer=True)["pr"] == (20, 8, 6)
@@ -209,3 +207,22 @@ def test_an_interrupted_copy_goes_on(tmp_path: Path, dataset: xr.Dataset) -> Non
     assert _shapes(target) == SHAPES
     with xr.open_zarr(target, consolidated=False) as new:
         xr.testing.assert_identical(dataset, new.load())
+
+
+@pytest.mark.filterwarnings("ignore:.*[Cc]onsolidated metadata is currently")
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_a_file_becomes_a_dataset_as_xarray_writes_it(format: str, tmp_path: Path) -> None:
+    """It is consolidated; coordinate variables stay whole when chunks are given by name."""
+    values = np.arange(20 * 8 * 6, dtype="f4").reshape(20, 8, 6)
+    coordinates = {"time": np.arange(20), "lat": np.linspace(0, 1, 8), "lon": np.arange(6.0)}
+    written = xr.Dataset({"t": (("time", "lat", "lon"), values)}, coordinates)
+    written.to_netcdf(tmp_path / "a.nc", engine="h5netcdf", unlimited_dims=["time"])
+    target = tmp_path / "a.zarr"
+    command = ["cp", "-r", str(tmp_path / "a.nc"), str(target), "--format", format]
+    assert main([*command, "--chunk", "time=5,lat=4", "--quiet"]) == 0
+    with xr.open_zarr(target, consolidated=True) as found:
+        xr.testing.assert_identical(found.load(), written)
+    group = cw.open_group(target)
+    assert {name: group[name].chunk_layout.read_chunk.shape for name in group} == {
+        "time": (20,), "lat": (8,), "lon": (6,), "t": (5, 4, 6)
+    }  # fmt: skip

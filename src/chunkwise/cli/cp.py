@@ -119,7 +119,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--prices goes with --dry-run")
     if arguments.part is not None:
         if arguments.overwrite:
-            raise UsageError("--overwrite would delete what other parts have done; use `chunkwise rm` first")
+            raise UsageError(
+                "--overwrite would let each part delete what others have done; delete the destination first, "
+                "once: `chunkwise rm`"
+            )
         if arguments.cast == "scale":
             raise UsageError("with --cast scale each part would read the whole source first")
     arguments.destination = _inside_directory(arguments.source, arguments.destination)

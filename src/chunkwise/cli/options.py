@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +15,7 @@ from chunkwise.copying.executors import Workers, named_workers, threads_here
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import as_nbytes, parse_unit
+from chunkwise.extension.inside import parse_json as load_text
 
 __all__ = [
     "add_memory",
@@ -141,6 +141,6 @@ def parse_json(text: str, what: str) -> JSON:
         return found if isfinite(found) else refuse(f"{text}: a number has 64 bits")
 
     try:
-        return json.loads(text, parse_constant=refuse, parse_float=number)
-    except (ValueError, RecursionError) as e:
+        return load_text(text, parse_constant=refuse, parse_float=number)
+    except ValueError as e:
         raise UsageError(f"{what}: expected JSON, but received {text!r} ({e})") from None

@@ -16,9 +16,9 @@ from chunkwise.copying.progress import Lines, Progress, display
 __all__ = ["Progress", "add_quiet", "progress_of"]
 
 
-def add_quiet(parser: argparse.ArgumentParser) -> None:
+def add_quiet(parser: argparse.ArgumentParser, help: str = "show no progress") -> None:
     """Declare --quiet."""
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.add_argument("--quiet", action="store_true", help=help)
 
 
 def progress_of(

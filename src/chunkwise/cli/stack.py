@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chunkwise import DataType, TensorStore, cast, concat, d, overlay, stack
-from chunkwise.cli.command import UsageError, message, show, text_of
+from chunkwise.cli.command import INCOMPLETE, UsageError, message, show, text_of
 from chunkwise.cli.options import parse_names
 from chunkwise.cli.template_options import fill_value_of
+from chunkwise.copying.losses import is_loss
 from chunkwise.copying.pictures import arranged_planes, has_wildcard, is_picture, matching
 from chunkwise.copying.quantities import format_shape, plural
 from chunkwise.copying.resolve import resolve
@@ -101,7 +102,10 @@ def run(arguments: argparse.Namespace) -> int:
     if not wrong and not arguments.check:
         write_spec_file(arguments.out, _spec(store), overwrite=arguments.overwrite)
     _report(arguments, paths, store, report, saved=not wrong and not arguments.check)
-    return 1 if wrong else 0
+    lost = [note for note in image_of_array(store).notes if is_loss(note)]
+    for note in lost:
+        message(note)
+    return 1 if wrong else INCOMPLETE if lost else 0
 
 
 def _parse_layer(text: str) -> _LayerPath:
@@ -172,10 +176,14 @@ def _labelled(layers: list[TensorStore]) -> list[TensorStore]:
     """Return layers with names of dimensions that only attributes say, if all say the same."""
     if any(any(layer.domain.labels) for layer in layers):
         return layers
-    names = {tuple(axis.name for axis in image_of_array(layer).axes) for layer in layers}
-    if len(names) > 1 or not all(set(next(iter(names)))) or len(set(*names)) < layers[0].rank:
+    names = _names_of(layers[0])
+    if not all(names) or len(set(names)) < len(names) or any(_names_of(one) != names for one in layers[1:]):
         return layers
-    return [layer.label[next(iter(names))] for layer in layers]
+    return [layer.label[names] for layer in layers]
+
+
+def _names_of(layer: TensorStore) -> tuple[str, ...]:
+    return tuple(axis.name for axis in image_of_array(layer).axes)
 
 
 def _disagreements(paths: Sequence[_LayerPath], layers: Sequence[TensorStore]) -> list[str]:

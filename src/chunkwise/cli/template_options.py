@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 from chunkwise import DataType
@@ -13,7 +12,7 @@ from chunkwise.copying.array_options import array_options
 from chunkwise.copying.compressor import Compressor, parse_compressor
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import parse_fill_value_zarr3
+from chunkwise.extension.inside import parse_fill_value_zarr3, parse_json
 from chunkwise.extension.trees import FormatName, Kind, Location, format_of
 
 __all__ = [
@@ -142,6 +141,6 @@ def fill_value_of(text: str, dtype: DataType) -> Any:
 
 def _fill_value(text: str) -> Any:
     try:
-        return json.loads(text)
+        return parse_json(text)
     except ValueError:
         return _WORDS.get(text.lower(), text)

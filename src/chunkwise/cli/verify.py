@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="I/N",
         help="do one of N parts, as in a SLURM array; only a run without --part compares a kept fingerprint",
     )
-    add_quiet(parser)
+    add_quiet(parser, "print only what is bad")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     with progress_of(arguments, "verifying", None, workers=workers) as progress:
         for report in reports_of(found, workers, progress.advance, part):
             reports.append(report)
-            if not arguments.json:
+            if not arguments.json and (report.bad or not arguments.quiet):
                 progress.clear()
                 _show(report)
     with_links = (
@@ -53,8 +53,15 @@ def run(arguments: argparse.Namespace) -> int:
     out = [_as_json(report) for report in reports]
     out += [{"name": link.where, "kind": "link", "bad": [{"reason": link.reason}]} for link in broken]
     summary = f"{_summary(reports, n_bad)} ({format_duration(progress.seconds)})"
-    show(arguments, out, *(f"  BAD   {link}" for link in broken), summary)
-    return 1 if n_bad or is_empty else 0
+    is_bad = bool(n_bad or is_empty)
+    lines = [f"  BAD   {link}" for link in broken]
+    if is_bad or not arguments.quiet:
+        if any(map(_bare, reports)):
+            lines.append("a changed byte can go unnoticed; `chunkwise cp --checksum` copies with checksums")
+        lines.append(summary)
+    if lines or arguments.json:
+        show(arguments, out, *lines)
+    return 1 if is_bad else 0
 
 
 def _summary(reports: Sequence[NodeReport], n_bad: int) -> str:

@@ -11,9 +11,9 @@ from chunkwise.cli.serve import add_server_options, show_urls, start
 from chunkwise.copying.spec_file import replacing
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.images.server.forms import first_shown
+from chunkwise.images.server.neuroglancer import neuroglancer_state
 from chunkwise.images.server.running import Server
 from chunkwise.images.server.sources import sources_of
-from chunkwise.images.server.urls import neuroglancer_sources
 
 __all__ = ["add_arguments", "run"]
 
@@ -76,14 +76,9 @@ def _neuroglancer(server: Server) -> str:
     """Start neuroglancer's own server, and return the URL of a viewer of what is served."""
     with required("--neuroglancer", "neuroglancer"):
         neuroglancer = import_module("neuroglancer")
-    layers = neuroglancer_sources(server.url, server.sources)
-    if not layers:
-        raise InvalidArgumentError("there is no image here that neuroglancer can show")
+    state = neuroglancer_state(server.url, server.sources, windows=True)
     neuroglancer.set_server_bind_address("127.0.0.1")
     viewer = neuroglancer.Viewer()
-    with viewer.txn() as state:
-        for name, kind, source in layers:
-            layer = neuroglancer.SegmentationLayer if kind == "segmentation" else neuroglancer.ImageLayer
-            state.layers[name] = layer(source=source)
+    viewer.set_state(neuroglancer.ViewerState(state))
     server.keep(viewer)
     return str(viewer.get_viewer_url())

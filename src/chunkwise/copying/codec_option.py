@@ -30,6 +30,7 @@ _FORMS = (
     'text such as "zstd:5" or "none", JSON in the words of a format, a codec of numcodecs or zarr.codecs, or '
     "a list of them"
 )
+_DEFAULT = "zstd:3"  # the compressor behind filters that are given alone
 _FORMAT_OF = {"name": "zarr3", "id": "zarr2", "type": "n5"}
 _IMPLIED: Mapping[str, JSON] = {"checksum": False, "blocksize": 0, "nthreads": 1, "useZlib": False}
 """Options that mean nothing else when they are left out."""
@@ -74,9 +75,9 @@ def codec_of_parts(parts: Mapping[str, Any]) -> Any:
         found[name] = [] if value is None or is_auto else list(value) if several else [value]
     filters, serializer = found.get("filters", []), found.get("serializer", [])
     compressors = found.get("compressor", found.get("compressors", []))
-    if filters or serializer or len(compressors) > 1:
-        return [*filters, *serializer, *compressors]
     says_none = any(parts.get(name, "auto") in (None, (), []) for name in ("compressor", "compressors"))
+    if filters or serializer or len(compressors) > 1:
+        return [*filters, *serializer, *(compressors or ["none" if says_none else _DEFAULT])]
     return compressors[0] if compressors else "none" if says_none else None
 
 
@@ -127,11 +128,16 @@ def codec_in(codec: Any, format: str) -> Any:
         raise OptionError(_named(e.message)) from None
     if notation.is_chain:
         return out
+    if len(entries) > 1 and entries[-1] == "none":
+        out.append(None)
     if len(out) > 1:
-        raise OptionError(
-            f"codec: {format} has one compressor, not {len(out)} codecs; filters of Zarr v2 are given by "
-            'metadata={"filters": [...]}'
-        )
+        if not notation.has_filters:
+            raise OptionError(f"codec: {format} has one compressor, not {len(out)} codecs")
+        try:
+            rules.of_zarr2_members({"filters": out[:-1]})
+        except InvalidArgumentError as e:  # of Zarr v1
+            raise OptionError(_named(e.message)) from None
+        return out
     return out[0] if out else Compressor("none")
 
 
@@ -143,6 +149,9 @@ def _translated(entry: str | Mapping[str, JSON], rules: TreeFormat) -> Sequence[
     """Return the codecs of a format that an entry of any format stands for: one, or none."""
     notation = rules.codecs
     if isinstance(entry, str):
+        if entry == "none" or not set(":+").isdisjoint(entry):
+            found = compressor_to_json(parse_compressor(entry), rules.name)
+            return found if isinstance(found, list) else [found] if found else []
         if notation.is_chain:
             return [entry]
         entry = {"name": entry}

@@ -58,7 +58,7 @@ class ArrayCopyReport(NamedTuple):
 
 @options_of((*OPTIONS, *OTHER_NAMES))
 def plan_copy(
-    source: LocationLike,
+    source: LocationLike | TensorStore,
     destination: LocationLike,
     *,
     memory: int | str | None = None,
@@ -105,7 +105,7 @@ def plan_copy(
 
 @options_of((*OPTIONS, *OTHER_NAMES))
 def copy(
-    source: LocationLike,
+    source: LocationLike | TensorStore,
     destination: LocationLike,
     *,
     executor: Executor | None = None,
@@ -130,8 +130,9 @@ def copy(
 
     Parameters
     ----------
-    source : str, path-like, Spec, KvStore, KvStore.Spec or JSON
-        Anything that `chunkwise.open` takes, a file with one array or image, or a folder or glob of pictures.
+    source : str, path-like, Spec, KvStore, KvStore.Spec, TensorStore or JSON
+        Anything that `chunkwise.open` takes, an open array, also a virtual one, a file with one array or
+        image, or a folder or glob of pictures.
     destination : str, path-like, Spec, KvStore, KvStore.Spec or JSON
     executor : concurrent.futures.Executor, optional
         Runs the tasks: threads, processes, ``distributed.Client(...).get_executor()`` or any other.  All its
@@ -223,7 +224,7 @@ def copy(
 
 
 def _prepare(
-    source: LocationLike,
+    source: LocationLike | TensorStore,
     destination: LocationLike,
     executor: Executor | None,
     format: str | None,

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Sequence
 from typing import NamedTuple
+from uuid import uuid4
 
 from chunkwise.copying.array_template import ArrayTemplate, template_of
 from chunkwise.copying.new_array import open_array, open_node
@@ -15,7 +16,7 @@ from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_formats import FORMATS
-from chunkwise.core.index_space import d, newaxis
+from chunkwise.core.index_space import IndexTransform, d, newaxis
 from chunkwise.core.specs.url import is_url
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.location import Location, LocationLike
@@ -75,14 +76,20 @@ class CopySource(NamedTuple):
         return uses(self.store._array.spec(), location, below=below)
 
 
-def source_at(place: LocationLike) -> CopySource:
+def source_at(place: LocationLike | TensorStore) -> CopySource:
     """Return the array that `place` names: stored, or given by a spec, pictures, or the driver of a file."""
-    if isinstance(place, TensorStore):
-        raise TypeError(
-            "expected where an array is stored, got an open TensorStore; "
-            "chunkwise.create_array(destination, data=array) writes what it has"
-        )
-    return source_of(resolve(place))
+    return _open_source(place) if isinstance(place, TensorStore) else source_of(resolve(place))
+
+
+def _open_source(store: TensorStore) -> CopySource:
+    """Return an open array as the source of a copy: the whole stored array, or any view."""
+    is_whole = store._transform == IndexTransform.identity(store._array.domain)
+    if is_whole and store.transaction is None and store.spec()._driver.driver in FORMATS:
+        node = store._find_node().node
+        if node is not None:
+            return stored_source(node.location)
+    # Its spec may hold all of its elements, or a function: only this call can go on with the copy.
+    return _view_source(store, f"open array {uuid4().hex}")
 
 
 def source_of(found: ResolvedPlace) -> CopySource:
@@ -123,6 +130,10 @@ def view_source(path: str, store: TensorStore) -> CopySource:
     # Without a path, its spec stands for it.
     spec = store.spec().to_json()
     location = path if is_url(path) else os.path.abspath(path) if path else spec
+    return _view_source(store, location, spec)
+
+
+def _view_source(store: TensorStore, location: JSON, spec: JSON = None) -> CopySource:
     store = store.translate_to[(0,) * store.rank] if store.rank else store
     chunks = store.chunk_layout.read_chunk.shape
     template = ArrayTemplate(
@@ -133,7 +144,7 @@ def view_source(path: str, store: TensorStore) -> CopySource:
         names=tuple(label or None for label in store.domain.labels),
         units=tuple(store.dimension_units),
     )
-    return CopySource(store, template, location, _digest(spec), None)
+    return CopySource(store, template, location, _digest(spec or location), None)
 
 
 def check_apart(source: Location, destination: Location) -> None:

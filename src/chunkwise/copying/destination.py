@@ -7,6 +7,7 @@ place follows from the location, so another process can find it and continue.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Self
 
@@ -23,7 +24,8 @@ from chunkwise.core.trees.new_location import create_parents
 from chunkwise.core.trees.node import find_documented
 from chunkwise.core.trees.replacement import Replacement
 from chunkwise.errors import AlreadyExistsError
-from chunkwise.extension.trees import Kind, check_outside_arrays, check_place
+from chunkwise.extension.inside import excluding
+from chunkwise.extension.trees import Kind, check_outside_arrays, check_place, was_replaced
 
 __all__ = ["Destination", "begun_at", "unfinished"]
 
@@ -54,6 +56,7 @@ class Destination:
             check_outside_arrays(location)
             state, _ = check_place(location, kind, format, "overwrite")
             is_replaced = state in ("array", "group", "unfinished") or (state, kind) == ("container", "group")
+            is_replaced = is_replaced or was_replaced(location)
             return cls.replacing(location) if is_replaced else cls(location, location)
         if go_on and not is_session(location.store) and read_journal(location) is None:
             beside = cls.replacing(location)
@@ -96,10 +99,15 @@ class Destination:
             if root is not None and root.path == self.location.path:
                 create_container(self.place)
 
+    def alone(self) -> AbstractContextManager[object]:
+        """Keep others out who begin again, or end, a copy in a place beside the same location."""
+        is_alone = self.replacement is None or is_session(self.location.store)
+        return nullcontext() if is_alone else excluding(self.location)
+
     def commit(self) -> None:
-        """Let the copy, whose journal is deleted, replace the old data."""
+        """Let the copy, whose journal is deleted, replace the old data; called within `alone`."""
         if self.replacement is not None:
-            self.replacement.commit()
+            self.replacement.commit(alone=True)
         else:
             update_consolidated(self.location.store, self.location.path)
 

@@ -211,16 +211,20 @@ class Journal:
                 self._kv.delete(self.key)
             elif self._kv.delete(self.key, if_equal=self._generation) is None:
                 found = self._kv.read(self.key)
-                if found.value is not None and self._read()["owner"] not in (None, self.owner):
-                    raise AbortedError(f"another process has taken over: {self._where()}")
+                if found.value is not None:
+                    owner = parse_journal(found.value, self._where())["owner"]
+                    if owner not in (None, self.owner):
+                        raise AbortedError(f"another process has taken over: {self._where()}")
                 self._kv.delete(self.key, if_equal=found.generation)
 
     def _save(self, owner: str | None) -> None:
         if not self._write(owner):
             # The store may have stored a write that it reported as failed; then this process finds its own
             # write.
+            known = self._generation
             if self._read()["owner"] == self.owner and self._write(owner):
                 return
+            self._generation = known  # a later write must not replace the other's
             raise AbortedError(f"another process has taken over: {self._where()}")
 
     def _write(self, owner: str | None) -> bool:

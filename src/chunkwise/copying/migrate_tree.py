@@ -127,12 +127,12 @@ def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNod
     found = [each._replace(node=old_node(each.node)) for each in walk(root) if not each.node.implicit]
     nodes = [each for each in found if each.node.format != each.node.rules.successor]
     report = [_plan(name, node, keep_old) for name, node in nodes]
-    if not apply or any(node.error for node in report):
+    if not apply or not report or any(node.error for node in report):
         return report
     written: dict[str, bytes] = {}
     removed: list[str] = []
     # Zarr v3 groups around some of the nodes have copies too.
-    consolidated = [node for _, node in found if node.format == "zarr3" and is_consolidated(node)]
+    consolidated = [node for _, node in found if node.rules.consolidated_member and is_consolidated(node)]
     kv = root.location.store
     for (_, node), migrated in reversed(list(zip(nodes, report, strict=True))):
         path = node.location.path
@@ -141,10 +141,10 @@ def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNod
         if node.kind == "group" and kv.read(path + ".zmetadata").value is not None:
             consolidated.append(node)
     # First, since the members that it names are removed.
-    old = [node.location.path + ".zmetadata" for node in consolidated if node.format == "zarr2"]
+    old = [node.location.path + ".zmetadata" for node in consolidated if not node.rules.consolidated_member]
     change_documents(kv, written, [*old, *removed])
     try:
-        renew_copies_above(root.location)
+        renew_copies_above(root.location, format="zarr3" if keep_old else None)  # old ones have their copies
         for node in consolidated:
             consolidate(node.location)
     except ChunkwiseError as e:

@@ -23,12 +23,11 @@ from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.trees.attributes import write_first_attributes
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.look import looking
 from chunkwise.core.trees.new_location import create_parents, remove_groups
 from chunkwise.core.trees.node import Node, find_documented, require_node
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
-from chunkwise.extension.trees import check_outside_arrays, check_place, delete_own
+from chunkwise.extension.trees import check_outside_arrays, check_place, delete_own, looking
 
 __all__ = ["NewArray", "create_array", "is_of_dask", "open_array", "open_node"]
 

@@ -32,6 +32,7 @@ from chunkwise.core.index_space import IndexTransform, OutputIndexMap, OutputInd
 from chunkwise.core.kvstore.protocol import Readable, describe
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.plan.ndarray_view import strided_view
+from chunkwise.extension.inside import hold, release
 
 __all__ = ["Piece", "PlainReader", "read_plainly"]
 
@@ -68,7 +69,12 @@ class PlainReader:
 
     def fetch(self, key: str) -> Buffer | None:
         """Return the stored value, or None."""
-        return self._store.read(key).value
+        array = self._array
+        [before] = map(hold, (array.chain.bound if array.grid.chunk_shape is not None else None,))
+        try:
+            return self._store.read(key).value
+        finally:
+            release(before)
 
     def pieces(self, cell: Sequence[int], value: Buffer) -> Iterator[Piece]:
         """Yield the parts of a stored value at `cell`: one chunk, or the inner chunks of a shard."""

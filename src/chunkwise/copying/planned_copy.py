@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from copy import copy
 from itertools import islice
 from typing import ClassVar
@@ -135,6 +135,11 @@ class PlannedCopy(ABC):
         # The first array alone: others are in the same place, or made of it.
         first = (job.arrays.source for job in islice(self.plan.large.values(), 1))
         check_reachable(self.workers, (self._top, self._small.source), first)
+        with self._destination.alone() if self._how.overwrite else nullcontext():
+            self._begin()
+        self.nbytes_done = self.nbytes if self.complete else self._passes.nbytes_done(self._journal)
+
+    def _begin(self) -> None:
         if self._how.overwrite:
             self._destination.clear()
         if self._part is not None:
@@ -156,7 +161,6 @@ class PlannedCopy(ABC):
                 self._surround_first()
             for at, number in done:
                 self._journal.mark(number, at=at)
-        self.nbytes_done = self.nbytes if self.complete else self._passes.nbytes_done(self._journal)
 
     def _begin_part(self, part: Part) -> None:
         if self._begun is None:
@@ -215,13 +219,16 @@ class PlannedCopy(ABC):
         """Make what surrounds the arrays, unless some are left to other parts; return what was copied."""
         plan, report = self.plan, self._report
         if self.complete:
-            if self._destination.is_made:  # a process was killed before it could take its place
-                self._destination.commit()
+            with self._destination.alone():
+                if self._destination.is_made:  # a process was killed before it could take its place
+                    self._destination.commit()
         elif self.left is None:
             with self._saving_journal():
                 self._surround()
-            self._journal.delete()
-            self._commit()
+            with self._destination.alone():
+                self._journal.write()  # or another process has begun again
+                self._journal.delete()
+                self._commit()
         report.n_left = None if self.left is None else sum(self.left)
         report.n_groups, report.n_links = plan.n_groups, len(plan.links)
         report.n_arrays, report.nbytes = len(plan.small) + len(plan.large), self.nbytes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from typing import NamedTuple
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.core.base.binding import JSON
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.inside import parse_json
 
 __all__ = ["PRICES", "Prices", "parse_prices", "price_json", "price_lines"]
 
@@ -63,7 +63,7 @@ def parse_prices(text: str) -> Prices:
                 f"prices: expected JSON or the name of a file with it, but received {text!r} ({e})"
             ) from None
     try:
-        found = json.loads(text)
+        found = parse_json(text)
     except ValueError as e:
         raise InvalidArgumentError(f"prices: expected JSON, but received {text!r} ({e})") from None
     good = isinstance(found, dict) and set(found) == {"get", "put"}

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from chunkwise.copying.new_array import open_array
+from chunkwise.copying.new_array import open_array, open_node
 from chunkwise.copying.pictures import named_axes, open_pictures, pictures_at
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.spec_file import read_spec_file
@@ -26,6 +26,7 @@ from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.catalogue import DRIVERS, hooks
 from chunkwise.core.driver.auto.detect import NoFormatError
 from chunkwise.core.driver.tree_formats import FORMATS
+from chunkwise.core.engine.together import is_slow
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.core.specs.spec import Spec
@@ -38,6 +39,7 @@ from chunkwise.core.trees.location import (
     locate,
 )
 from chunkwise.core.trees.node import Node, find_documented, find_node, nothing_at, what_is_at
+from chunkwise.core.trees.tree import Tree
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
 
@@ -174,6 +176,17 @@ class ResolvedPlace(Resolvable):
             raise InvalidArgumentError(f"{location.text} is a group, not an array (a directory)")
         if node.undeclared:
             raise nothing_at(location)
+        is_zarr = node.kind == "array" and bool(node.rules.group_key) and not node.rules.has_containers
+        if node.format and is_zarr and node.found is not None and is_slow(location.store):  # asked once
+            context = Context() if self.context is None else self.context
+            tree = Tree(
+                root=location,
+                format=node.format,
+                writable=False,
+                context=context,
+                open_other=lambda _, tree: tree,
+            )
+            return open_node(tree, (), node)
         return open_array(location, found=node, read=True, context=self.context)
 
     def as_node(self, *, damaged: bool = False) -> Node:

@@ -99,6 +99,11 @@ def _zarr2(template: ArrayTemplate, rules: TreeFormat, given: Sequence[str], not
         metadata["filters"] = [f | size if f.get("elementsize") == 0 else f for f in own["filters"]]
     elif template.dtype.name in OBJECT_FILTERS:
         metadata["filters"] = [{"id": OBJECT_FILTERS[template.dtype.name]}]
+    if "codec" in given and isinstance(template.codec, list):  # filters, and the compressor last
+        *filters, compressor = template.codec
+        by_type = OBJECT_FILTERS.get(template.dtype.name)
+        metadata["filters"] = [*([{"id": by_type}] if by_type else []), *filters]
+        template = replace(template, codec=compressor or Compressor("none"))
     if "codec" not in given and "compressor" in own:
         metadata["compressor"] = own["compressor"]
     elif template.codec is not None:

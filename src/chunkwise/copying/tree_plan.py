@@ -42,6 +42,7 @@ from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, 
 
 __all__ = ["CopyRoom", "TreePlan", "plan_tree"]
 
+_WHOLE_COORDINATE = 1 << 26  # bytes
 _N_LOOKED_AT = 1024  # documents that are requested from a server at the same time
 
 
@@ -209,6 +210,10 @@ class _Planning:
         fields = dict(self._fields)
         if source.store.dtype.memory_dtype.hasobject and not isinstance(fields.get("codec"), Compressor):
             fields.pop("codec", None)  # codecs in JSON may be for numbers only
+        by_name = isinstance(fields.get("chunks"), Mapping) or isinstance(fields.get("shards"), Mapping)
+        # A coordinate variable is read whole with any part of a dataset; sizes by name are for the others.
+        if by_name and source.template.names == names[-1:] and source.store.nbytes <= _WHOLE_COORDINATE:
+            fields |= {"chunks": -1, "shards": None}
         return planned_job(
             source,
             where,

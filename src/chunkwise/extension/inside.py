@@ -12,7 +12,7 @@ from chunkwise.core.api.open import SpecLike
 from chunkwise.core.api.spec_file import read_spec_file
 from chunkwise.core.arrays.sources import array_sources
 from chunkwise.core.base.arguments import as_integer, as_items, as_nbytes, check_choice, check_flag
-from chunkwise.core.base.binding import MISSING, dump, dump_bytes, load_json, plain_json
+from chunkwise.core.base.binding import MISSING, dump, dump_bytes, load_json, parse_json, plain_json
 from chunkwise.core.base.cached import cached_property, put_bounded
 from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.base.command import as_json
@@ -21,6 +21,7 @@ from chunkwise.core.base.fork import new_lock
 from chunkwise.core.base.html import brief, panel, plate_drawing, table
 from chunkwise.core.base.processors import memory_limit, n_processors
 from chunkwise.core.base.public_names import name_members
+from chunkwise.core.base.size_bound import hold, release
 from chunkwise.core.base.stand_in import stand_in_for
 from chunkwise.core.base.thread import start_thread
 from chunkwise.core.base.unknown_names import options_of
@@ -114,6 +115,7 @@ __all__ = [
     "excluding",
     "extended_path",
     "get_attribute",
+    "hold",
     "hooks",
     "implicit_converter",
     "in_background",
@@ -135,6 +137,7 @@ __all__ = [
     "panel",
     "parse_attribute_path",
     "parse_fill_value_zarr3",
+    "parse_json",
     "parse_unit",
     "plain_json",
     "plate_drawing",
@@ -143,6 +146,7 @@ __all__ = [
     "put_bounded",
     "read_bounded",
     "read_spec_file",
+    "release",
     "sizes_before",
     "stand_in_for",
     "start_thread",

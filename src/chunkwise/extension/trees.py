@@ -9,7 +9,7 @@ from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
 from chunkwise.core.engine.together import together
-from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, to_json_value
+from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, has_non_finite, to_json_value
 from chunkwise.core.trees.attributes import (
     node_attributes,
     read_attributes,
@@ -33,6 +33,7 @@ from chunkwise.core.trees.location import (
     located,
     location_of,
 )
+from chunkwise.core.trees.look import looking
 from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_from_json, marker_to_json
 from chunkwise.core.trees.new_format import VOLUME, Kind, format_of, format_said, is_volume, node_above
 from chunkwise.core.trees.new_location import create_parents, parents_made, remove_groups
@@ -48,7 +49,7 @@ from chunkwise.core.trees.node import (
     what_is_at,
 )
 from chunkwise.core.trees.node_name import check_new_names, split_path
-from chunkwise.core.trees.own_keys import delete_own
+from chunkwise.core.trees.own_keys import delete_own, was_replaced
 from chunkwise.core.trees.replacement import Replacement, replacing
 from chunkwise.core.trees.snapshot import parse_snapshot
 from chunkwise.core.trees.tree import ResolvedNode, Tree, check_format
@@ -92,6 +93,7 @@ __all__ = [
     "format_of",
     "format_said",
     "get_or_create",
+    "has_non_finite",
     "is_consolidated",
     "is_declared",
     "is_root_of_file",
@@ -100,6 +102,7 @@ __all__ = [
     "locate",
     "located",
     "location_of",
+    "looking",
     "marker_from_json",
     "marker_to_json",
     "node_above",
@@ -120,6 +123,7 @@ __all__ = [
     "tree_format",
     "update_consolidated",
     "walk",
+    "was_replaced",
     "what_is_at",
     "with_copies",
     "with_number_types",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from contextlib import suppress
 from typing import Any
 
 from chunkwise.copying.array_options import OPTIONS, OTHER_NAMES
+from chunkwise.copying.array_template import NAMES
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.copy_source import check_apart
@@ -26,8 +28,9 @@ from chunkwise.core.trees.consolidated_tree import is_consolidated
 from chunkwise.core.trees.location import LocationLike, locate, located
 from chunkwise.core.trees.node import Node
 from chunkwise.core.trees.resolve import ResolvedNode
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extension.trees import format_of, is_volume
+from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 
 __all__ = ["copy_tree", "prepare_tree_copy"]
@@ -183,8 +186,19 @@ def prepare_tree_copy(
         wanted,
         how,
         workers=workers_of(executor),
-        consolidated=bool(tree_format(wanted).consolidated_key) and is_consolidated(root),
+        consolidated=bool(tree_format(wanted).consolidated_key)
+        and (is_consolidated(root) or (root.own_format is None and _is_dataset(tree))),
     )
+
+
+def _is_dataset(group: Group) -> bool:
+    """Return True if an array in a group has a coordinate variable, as in a NetCDF file."""
+    for name in group:
+        with suppress(ChunkwiseError):  # the copy says what can't be read
+            member = group[name]
+            if _is_dataset(member) if isinstance(member, Group) else member.attrs.get(NAMES) == [name]:
+                return True
+    return False
 
 
 def _group_at(found: ResolvedPlace) -> Node:

@@ -8,6 +8,7 @@ looks like an array before it is one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -42,10 +43,12 @@ from chunkwise.core.trees.attribute_value import (
     check_non_finite,
     to_json_value,
 )
+from chunkwise.core.trees.container import container_root
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.replacement import replacing
-from chunkwise.errors import InvalidArgumentError, OptionError
+from chunkwise.core.trees.replacement import Replacement, replacing
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError
 from chunkwise.extension.inside import elements_of
+from chunkwise.extension.trees import remove_groups
 
 __all__ = ["SCHEMA_OPTIONS", "new_array"]
 
@@ -165,12 +168,21 @@ def new_array(
     look()
     text = template.dtype.name == "ustring"
     new = NewArray(format, spec, target.attributes, options, data)
-    if not overwrite:
+    is_root = rules.has_containers and (container_root(location) or location).path == location.path
+    beside = None if data is None or overwrite or is_root else Replacement.begin_vacant(location)
+    if not (overwrite or beside):
         return new.write_to(location, partial(make_parents, text))
-    # Also where nothing is yet: somebody else may be making it at the same time.
-    with replacing(location) as staging:
-        new.write_to(staging)
-        make_parents(text)
+    # Also where nothing is yet: somebody else may be making it at the same time, and after a loss of power an
+    # array without all of its data could not be told from a whole one.
+    parents: list[Location] = []
+    try:
+        with replacing(location, beside) as staging:
+            new.write_to(staging)
+            parents = make_parents(text)
+    except BaseException:
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            remove_groups(parents)
+        raise
     whole = {"driver": spec["driver"], "kvstore": spec["kvstore"], "open": True}
     return open_spec(whole, context=options.get("context")).result()
 

@@ -6,7 +6,6 @@ attributes, the form of references, links and scalars, text of fixed or variable
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +23,7 @@ from chunkwise.copying.difference import (
 from chunkwise.copying.value_difference import FirstDifference, as_json, compare_values, different
 from chunkwise.copying.work import TaskRunner
 from chunkwise.extension import JSON
+from chunkwise.extension.inside import parse_json
 from chunkwise.extension.trees import Node
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.reference import Reference, join_path
@@ -316,8 +316,8 @@ def _specifications(store: HdmfStore) -> dict[str, Any] | None:
             value = store.dataset(at).read().reshape(-1)[0]
             text = value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
             try:
-                out[at[len(path) + 1 :]] = json.loads(text)
-            except (ValueError, RecursionError):
+                out[at[len(path) + 1 :]] = parse_json(text)
+            except ValueError:
                 out[at[len(path) + 1 :]] = text
     return out
 

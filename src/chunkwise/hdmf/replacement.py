@@ -10,10 +10,14 @@
 #
 # A replacement that was begun and not finished, by this process or another, is finished before the next, and
 # when a store is opened for writing.
+#
+# Who replaces keeps others out who do the same anywhere in the store, as appends to an array do, and reads
+# the dataset again first: what other processes have added is not lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -21,8 +25,15 @@ import numpy.typing as npt
 
 from chunkwise.errors import FailedPreconditionError, NotFoundError
 from chunkwise.extension import KvStoreDriver
-from chunkwise.extension.inside import KeyRange, load_json
-from chunkwise.extension.trees import Location, change_document, tree_format, with_copies
+from chunkwise.extension.inside import KeyRange, excluding, load_json
+from chunkwise.extension.trees import (
+    Location,
+    change_document,
+    find_documented,
+    node_attributes,
+    tree_format,
+    with_copies,
+)
 from chunkwise.hdmf.conventions.n5 import kept_settings
 from chunkwise.hdmf.model.attributes import REPLACING
 from chunkwise.hdmf.model.codecs import Settings
@@ -85,28 +96,67 @@ def read_replacement(location: Location, tree: Tree) -> None:
 # -- writing -----------------------------------------------------------------------------------------
 
 
-def rewrite(dataset: Dataset, element: Element, values: npt.NDArray[Any]) -> None:
-    """Write a dataset of its store again, with another type."""
-    settings = replace(stored_settings(dataset, dataset.store.format), fill_value=None)
-    _replace(dataset, element, values, settings)
+def rewrite(dataset: Dataset, element: Element, values: npt.NDArray[Any] | None = None) -> None:
+    """Write a dataset of its store again, with another type; by default with the numbers that are stored."""
+    with _alone(dataset):
+        if values is None:
+            values = dataset.read().astype(element.memory_dtype)
+        settings = replace(stored_settings(dataset, dataset.store.format), fill_value=None)
+        _replace(dataset, element, values, settings)
 
 
-def replace_encoded(dataset: Dataset, values: npt.NDArray[Any]) -> None:
-    """Write an encoded dataset of N5 again, with other values of the type that is stored."""
-    element = dataset.declaration.element
-    assert element is not None
-    tree = dataset.store.tree
-    arrays = [node.document for node in tree.below(dataset.path) if node.is_array]
-    settings = kept_settings(tree.nodes[dataset.path].attributes)
-    if settings is None:
-        settings = Settings(compressor=arrays[0]["compression"] if arrays else True)
-    _replace(dataset, element, values, settings)
+def replace_encoded(dataset: Dataset, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> None:
+    """Write an encoded dataset of N5 again, with the values that `change` makes of those that are stored."""
+    with _alone(dataset):
+        element = dataset.declaration.element
+        if element is None:
+            raise FailedPreconditionError(f'dataset "{dataset.path}" was replaced by another process')
+        tree = dataset.store.tree
+        arrays = [node.document for node in tree.below(dataset.path) if node.is_array]
+        settings = kept_settings(tree.nodes[dataset.path].attributes)
+        if settings is None:
+            settings = Settings(compressor=arrays[0]["compression"] if arrays else True)
+        _replace(dataset, element, change(dataset.stored_logical()), settings)
+
+
+@contextmanager
+def _alone(dataset: Dataset) -> Iterator[None]:
+    """Keep out others who replace or append, and read what they have written."""
+    store, path = dataset.store, dataset.path
+    with ExitStack() as stack:
+        stack.enter_context(excluding(store.location))
+        if dataset.is_array:
+            stack.enter_context(excluding(store.location.at(dataset.physical.prefix)))
+        _look_at_mark(store)
+        _finish(store)
+        fresh = read_tree(store.location, store.format, False, path)
+        store.tree.replace(path, fresh.below(path))
+        store.changed(path)
+        yield
+
+
+def _look_at_mark(store: HdmfStore) -> None:
+    """Read whether a dataset is being replaced; whoever began it has ended."""
+    document = find_documented(store.location, store.format)
+    if document is None:
+        raise NotFoundError(f"{store.location.text} was deleted")
+    marked = (
+        node_attributes(document).get(REPLACING)
+        if not attributes_member(store.format)
+        else (document.document.get(attributes_member(store.format), {}).get(REPLACING))
+    )
+    _keep_in_step(store, marked)
+    if marked is not None and _replaced_path(store.tree) is None:
+        raise FailedPreconditionError(
+            f'{store.location.text}: another process was killed while it replaced "{marked}", of which this '
+            "one knows nothing; open the file again"
+        )
+    read_replacement(store.location, store.tree)
 
 
 def _replace(dataset: Dataset, element: Element, values: npt.NDArray[Any], settings: Settings) -> None:
     store, path = dataset.store, dataset.path
     attributes = store.tree.nodes[path].attributes
-    finish_replacement(store)
     successor = _write_successor(
         store, element, values, settings, {k: v for k, v in attributes.items() if k not in _TYPE_MEMBERS}
     )
@@ -134,7 +184,14 @@ def _write_successor(
 
 
 def finish_replacement(store: HdmfStore) -> None:
-    """Finish a replacement that was begun, and remove what is left over."""
+    """Finish a replacement that was begun by a process that has ended, and remove what is left over."""
+    if is_replacing(store.tree) or _is_left(store):
+        with excluding(store.location):
+            _look_at_mark(store)
+            _finish(store)
+
+
+def _finish(store: HdmfStore) -> None:
     path = _replaced_path(store.tree)
     if path is not None and store.tree.nodes[path].stored_at is not None:
         _mark(store, path)  # of the two documents of Zarr v2 perhaps one is
@@ -154,9 +211,12 @@ def _settle(store: HdmfStore, path: str) -> None:
 
 def _clear(store: HdmfStore) -> None:
     """Delete a successor that is incomplete, or no longer needed."""
-    kv, (start, stop) = store.location.store, _bounds(store, _SUCCESSOR)
-    if next(iter(kv.list(start, stop)), None) is not None:
-        kv.delete_range(start, stop)
+    if _is_left(store):
+        store.location.store.delete_range(*_bounds(store, _SUCCESSOR))
+
+
+def _is_left(store: HdmfStore) -> bool:
+    return next(iter(store.location.store.list(*_bounds(store, _SUCCESSOR))), None) is not None
 
 
 def _copy_keys(store: HdmfStore, path: str) -> None:

@@ -182,6 +182,10 @@ def _is_low_float(d: Difference) -> bool:
     return of_type and reduced and "read()" in d.step and not _failed(d.ours)
 
 
+def _are_arrays(d: Difference) -> bool:
+    return all(isinstance(x, list) and x[:1] == ["array"] for x in (d.theirs, d.ours))
+
+
 KNOWN: dict[str, list[tuple[str, Callable[[Difference], bool]]]] = {
     "layouts": [],
     "schemas": [
@@ -325,16 +329,19 @@ KNOWN: dict[str, list[tuple[str, Callable[[Difference], bool]]]] = {
         (
             "a commit over an array that others have replaced: TensorStore writes over it",
             lambda d: (
-                d.before("delete_existing=True") and d.step == "t.commit_sync()" and not _failed(d.theirs)
+                d.before("delete_existing=True")
+                and d.step == "t.commit_sync()"
+                and not _failed(d.theirs)
+                and re.match("(FAILED_PRECONDITION|ABORTED): Error writing", d.our_text) is not None
             ),
         ),
         (
             "a commit after others have resized the array: TensorStore's resize wins, and its chunks come back",
             lambda d: (
-                d.before(".resize(")
+                any(re.match(r"[ab]\.resize\(", step) for step in d.steps)
                 and (
-                    (d.step == "t.commit_sync()" and "ABORTED" in d.our_text)
-                    or (d.before("t.commit_sync()") and "read()" in d.step)
+                    (d.step == "t.commit_sync()" and d.our_text.startswith("ABORTED: Error writing"))
+                    or (d.before("t.commit_sync()") and "read()" in d.step and _are_arrays(d))
                 )
             ),
         ),

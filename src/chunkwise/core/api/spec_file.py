@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
-from chunkwise.core.base.binding import JSON
+from chunkwise.core.base.binding import JSON, parse_json
 from chunkwise.core.base.catalogue import DRIVERS
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.core.specs.context import Context
@@ -36,8 +35,8 @@ def read_spec_file(place: str | os.PathLike[str], context: Context | None = None
     if raw is None:
         return None
     try:
-        spec = json.loads(bytes(raw))
-    except (ValueError, RecursionError) as e:
+        spec = parse_json(bytes(raw))
+    except ValueError as e:
         raise FailedPreconditionError(f"{text}: Invalid JSON: {e}") from None
     if isinstance(spec, dict) and ("refs" in spec or ".zgroup" in spec):
         raise FailedPreconditionError(

@@ -6,7 +6,7 @@ import time
 from copy import deepcopy
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +26,13 @@ from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.choose import explain_read
 from chunkwise.core.engine.combine import WriteFutures
+from chunkwise.core.engine.count_stored import count_stored, delete_outside
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.read import ArrayReader
 from chunkwise.core.engine.strategy import ReadStrategy
 from chunkwise.core.engine.together import is_slow
+from chunkwise.core.engine.write import SmallWriter, referencing, write_from
 from chunkwise.core.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.core.kvstore.adapter.pending import pending_under
 from chunkwise.core.kvstore.protocol import KvStoreDriver
@@ -38,9 +40,6 @@ from chunkwise.core.kvstore.replaced_places import changes, note_replaced
 from chunkwise.core.specs.dimension_units import DimensionUnits
 from chunkwise.core.specs.schema import Schema
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
-
-if TYPE_CHECKING:
-    from chunkwise.core.engine.write import SmallWriter  # loaded by the first write
 
 __all__ = ["ChunkedArray"]
 
@@ -269,8 +268,6 @@ class ChunkedArray:
             self._depend()
         small = self._small_writer
         if small is None:
-            from chunkwise.core.engine.write import SmallWriter
-
             store_fill = self._spec.store_data_equal_to_fill_value
             small = self._small_writer = SmallWriter(
                 self._stored, self._store, self.pool, store_data_equal_to_fill_value=store_fill
@@ -281,8 +278,6 @@ class ChunkedArray:
 
     def write_referenced(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Write `source`, which never changes again, so that a store in memory may reference it."""
-        from chunkwise.core.engine.write import referencing
-
         store = referencing(self._store, source)
         if store is None:
             return self.write_from(transform, source)
@@ -293,8 +288,6 @@ class ChunkedArray:
     def _write(
         self, store: KvStoreDriver, transform: IndexTransform, source: npt.NDArray[Any]
     ) -> Future[None]:
-        from chunkwise.core.engine.write import write_from
-
         return write_from(
             self._stored,
             store,
@@ -437,8 +430,6 @@ class ChunkedArray:
                 self._depend()
             shape = opened.metadata.shape
             if not request.metadata_only and any(new < old for new, old in zip(shape, before, strict=True)):
-                from chunkwise.core.engine.count_stored import delete_outside
-
                 delete_outside(self._stored, self._store, before)
             if opened.written:
                 self._notify()
@@ -468,8 +459,6 @@ class ChunkedArray:
 
     def count_stored(self, transform: IndexTransform, most: int | None = None) -> Future[StorageStatistics]:
         """Count the chunks that meet the view, and the stored ones among them."""
-        from chunkwise.core.engine.count_stored import count_stored
-
         try:
             self._current()
             # In a dimension that can grow, chunks may be requested that don't exist.

@@ -7,7 +7,6 @@ is unchanged; otherwise it starts again.  In a transaction, this happens at the 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import replace
@@ -21,7 +20,7 @@ import numpy.typing as npt
 
 from chunkwise.core.arrays.protocol import FixedArray, WrapStore
 from chunkwise.core.arrays.resources import pool_under
-from chunkwise.core.base.binding import JSON, dump
+from chunkwise.core.base.binding import JSON, dump, parse_json
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.driver.json.pointer import MISSING_VALUE, read_at, written_at
 from chunkwise.core.driver.json.spec import JsonSpec
@@ -245,8 +244,8 @@ def _decode(raw: bytes | bytearray | memoryview) -> JSON:
     """Return the value of UTF-8 text; the last of members with the same name counts."""
     try:
         text = bytes(raw).decode("utf-8-sig")
-        return json.loads(text, parse_constant=_refuse, parse_int=_integer, parse_float=_number)
-    except (ValueError, RecursionError):
+        return parse_json(text, parse_constant=_refuse, parse_int=_integer, parse_float=_number)
+    except ValueError:
         raise FailedPreconditionError("Invalid JSON") from None
 
 
@@ -273,7 +272,7 @@ def _encode(value: JSON) -> bytes:
     """Return compact UTF-8 text with sorted members; numbers that JSON lacks become null."""
     try:
         return dump(_plain(value)).encode()
-    except (TypeError, ValueError, RecursionError) as e:
+    except (TypeError, ValueError) as e:
         raise InvalidArgumentError(f"Not a JSON value: {e}") from None
 
 

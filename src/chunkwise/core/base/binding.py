@@ -18,6 +18,7 @@ from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, Spec
 __all__ = [
     "JSON",
     "MISSING",
+    "MOST_GIVEN",
     "Members",
     "check_known",
     "dump",
@@ -32,6 +33,7 @@ __all__ = [
     "load_json",
     "not_too_deep",
     "parse_array",
+    "parse_json",
     "plain_json",
 ]
 
@@ -54,6 +56,13 @@ class _Missing:
 MISSING: Any = _Missing()
 _REQUIRED: Any = _Missing()
 
+MOST_NESTED = 200
+"""Levels of a document, which leaves room on Python's stack for whatever goes through them."""
+
+MOST_GIVEN = 150
+"""Levels of a value that is to be stored; documents have some around it."""
+
+_TOO_DEEP = f"JSON is nested more deeply than {MOST_NESTED} levels"
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -81,22 +90,31 @@ def plain_json(value: Any, is_kept: Callable[[str, Any], bool] | None = None, *,
     >>> plain_json({"shape": np.array([3, 4]), "chunks": (2, np.int64(2))})
     {'shape': [3, 4], 'chunks': [2, 2]}
     """
+    return _plain(value, is_kept, member, MOST_GIVEN)
+
+
+def _plain(value: Any, is_kept: Callable[[str, Any], bool] | None, member: str, levels: int) -> JSON:
+    """Return JSON of at most `levels` levels; a list that contains itself has more."""
     kind = type(value)
     if kind in _PLAIN or value is MISSING:
         return value
     if kind is not list and is_kept is not None and is_kept(member, value):
         return value
+    levels -= 1
+    if levels < 0:
+        where = f"{dump(member)}: " if member else ""
+        raise InvalidArgumentError(f"{where}JSON is nested more deeply than {MOST_GIVEN} levels")
     if kind is list:
-        return [x if type(x) in _PLAIN else plain_json(x, is_kept, member=member) for x in value]
+        return [x if type(x) in _PLAIN else _plain(x, is_kept, member, levels) for x in value]
     if kind is dict or isinstance(value, Mapping):
         return {
-            str(key): item if type(item) in _PLAIN else plain_json(item, is_kept, member=str(key))
+            str(key): item if type(item) in _PLAIN else _plain(item, is_kept, str(key), levels)
             for key, item in value.items()
         }
     if isinstance(value, np.ndarray | np.generic):
-        return plain_json(value.tolist(), is_kept, member=member)
+        return _plain(value.tolist(), is_kept, member, levels)
     if isinstance(value, list | tuple | range | bytes):
-        return [plain_json(item, is_kept, member=member) for item in value]
+        return [_plain(item, is_kept, member, levels) for item in value]
     if hasattr(value, "to_json") and not isinstance(value, type):
         return value.to_json()
     for base in (str, int, float):
@@ -113,7 +131,7 @@ def not_too_deep(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*arguments, **keywords)
         except RecursionError:
-            raise InvalidArgumentError("JSON is nested more deeply than Python can go through") from None
+            raise InvalidArgumentError(_TOO_DEEP) from None
 
     return call
 
@@ -123,27 +141,61 @@ _text = json.JSONEncoder(ensure_ascii=False).encode
 
 def dump(value: JSON) -> str:
     """Return compact JSON text with sorted keys, the form used in messages and in stored documents."""
-    if type(value) is str:
-        return _text(value)
-    try:
-        return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
-    except RecursionError:
-        raise InvalidArgumentError("JSON is nested more deeply than Python can go through") from None
+    return _text(value) if type(value) is str else _dumped(value, None, True, False)
 
 
-def dump_bytes(value: JSON) -> bytes:
-    """Return `dump` as UTF-8; with a lone surrogate, which UTF-8 can't encode, all but ASCII is escaped."""
+def dump_bytes(value: JSON, *, indent: str | None = None, sort_keys: bool = True) -> bytes:
+    """Return JSON text in UTF-8; with a lone surrogate, which UTF-8 can't encode, it is all in ASCII."""
+    text = _dumped(value, indent, sort_keys, False)
+    if _may_be_deep(text) and _is_deep(value):  # nobody could read it
+        raise InvalidArgumentError(_TOO_DEEP)
     try:
-        return dump(value).encode()
+        return text.encode()
     except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+        return _dumped(value, indent, sort_keys, True).encode()
+
+
+def _dumped(value: JSON, indent: str | None, sort: bool, ascii: bool) -> str:
+    separators = (",", ":") if indent is None else (",", ": ")
+    try:
+        return json.dumps(value, indent=indent, separators=separators, sort_keys=sort, ensure_ascii=ascii)
+    except RecursionError:
+        raise InvalidArgumentError(_TOO_DEEP) from None
+
+
+def parse_json(text: str | bytes | bytearray, **hooks: Any) -> JSON:
+    """Return the value of JSON text, with the `hooks` of `json.loads`; raise ValueError for other text."""
+    try:
+        value = json.loads(text, **hooks)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    if _may_be_deep(text) and _is_deep(value):
+        raise ValueError(_TOO_DEEP)
+    return value
+
+
+def _may_be_deep(text: str | bytes | bytearray) -> bool:
+    brackets: Any = ("{", "[") if isinstance(text, str) else (b"{", b"[")
+    return sum(map(text.count, brackets)) > MOST_NESTED
+
+
+def _is_deep(value: JSON) -> bool:
+    level = [value]
+    for _ in range(MOST_NESTED):
+        below: list[Any] = []
+        for one in level:
+            below += [x for x in (one.values() if type(one) is dict else one) if type(x) in (dict, list)]
+        if not below:
+            return False
+        level = below
+    return True
 
 
 def load_json(raw: bytes | bytearray | memoryview) -> JSON:
     """Return the JSON value of a stored document; raise FailedPreconditionError if it isn't JSON."""
     try:
-        return json.loads(bytes(raw))
-    except (ValueError, RecursionError) as e:
+        return parse_json(bytes(raw))
+    except ValueError as e:
         raise FailedPreconditionError(f"Invalid JSON: {e}") from None
 
 

@@ -48,6 +48,7 @@ class Instead(NamedTuple):
 
 
 _CODEC = Instead("array.codec.to_json()")
+_NO_WITH = Instead("group = chunkwise.open_group(path, mode)", "there is nothing to close")
 _NO_CLOSE = Instead(why="there is nothing to close: data is stored once the write is done")
 _N_CHUNKS = Instead("array.explain().requests.n_chunks", "of the view")
 _BLOCKS = Instead("chunkwise.to_dask(array).blocks[block]")
@@ -72,6 +73,7 @@ _IN_GROUP = Instead("chunkwise.open_group(path)[name]")
 _TOLERANCE = Instead(
     "numpy.allclose(left, right, atol=1e-6)", "of the arrays as read; here values are equal or not"
 )
+_FIRST = Instead(why="the store, a path or a URL is the first argument, without a name")
 _IN_PATH = Instead(why="it belongs to the path")
 _NUMPY = Instead(
     "array.read().result()", "an array of NumPy; chunkwise.to_dask(array) computes block by block"
@@ -158,7 +160,8 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "write_direct": _SET_BASIC,
     },
     "Group": {
-        "__enter__": Instead("group = chunkwise.open_group(path, mode)", "there is nothing to close"),
+        "__enter__": _NO_WITH,
+        "__exit__": _NO_WITH,  # Python 3.14 looks for it first
         "__setitem__": Instead("group.create_array(path, values)"),
         "array_keys": Instead("[name for name, _ in group.arrays()]"),
         "array_values": Instead("[array for _, array in group.arrays()]"),
@@ -205,6 +208,7 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "object_codec": Instead('dtype="ustring"'),
         "shard_shape": Instead("shards=(8, 8)"),
         "shuffle": Instead('codec="blosc:zstd:5:shuffle"'),
+        "store": _FIRST,
         "synchronizer": _NO_LOCK,
         "unit": Instead('dimension_units=["4 nm", "4 nm"]'),
         "units": Instead('dimension_units=["4 nm", "4 nm"]'),
@@ -214,6 +218,7 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
     "create_group": {
         "attrs": _ATTRIBUTES,
         "mode": Instead('chunkwise.open_group(path, "a")'),
+        "store": _FIRST,
         "synchronizer": _NO_LOCK,
         "zarr_format": _FORMAT,
         "zarr_version": _FORMAT,
@@ -270,6 +275,7 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "mode": _OPEN_ARRAY,
         "overwrite": Instead("delete_existing=True, create=True"),
         "path": _IN_GROUP,
+        "store": _FIRST,
         "synchronizer": _NO_LOCK,
         "use_consolidated": Instead("chunkwise.open_group(path, consolidated=True)"),
         "zarr_format": _DETECTED,
@@ -283,6 +289,7 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "overwrite": _CREATE_ARRAY,
         "path": _IN_GROUP,
         "shape": _CREATE_ARRAY,
+        "store": _FIRST,
         "synchronizer": _NO_LOCK,
         "zarr_format": _DETECTED,
         "zarr_version": _DETECTED,
@@ -291,6 +298,7 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "attrs": _ATTRIBUTES,
         "overwrite": Instead('mode="w"'),
         "path": _IN_GROUP,
+        "store": _FIRST,
         "synchronizer": _NO_LOCK,
         "use_consolidated": _CONSOLIDATED,
         "use_zarr_format": _FORMAT,
@@ -305,6 +313,7 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
     "read": {
         "format": _DETECTED,
         "path": _IN_GROUP,
+        "store": _FIRST,
         "zarr_format": _DETECTED,
         "zarr_version": _DETECTED,
     },

@@ -33,6 +33,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from chunkwise.core.base.binding import JSON, Members, dump, expect_int
+from chunkwise.core.base.size_bound import largest_value
 from chunkwise.core.codec.notation import notation_of
 from chunkwise.core.codec.protocol import Buffer, BytesToBytes, ChunkSpec, size_error
 from chunkwise.core.libraries import blosc
@@ -223,7 +224,7 @@ def _checked(encoded: Buffer, expected: int | None) -> tuple[int, Buffer]:
             )
         encoded = memoryview(encoded)[:cbytes]  # old versions of z5py left the rest of a buffer after it
     if nbytes != expected:
-        limit = min(_MAX_NBYTES, _MAX_RATIO * cbytes) if expected is None else expected
+        limit = min(_MAX_NBYTES, _MAX_RATIO * cbytes, largest_value()) if expected is None else expected
         if expected is not None or nbytes > limit:
             raise size_error("blosc", nbytes, limit)
     return nbytes, encoded

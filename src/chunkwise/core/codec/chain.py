@@ -20,9 +20,11 @@ import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.base.cached import cached_property
+from chunkwise.core.base.size_bound import SizeBound
 from chunkwise.core.codec.codec_json import codec_to_json, codecs_to_json, parse_codecs
 from chunkwise.core.codec.decode import (
     Stages,
+    bound_of,
     chunks_in_memory,
     is_raw,
     open_batch_decoder,
@@ -77,6 +79,11 @@ class Chain:
     def open_encoder(self) -> Encode:
         """Return an encoder for one worker at a time."""
         return open_encoder(self.stages)
+
+    @cached_property
+    def bound(self) -> SizeBound | None:
+        """The largest size of an encoded chunk, and of what its compressors decode to; None without one."""
+        return bound_of(self.stages)
 
     @cached_property
     def decode_rate(self) -> float:

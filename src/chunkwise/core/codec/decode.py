@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.core.base.size_bound import SizeBound, chunk_bound
 from chunkwise.core.codec.bytes import Bytes, Layout
 from chunkwise.core.codec.copying import copy_rows
 from chunkwise.core.codec.protocol import (
@@ -30,6 +31,7 @@ from chunkwise.core.codec.protocol import (
     ChunkSpec,
     DecodeInto,
     byte_view,
+    open_bounded,
     size_error,
 )
 from chunkwise.core.codec.transpose import Transpose
@@ -60,6 +62,12 @@ class Stages(NamedTuple):
     sizes: tuple[int | None, ...]
 
 
+def bound_of(stages: Stages) -> SizeBound | None:
+    """Return the bound of an encoded chunk, and of what its compressors decode to; None without one."""
+    most = stages.serializer.most_encoded(stages.items[-1])
+    return chunk_bound(None if most is None else max(most, *(n or 0 for n in stages.sizes)))
+
+
 def leading_axes(stages: Stages) -> tuple[tuple[int, ...] | None, int]:
     """Return the product of the leading transpositions (None for the identity) and their number."""
     axes = tuple(range(len(stages.items[0].shape)))
@@ -81,13 +89,19 @@ def open_decoder(stages: Stages) -> DecodeInto:
     layout, nbytes = serializer.layout(item), serializer.encoded_nbytes(item)
     if not stages.compressors:
         return _raw(layout, item, nbytes, axes)
-    outer = [c.open_decoder(size) for c, size in zip(stages.compressors[1:], stages.sizes[1:], strict=False)]
-    outer.reverse()
+    outer = _open_decompressors(stages, 1)
     inner = stages.compressors[0]
     decode_into = inner.open_decoder_into(nbytes)
     if decode_into is not None:
         return _through(outer, _into(decode_into, layout, item, nbytes, axes))
     return _through([*outer, inner.open_decoder(nbytes)], _raw(layout, item, nbytes, axes))
+
+
+def _open_decompressors(stages: Stages, first: int) -> list[Callable[[Buffer], Buffer]]:
+    """Return decoders of the compressors from number `first` on, the last one first."""
+    opened = zip(stages.compressors[first:], stages.sizes[first:], strict=False)
+    decoders = [open_bounded(codec, size, bound_of(stages)) for codec, size in opened]
+    return decoders[::-1]
 
 
 def open_raw_view(stages: Stages) -> Callable[[Buffer], npt.NDArray[Any]] | None:
@@ -112,8 +126,7 @@ def open_raw_view(stages: Stages) -> Callable[[Buffer], npt.NDArray[Any]] | None
                 raise size_error("bytes", len(encoded), nbytes)
         return ndarray(shape, stored, encoded)
 
-    decompress = [c.open_decoder(size) for c, size in zip(stages.compressors, stages.sizes, strict=False)]
-    decompress.reverse()
+    decompress = _open_decompressors(stages, 0)
     if not decompress:
         return view
 
@@ -237,8 +250,7 @@ def _into(
 
 def open_general_decoder(stages: Stages) -> DecodeInto:
     """Return a decoder that applies every codec in turn."""
-    decompress = [c.open_decoder(size) for c, size in zip(stages.compressors, stages.sizes, strict=False)]
-    decompress.reverse()
+    decompress = _open_decompressors(stages, 0)
     axes, n = leading_axes(stages)
     item = stages.items[-1]
     deserialize = stages.serializer.open_decoder(item)

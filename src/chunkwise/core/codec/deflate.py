@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from isal import isal_zlib
 
+from chunkwise.core.base.size_bound import largest_value
 from chunkwise.core.codec.protocol import Buffer, size_error
 from chunkwise.core.libraries import deflate
 from chunkwise.core.libraries.direct import Framing
@@ -69,28 +70,31 @@ def _open_streams(codec: str, decoded_nbytes: int | None) -> Callable[[Buffer], 
     """Return a decoder for one or more streams in a row; errors name `codec`."""
     # The first bytes decide the framing, since N5 writers don't agree on it.  Zero bytes after the last
     # stream are ignored, as gzip tools do.
-    limit = _READ_STEP if decoded_nbytes is None else decoded_nbytes + 1
     new = isal_zlib.decompressobj
     errors: Any = (isal_zlib.error, ValueError, EOFError)
 
     def decode(encoded: Buffer) -> Buffer:
+        most = largest_value() if decoded_nbytes is None else decoded_nbytes
         try:
             stream = new(31 if encoded[:2] == _GZIP_MAGIC else 15)
-            data: bytes = stream.decompress(encoded, limit)
+            data: bytes = stream.decompress(encoded, _step(most))
             if stream.eof and len(data) == decoded_nbytes and not stream.unused_data:
                 return data
-            return _rest(stream, data)
+            return _rest(stream, data, most)
         except DataCorruptionError:
             raise
         except errors as e:
             raise DataCorruptionError(f'"{codec}" codec: {e}') from e
 
-    def _rest(stream: isal_zlib.Decompress, data: bytes) -> Buffer:
+    def _step(left: int) -> int:
+        return left + 1 if decoded_nbytes is not None else min(_READ_STEP, left + 1)
+
+    def _rest(stream: isal_zlib.Decompress, data: bytes, most: int) -> Buffer:
         parts, total = [data], len(data)
         while True:
-            if decoded_nbytes is not None and total > decoded_nbytes:
-                raise size_error(codec, f"more than {decoded_nbytes}", decoded_nbytes)
-            step = _READ_STEP if decoded_nbytes is None else decoded_nbytes + 1 - total
+            if total > most:
+                raise size_error(codec, f"more than {most}", most)
+            step = _step(most - total)
             if not stream.eof:
                 if not stream.unconsumed_tail and not data:
                     raise DataCorruptionError(f'"{codec}" codec: truncated stream')

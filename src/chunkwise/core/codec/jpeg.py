@@ -32,6 +32,7 @@ import numpy as np
 
 from chunkwise.core.base.binding import Members, expect_int
 from chunkwise.core.base.extras import needs
+from chunkwise.core.base.size_bound import largest_value
 from chunkwise.core.codec.protocol import Buffer, BytesToBytes, ChunkSpec
 from chunkwise.errors import DataCorruptionError, UnsupportedError
 
@@ -79,7 +80,8 @@ class Jpeg(BytesToBytes):
                     n_pixels = picture.width * picture.height
                     if picture.mode != "L":
                         raise DataCorruptionError(f"jpeg: expected a gray picture, not mode {picture.mode}")
-                    if n_pixels != decoded_nbytes and (decoded_nbytes is not None or n_pixels > _MAX_NBYTES):
+                    most = min(_MAX_NBYTES, largest_value())
+                    if n_pixels != decoded_nbytes and (decoded_nbytes is not None or n_pixels > most):
                         raise DataCorruptionError(
                             f"jpeg: picture has {n_pixels} pixels, expected {decoded_nbytes or 'fewer'}"
                         )

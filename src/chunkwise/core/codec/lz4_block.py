@@ -14,6 +14,7 @@ from __future__ import annotations
 import numcodecs.lz4
 import xxhash
 
+from chunkwise.core.base.size_bound import largest_value
 from chunkwise.core.codec.protocol import Buffer
 from chunkwise.errors import DataCorruptionError
 
@@ -70,6 +71,9 @@ def _decode_frame(frame: memoryview, nbytes: int | None) -> Buffer:
         raise DataCorruptionError("lz4: checksum mismatch in the header of the frame")
     at += 1
     out, room = bytearray(), claimed if nbytes is None else nbytes
+    bound = largest_value() if nbytes is None else nbytes
+    if room is not None and room > bound:
+        raise DataCorruptionError(f"lz4 frame holds {room} bytes, expected {bound} at most")
     while True:
         size, at = _number(frame, at)
         if size == 0:
@@ -89,8 +93,8 @@ def _decode_frame(frame: memoryview, nbytes: int | None) -> Buffer:
         else:
             history = b"" if flags & _INDEPENDENT else bytes(out[-_HISTORY:])
             out += _decode_linked(block, history, most)
-        if room is not None and len(out) > room:
-            raise DataCorruptionError(f"lz4 frame holds more than the expected {room} bytes")
+        if len(out) > (bound if room is None else room):
+            raise DataCorruptionError(f"lz4 frame holds more than the expected {room or bound} bytes")
     if flags & _CONTENT_CHECKSUM:
         checksum, at = _number(frame, at)
         if checksum != xxhash.xxh32_intdigest(out):

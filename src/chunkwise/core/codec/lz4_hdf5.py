@@ -13,6 +13,7 @@ import struct
 
 import numcodecs.lz4
 
+from chunkwise.core.base.size_bound import largest_value
 from chunkwise.core.codec.protocol import Buffer, byte_view
 from chunkwise.errors import DataCorruptionError
 
@@ -31,7 +32,7 @@ def decode_lz4_hdf5(encoded: Buffer, decoded_nbytes: int | None) -> bytes:
         raise _corrupt("the header is cut off")
     total, block = _HEAD.unpack_from(data)
     wanted = total if decoded_nbytes is None else decoded_nbytes
-    if total != wanted or total > min(_LARGEST, len(data) * _MAX_RATIO):
+    if total != wanted or total > min(_LARGEST, len(data) * _MAX_RATIO, largest_value()):
         raise _corrupt(f"the header claims {total} bytes, but expected {wanted}")
     if total and not block:
         raise _corrupt("the header claims blocks of 0 bytes")

@@ -70,6 +70,10 @@ class N5Block(CompressedBlock):
             raise CodecError(f"N5 blocks of data type {item.dtype} can't be read or written as an array")
         return self.bind_compression(item)
 
+    def most_encoded(self, item: ChunkSpec) -> int | None:
+        """Return the size of the largest block that is read."""
+        return _most(item)
+
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
         """Return a decoder, which remembers the layout for each header."""
         header_nbytes = 4 + 4 * len(item.shape)
@@ -180,12 +184,16 @@ def _check_header(view: memoryview, item: ChunkSpec, *, limited: bool) -> N5Head
     n_elements = N5Header(DEFAULT, header.dims, None, 0).n_elements
     _check_count(header, n_elements)
     nbytes = n_elements * item.dtype.itemsize
-    if limited and nbytes > max(item.nbytes * _OVERSIZE, _OVERSIZE_NBYTES):
+    if limited and nbytes > _most(item):
         raise DataCorruptionError(
             f"Received chunk of size {braced(header.dims)} which exceeds blockSize of {braced(item.shape)} "
             f"by too much to be read: {nbytes} bytes instead of {item.nbytes}"
         )
     return header
+
+
+def _most(item: ChunkSpec) -> int:
+    return max(item.nbytes * _OVERSIZE, _OVERSIZE_NBYTES)
 
 
 def _check_count(header: N5Header, n_elements: int) -> None:

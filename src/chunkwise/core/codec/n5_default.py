@@ -126,6 +126,10 @@ class N5Default(ArrayToBytes):
         """Return None: other writers crop blocks."""
         return self.block.encoded_nbytes(item)
 
+    def most_encoded(self, item: ChunkSpec) -> int | None:
+        """Return the size of the largest block that is read."""
+        return self.block.most_encoded(item)
+
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
         """Return a decoder of blocks."""
         return self.block.open_decoder(item)

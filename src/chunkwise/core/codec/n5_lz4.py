@@ -48,6 +48,7 @@ from typing import Any, ClassVar, Self
 import xxhash
 
 from chunkwise.core.base.binding import Members, expect_int
+from chunkwise.core.base.size_bound import largest_value
 from chunkwise.core.codec.lz4_block import FRAME_MAGIC, compress_block, decompress_block, decompress_frame
 from chunkwise.core.codec.protocol import Buffer, BytesToBytes, byte_view
 from chunkwise.errors import DataCorruptionError
@@ -131,6 +132,7 @@ def _decode(data: memoryview, nbytes: int | None) -> Buffer:
 def _decode_java(data: memoryview, nbytes: int | None) -> Buffer:
     parts: list[Buffer] = []
     at = got = 0
+    most = largest_value() if nbytes is None else nbytes
     while True:
         if len(data) - at < _HEADER.size:
             raise DataCorruptionError(f"lz4: truncated LZ4Block stream at byte {at}; end mark is missing")
@@ -153,8 +155,8 @@ def _decode_java(data: memoryview, nbytes: int | None) -> Buffer:
         if len(data) - at < compressed:
             raise DataCorruptionError(f"lz4: truncated LZ4Block stream at byte {at}")
         got += original
-        if nbytes is not None and got > nbytes:
-            raise DataCorruptionError(f"lz4 stream holds more than the expected {nbytes} bytes")
+        if got > most:
+            raise DataCorruptionError(f"lz4 stream holds more than the expected {most} bytes")
         block = data[at : at + compressed]
         part: Buffer = block if method == _STORED else decompress_block(block, original)
         if xxhash.xxh32_intdigest(part, _SEED) & _CHECKSUM_MASK != checksum:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from chunkwise.core.base.binding import Members
+from chunkwise.core.base.size_bound import chunk_bound
 from chunkwise.core.codec.n5_compression import compression_to_json, parse_compression
 from chunkwise.core.codec.n5_header import parse_header
 from chunkwise.core.codec.protocol import (
@@ -19,6 +20,7 @@ from chunkwise.core.codec.protocol import (
     BytesToBytes,
     ChunkSpec,
     compressors_have_checksum,
+    open_bounded,
 )
 from chunkwise.errors import DataCorruptionError
 
@@ -51,7 +53,8 @@ def open_decompress(
     for codec in compression:
         size = sizes[-1]
         sizes.append(None if size is None else codec.encoded_nbytes(size))
-    steps = [codec.open_decoder(size) for codec, size in zip(compression, sizes, strict=False)][::-1]
+    bound = chunk_bound(nbytes)
+    steps = [open_bounded(codec, size, bound) for codec, size in zip(compression, sizes, strict=False)][::-1]
 
     def decompress(payload: memoryview) -> Buffer:
         data: Buffer = payload

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Self
 import numcodecs.lz4
 
 from chunkwise.core.base.binding import Members, expect_int
+from chunkwise.core.base.size_bound import largest_value
 from chunkwise.core.codec.protocol import Buffer, BytesToBytes, size_error
 from chunkwise.errors import CodecError, DataCorruptionError
 
@@ -62,9 +63,9 @@ class Lz4(BytesToBytes):
                 raise DataCorruptionError(f'"lz4" codec: {len(head)} bytes can\'t hold the size of 4 bytes')
             nbytes = int.from_bytes(head, "little")
             if nbytes != decoded_nbytes:
-                most = (
-                    min(_MAX_NBYTES, _MAX_RATIO * len(encoded)) if decoded_nbytes is None else decoded_nbytes
-                )
+                most = decoded_nbytes
+                if most is None:
+                    most = min(_MAX_NBYTES, _MAX_RATIO * len(encoded), largest_value())
                 if decoded_nbytes is not None or nbytes > most:
                     raise size_error("lz4", nbytes, most)
             if nbytes == 0:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.core.base.size_bound import SizeBound, hold, release
 from chunkwise.errors import DataCorruptionError
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "PreparedChain",
     "byte_view",
     "compressors_have_checksum",
+    "open_bounded",
     "size_error",
 ]
 
@@ -200,6 +202,10 @@ class ArrayToBytes(Codec):
         """Return the size in bytes after encoding `item`, or None if it depends on the content."""
         return None
 
+    def most_encoded(self, item: ChunkSpec) -> int | None:
+        """Return the largest size in bytes of an encoded `item`, whoever wrote it; None if there is none."""
+        return self.encoded_nbytes(item)
+
     @abstractmethod
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
         """Return a function that decodes to an array like `item`."""
@@ -250,6 +256,24 @@ class BytesToBytes(Codec):
         """Return a function that encodes any buffer."""
 
 
+def open_bounded(
+    codec: BytesToBytes, nbytes: int | None, bound: SizeBound | None
+) -> Callable[[Buffer], Buffer]:
+    """Return a decoder to `nbytes` bytes, or if None, to no more than `bound`."""
+    decode = codec.open_decoder(nbytes)
+    if nbytes is not None or bound is None:
+        return decode
+
+    def decode_bounded(encoded: Buffer) -> Buffer:
+        [before] = map(hold, (bound,))
+        try:
+            return decode(encoded)
+        finally:
+            release(before)
+
+    return decode_bounded
+
+
 def compressors_have_checksum(compressors: Sequence[BytesToBytes], encoded: memoryview) -> bool:
     """Return True if a compressor has stored a checksum; only the bytes of the last one are visible."""
     return any(codec.always_checked for codec in compressors) or (
@@ -268,6 +292,8 @@ class PreparedChain(Protocol):
         The bound codecs, in the order of encoding.
     encoded_nbytes : int or None
         Size of every encoded chunk in bytes, or None if it depends on the content.
+    bound : SizeBound or None
+        The largest size of an encoded chunk; None if there is none.
     is_raw : bool
         True if an encoded chunk is just its elements as in memory, in C order, and any bytes of that size are
         a valid chunk.
@@ -287,6 +313,8 @@ class PreparedChain(Protocol):
     def codecs(self) -> tuple[Codec, ...]: ...
     @property
     def encoded_nbytes(self) -> int | None: ...
+    @property
+    def bound(self) -> SizeBound | None: ...
     @property
     def decode_rate(self) -> float: ...
     @property

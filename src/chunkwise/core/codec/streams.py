@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from chunkwise.core.base.size_bound import largest_value
 from chunkwise.core.codec.protocol import Buffer, byte_view
 from chunkwise.errors import DataCorruptionError
 
@@ -29,7 +30,8 @@ def decode_streams(
     Data after them that begins otherwise is ignored.
     """
     parts: list[bytes] = []
-    room = -1 if decoded_nbytes is None else decoded_nbytes + 1
+    most = largest_value() if decoded_nbytes is None else decoded_nbytes
+    room = most + 1
     got = 0
     rest: Buffer = byte_view(data)
     while True:
@@ -40,12 +42,9 @@ def decode_streams(
             raise DataCorruptionError(f"{name}: {e}; at uncompressed byte {got}") from e
         got += len(part)
         parts.append(part)
-        if decoded_nbytes is not None:
-            if got > decoded_nbytes:
-                raise DataCorruptionError(
-                    f"{name} stream holds more than the expected {decoded_nbytes} bytes"
-                )
-            room = decoded_nbytes + 1 - got
+        if got > most:
+            raise DataCorruptionError(f"{name} stream holds more than the expected {most} bytes")
+        room = most + 1 - got
         if not stream.eof:
             raise DataCorruptionError(f"{name}: truncated stream; at uncompressed byte {got}")
         unused: bytes = stream.unused_data

@@ -28,6 +28,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from chunkwise.core.base.binding import Members, expect_bool, expect_int
+from chunkwise.core.base.size_bound import largest_value
 from chunkwise.core.codec.notation import notation_of
 from chunkwise.core.codec.protocol import BatchDecoder, Buffer, BytesToBytes, ChunkSpec, size_error
 from chunkwise.core.libraries import zstd
@@ -162,6 +163,10 @@ def _open_unbounded_decoder() -> Callable[[Buffer], Buffer]:
 
     def decode(encoded: Buffer) -> Buffer:
         most, known = _most_decoded(memoryview(encoded))
+        largest = largest_value()
+        if known and most > largest:
+            raise size_error("zstd", most, largest)
+        most = min(most, largest)
         room = most if known else min(most, max(_FEW, 8 * len(encoded)))
         while True:
             out = np.empty(room, np.uint8).data
@@ -172,7 +177,7 @@ def _open_unbounded_decoder() -> Callable[[Buffer], Buffer]:
             if written is not None:
                 return out[:written]
             if room == most:
-                raise DataCorruptionError(f'"zstd" codec: more than the {most} bytes that the frames claim')
+                raise DataCorruptionError(f'"zstd" codec: more than the {most} bytes that are possible')
             room = min(most, 8 * room)
 
     return decode

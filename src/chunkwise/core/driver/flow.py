@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from chunkwise.core.base.size_bound import as_document
 from chunkwise.core.kvstore.protocol import KvStoreDriver, Stamped
 from chunkwise.core.kvstore.take_place import replace_below
 from chunkwise.core.kvstore.value_bound import read_bounded
@@ -106,11 +107,11 @@ def run(flow: Flow[T], store: KvStoreDriver, read_all: ReadAll = _one_by_one) ->
                         store, partial(_read_or_refusal if denied else read_bounded, store), keys
                     )
                 case Put(key, value, if_equal):
-                    answer = store.write(key, value, if_equal=if_equal)
+                    answer = store.write(key, as_document(value), if_equal=if_equal)
                 case Delete(key):
                     answer = store.delete(key)
                 case ReplacePrefix(prefix, values):
-                    replace_below(store, prefix, values)
+                    replace_below(store, prefix, {name: as_document(value) for name, value in values.items()})
                 case ListChildren(prefix):
                     answer = store.list_children(prefix)
         except Exception as e:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from chunkwise.core.base.cached import cached_property
 from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.size_bound import hold, release
 from chunkwise.core.codec.protocol import PreparedChain
 from chunkwise.core.codec.shard_layout import ShardLayout
 from chunkwise.core.driver.stored_array import StoredArray, StoredField, shard_layout
@@ -73,6 +74,7 @@ def read_chunks(
         encoded = None if fetching is None or slots is not None else memory.encoded
         borrowed: Array | None = None
         at = 0
+        [before] = map(hold, (memory.chain.bound,))
         try:
             with fetching or _NOTHING_HELD:
                 for chunk in source.fetch(batch):
@@ -99,6 +101,8 @@ def read_chunks(
             raise
         except Exception as e:
             raise source.failed(e, names[min(at, len(names) - 1)]) from e.__cause__
+        finally:
+            release(before)
 
 
 def read_into(

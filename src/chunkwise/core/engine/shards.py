@@ -121,7 +121,7 @@ class ShardSource:
     def __init__(self, array: StoredArray, layout: ShardLayout, store: Readable, kept: KeptIndexes) -> None:
         assert array.shard is not None, "there are shards"
         self._array = array
-        self._encoded_nbytes = array.shard.chain.encoded_nbytes
+        self._encoded_nbytes, self._bound = array.shard.chain.encoded_nbytes, array.shard.chain.bound
         self._layout = layout
         self._decode_index = layout.open_index_decoder()
         nbytes = layout.index_nbytes
@@ -324,11 +324,15 @@ class ShardSource:
             raise _ReplacedError
 
     def _check_sizes(self, index: Index) -> None:
-        """Raise if an inner chunk's size differs from the fixed size of its codecs."""
-        expected = self._encoded_nbytes
-        if expected is None:
+        """Raise if an inner chunk has another size than its codecs store, or more than they ever do."""
+        expected, bound = self._encoded_nbytes, self._bound
+        if expected is not None:
+            wrong = (index[:, 0] != MISSING) & (index[:, 1] != expected)
+        elif bound is not None:
+            wrong = (index[:, 0] != MISSING) & (index[:, 1] > bound.nbytes)
+        else:
             return
-        wrong = (index[:, 0] != MISSING) & (index[:, 1] != expected)
         if wrong.any():
             self._number = int(np.argmax(wrong))
-            raise DataCorruptionError(f"Inner chunk has {index[self._number, 1]} bytes, expected {expected}")
+            most = f"at most {bound.nbytes}" if expected is None and bound is not None else expected
+            raise DataCorruptionError(f"Inner chunk has {index[self._number, 1]} bytes, expected {most}")

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.base.fork import KeyLocks
+from chunkwise.core.base.size_bound import hold, release
 from chunkwise.core.base.thread import is_within
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.engine.chunk_codec import Coder, chain_for, open_fill_test, under
@@ -209,18 +210,24 @@ class Changer:
 
         def attempt() -> bytes | None:
             self.operation = "reading"
-            stored = store.read(key)
-            if stored.value is None:
-                scratch[...] = self.fill_value
-            else:
-                try:
-                    coder.decode(stored.value, scratch)
-                except DataCorruptionError as e:
-                    array = self.array
-                    cell = array.keys.cell(key, array.grid.rank)
-                    if cell is None or not coder.covers(inside, array.grid, cell, array.shape):
-                        raise replaceable(e) from e.__cause__
+            stored: Stamped | None = None
+            [before] = map(hold, (coder.chain.bound,))
+            try:
+                stored = store.read(key)
+                if stored.value is None:
                     scratch[...] = self.fill_value
+                else:
+                    coder.decode(stored.value, scratch)
+            except DataCorruptionError as e:
+                array = self.array
+                cell = array.keys.cell(key, array.grid.rank)
+                if cell is None or not coder.covers(inside, array.grid, cell, array.shape):
+                    raise replaceable(e) from e.__cause__
+                if stored is None:  # it is too large
+                    stored = store.read(key, byte_range=ByteRange(0, 0))
+                scratch[...] = self.fill_value
+            finally:
+                release(before)
             self.operation = "writing"
             coder.ordered[inside] = values
             if self.is_fill(scratch) and (stored.value is None or can_delete(store)):

@@ -28,6 +28,7 @@ from copy import copy
 from typing import IO, Any, TypeVar
 
 from chunkwise.core.base.binding import dump
+from chunkwise.core.base.size_bound import held
 from chunkwise.core.kvstore.byte_range import resolve_range
 from chunkwise.core.kvstore.file_error import MISSING, NOT_EMPTY, file_error
 from chunkwise.core.kvstore.file_exchange import can_exchange, exchange_directories, link_file
@@ -169,8 +170,8 @@ class FileStore:
                 if generation == if_not_equal:
                     return Stamped(None, generation, now)
                 begin, end = (0, size) if byte_range is None else resolve_range(*byte_range, size)
-                if self.io_mode != "memmap":
-                    check_size(end - begin, path)
+                if self.io_mode != "memmap" or held() is not None:  # a map needs no memory
+                    check_size(end - begin, path, *(byte_range or ()))
                 return Stamped(LOADERS[self.io_mode](fd, begin, end), generation, now)
             finally:
                 os.close(fd)

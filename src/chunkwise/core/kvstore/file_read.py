@@ -112,7 +112,7 @@ def open_file_reader(root: str) -> Reader:
         if stop is None or stop == start or stop - start > capacity or stop > _MAX_OFFSET:
             # So no memory is allocated for sizes from a damaged index.
             begin, end = resolve_range(start, stop, regular_status(fd).st_size)
-            check_size(end - begin, root + key)
+            check_size(end - begin, root + key, start, stop)
             grow(end - begin)
         else:
             begin, end = start, stop

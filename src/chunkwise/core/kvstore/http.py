@@ -20,6 +20,7 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from chunkwise.core.base.binding import dump
+from chunkwise.core.base.size_bound import largest_value
 from chunkwise.core.kvstore.byte_range import check_range, resolve_range
 from chunkwise.core.kvstore.http_request import Answer, Bounds, NoAnswerError, digits_in, send
 from chunkwise.core.kvstore.http_value import CONTENT_RANGE, cut, decoded, range_header
@@ -156,7 +157,7 @@ class HttpStore:
             return _Part(None, known)
         if answer.status == 416:
             return self._outside(key, start, stop, answer)
-        answer = decoded(answer, key, self.bounds.largest)
+        answer = decoded(answer, key, min(self.bounds.largest, largest_value()))
         if answer.status == 200:
             begin, end = resolve_range(start, stop, len(answer.body))
             value = answer.body if whole else memoryview(answer.body)[begin:end]

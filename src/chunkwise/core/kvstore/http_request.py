@@ -18,6 +18,7 @@ from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from chunkwise.core.base.size_bound import largest_value
 from chunkwise.core.kvstore.certificates import certificate_places
 from chunkwise.core.kvstore.http_connection import (
     NoAnswerError,
@@ -30,7 +31,7 @@ from chunkwise.core.kvstore.http_connection import (
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.public_headers import is_public_header
 from chunkwise.core.kvstore.request_limits import ANSWER_TIMEOUT, Coalescing, Retries
-from chunkwise.core.kvstore.value_bound import check_size, largest_value
+from chunkwise.core.kvstore.value_bound import check_size
 from chunkwise.errors import ChunkwiseError, DeadlineExceededError, StorageError, prefix
 
 __all__ = ["Answer", "Bounds", "NoAnswerError", "digits_in", "link_local_address", "send"]
@@ -192,8 +193,9 @@ def _body(response: Response, url: str, bounds: Bounds, part: int | None, retrie
         most = part + _SLACK
     else:
         if response.length is not None:
-            check_size(response.length, shown_url(url))
-        most = min(bounds.largest, largest_value()) if response.length is None else response.length
+            check_size(response.length, shown_url(url), stop=part)
+        most = bounds.largest if response.length is None else response.length
+        most = min(most, largest_value()) if part is None else most
     end = time.monotonic() + seconds
     try:
         found, complete = response.read(most, end)

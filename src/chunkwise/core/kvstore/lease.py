@@ -34,7 +34,7 @@ from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.errors import AbortedError, ChunkwiseError, FailedPreconditionError, LostAnswerError
 
-__all__ = ["Lease", "Patience", "check_owner", "parse_lease"]
+__all__ = ["Lease", "Patience", "check_owner", "is_blank", "parse_lease"]
 
 _BEAT = 5.0
 _SILENCE = 20.0  # seconds of silence after which an owner is assumed to be dead
@@ -54,6 +54,7 @@ class Lease:
         self.state: dict[str, Any] = {}
         self._generation = MISSING_GENERATION
         self._n_beats = 0
+        self._signed = 0.0  # time of the last sign of life
         self._lock = new_lock()
         self._ended = threading.Event()
         self.thread = threading.get_ident()
@@ -74,7 +75,8 @@ class Lease:
                 if self._write(state):
                     break
             found = read_bounded(self._kv, self.key)
-            if found.value is None:
+            if is_blank(found.value):
+                self._generation = found.generation
                 continue
             if self._is_own(found):  # the answer to the write was lost
                 self._generation, self.state = found.generation, dict(state)
@@ -97,6 +99,11 @@ class Lease:
     def check(self) -> None:
         """Raise AbortedError unless the document is still this owner's."""
         check_owner(self._kv, self.key, self.owner)
+
+    def confirm(self) -> None:
+        """Do as `check`, but ask the store only if the last sign of life is not recent."""
+        if time.monotonic() - self._signed > _SILENCE / 2:
+            self.check()
 
     def change(self, state: Mapping[str, Any], *, durable: bool = False) -> None:
         """Change the state, on disk if `durable`; raise AbortedError if it is no longer this owner's."""
@@ -125,10 +132,11 @@ class Lease:
     def _write(self, state: Mapping[str, Any], kv: KvStoreDriver | None = None) -> bool:
         members = {"about": self._about, "owner": self.owner, "beat": self._n_beats, **state}
         text = json.dumps(members, indent=2).encode()
+        now = time.monotonic()
         generation = (kv or self._kv).write(self.key, text, if_equal=self._generation)
         if generation is None:
             return False
-        self._generation, self.state = generation, dict(state)
+        self._generation, self.state, self._signed = generation, dict(state), now
         return True
 
     def _replace(self, state: Mapping[str, Any], kv: KvStoreDriver | None = None) -> None:
@@ -188,6 +196,11 @@ def _beat(lease: ref[Lease], ended: threading.Event) -> None:
         except ChunkwiseError:  # the store may answer again
             pass
         del held
+
+
+def is_blank(value: Buffer | None) -> bool:
+    """Return True if there is no document, or one of which a loss of power has left no text."""
+    return value is None or not bytes(value).strip(b"\0 \n")
 
 
 def parse_lease(value: Buffer, where: str) -> dict[str, Any]:

@@ -118,7 +118,9 @@ def _get(
         result = library.get(store, key, options=options)
         meta = result.meta
         begin, end = result.range
-        check_size(end - begin, name)  # obstore would abort the process
+        wanted = options.get("range", (0, None))
+        span = wanted if isinstance(wanted, tuple) else (wanted.get("offset", -1), None)
+        check_size(end - begin, name, *span)  # obstore would abort the process
         try:
             return Found(memoryview(result.bytes()), meta)
         except Exception:  # for a body that breaks off, obstore names neither a type nor a cause

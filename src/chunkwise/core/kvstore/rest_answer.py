@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
 from chunkwise.core.base.binding import dump
+from chunkwise.core.base.size_bound import largest_value
 from chunkwise.core.kvstore.http_connection import shown_url
 from chunkwise.core.kvstore.http_request import REDIRECTS, Answer, NoAnswerError, digits_in
 from chunkwise.core.kvstore.http_value import decoded
@@ -19,7 +20,6 @@ from chunkwise.core.kvstore.object_failure import (
     failure_of_answer,
     failure_of_code,
 )
-from chunkwise.core.kvstore.value_bound import largest_value
 
 __all__ = [
     *(

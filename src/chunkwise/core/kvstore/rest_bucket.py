@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from xml.sax.saxutils import escape
 
 from chunkwise.core.base.binding import dump
+from chunkwise.core.base.size_bound import largest_value
 from chunkwise.core.kvstore.aws_signature import aws_quote, query_of
 from chunkwise.core.kvstore.http_request import Answer, NoAnswerError, digits_in, send
 from chunkwise.core.kvstore.http_value import cut, decoded, range_header
@@ -42,7 +43,6 @@ from chunkwise.core.kvstore.rest_answer import (
     s3_entry,
     text_in,
 )
-from chunkwise.core.kvstore.value_bound import largest_value
 
 __all__ = ["Dialect", "Pairs", "Query", "RestBucket"]
 

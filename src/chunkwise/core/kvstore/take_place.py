@@ -8,12 +8,14 @@ several keys at once (ZIP, OCDBT)              one change
 those that hold nodes only (Icechunk)          the old data is deleted, the new is copied, documents first;
                                                nobody sees it before the caller commits
 others (object stores, stores of libraries)    the new data is declared complete, the old documents are
-                                               deleted, keys copied, keys of the old data deleted,
+                                               deleted, keys of the old data deleted, keys copied,
                                                documents copied; then the new data is deleted where it was
 =============================================  ========================================================
 
 In the first three, a reader sees the old data or the new, even after a process was killed.  In the others a
-killed process can leave neither; then all of the new data is still where it was written.
+killed process can leave neither; then all of the new data is still where it was written.  There, the caller
+keeps others out who replace the same data.  Documents are written only where there are none: if somebody has
+made a node meanwhile without asking, what was copied is removed again.
 
 If a staging place has documents and no mark `REPLACED`, it holds all of the new data: whatever else a killed
 process leaves there is useless.
@@ -21,17 +23,18 @@ process leaves there is useless.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Any, TypeAlias
 
 from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.atomic import AtomicWritable, Directories, Modifiable
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.memory import MemoryStore
-from chunkwise.core.kvstore.protocol import MOST_LOST, Buffer, KvStoreDriver, offers
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, MOST_LOST, Buffer, KvStoreDriver, offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import (
+    APPEND,
     ASIDE,
     COMPLETE,
     REPLACED,
@@ -54,12 +57,22 @@ __all__ = [
     "copy_below",
     "delete_all_below",
     "delete_but",
+    "nobody_else",
     "remove_abandoned",
     "replace_below",
     "staging_path",
     "staging_paths",
     "take_place",
 ]
+
+_OURS = ".chunkwise"  # how keys and staging places of our own begin
+
+Excluding: TypeAlias = Callable[[], AbstractContextManager[Callable[[], None]]]
+
+
+def nobody_else() -> AbstractContextManager[Callable[[], None]]:
+    """Exclude nobody, as nobody else writes."""
+    return nullcontext(lambda: None)
 
 
 def staging_path(store: KvStoreDriver, path: str, owner: str) -> str:
@@ -107,11 +120,19 @@ def remove_abandoned(store: KvStoreDriver, path: str, documents: Collection[str]
 
 
 def take_place(
-    store: KvStoreDriver, staging: str, path: str, *, documents: Collection[str], keep: Sequence[str] = ()
-) -> None:
+    store: KvStoreDriver,
+    staging: str,
+    path: str,
+    *,
+    documents: Collection[str],
+    keep: Sequence[str] = (),
+    excluding: Excluding = nobody_else,
+) -> bool:
     """Replace everything below `path`, except the keys `keep`, by everything below `staging`.
 
-    `documents` are the keys, relative to `path`, that make it a node.
+    `documents` are the keys, relative to `path`, that make it a node.  In a store where this takes several
+    steps, they are taken within ``excluding()``, which yields a function that raises if somebody else may
+    have begun meanwhile.  Returns whether it took one step.
     """
     if next(iter(_list(store, staging)), None) is None:
         raise FailedPreconditionError(f"nothing was written to {store.describe(staging)}")
@@ -120,18 +141,23 @@ def take_place(
             f"{store.describe(path + min(both))} is in the way, and does not belong to the replaced data"
         )
     try:
-        _replace(store, staging, path, documents, keep)
+        at_once = _replace(store, staging, path, documents, keep)
+        if not at_once:
+            with excluding() as confirm:
+                _key_by_key(store, staging, path, documents, keep, confirm)
+        return at_once
     finally:
         note_replaced(store, path)
 
 
 def _replace(
     store: KvStoreDriver, staging: str, path: str, documents: Collection[str], keep: Sequence[str]
-) -> None:
+) -> bool:
+    """Replace everything in one step; return False if the store can't do that."""
     if not staging.startswith(path) and offers(store, Directories):
         try:
             _exchange(store, staging, path, documents, keep)
-            return
+            return True
         except UnsupportedError:  # for example on another file system
             pass
     if traits_of(store).nodes_only:
@@ -139,7 +165,8 @@ def _replace(
     elif offers(store, AtomicWritable):
         _change_at_once(store, store, staging, path, keep)
     else:
-        _key_by_key(store, staging, path, documents, keep)
+        return False
+    return True
 
 
 def replace_below(store: KvStoreDriver, path: str, values: Mapping[str, bytes]) -> None:
@@ -221,6 +248,28 @@ def _ranges_but(store: KvStoreDriver, path: str, keep: Sequence[str]) -> list[Ke
     return out
 
 
+def _old_ranges(
+    store: KvStoreDriver, path: str, before: Iterable[str], keep: Sequence[str]
+) -> list[KeyRange]:
+    """Return ranges of all keys below `path`, of which `before` were listed, except `keep`.
+
+    Places where others write new data are not in them, not even those that are begun later.
+    """
+    below, ours = KeyRange.of_prefix(path), KeyRange.of_prefix(path + _OURS)
+    around = (
+        KeyRange(below.inclusive_min, ours.inclusive_min),
+        KeyRange(ours.exclusive_max, below.exclusive_max),
+    )
+    kept = set(keep)
+    own = [
+        KeyRange.of_key(key)
+        for key in before
+        if key.startswith(path + _OURS) and key not in kept and not _is_staged(key, path)
+    ]
+    parts = (part for keys in _ranges_but(store, path, keep) for part in map(keys.intersect, around))
+    return [*own, *(part for part in parts if not part.empty)]
+
+
 # -- directories ---------------------------------------------------------------------------------------
 
 
@@ -236,8 +285,11 @@ def _exchange(store: Any, staging: str, path: str, documents: Collection[str], k
                 store.write(path + REPLACED, b"")
         if store.exchange_directories(new, old, new + ASIDE):
             break
+    if is_resumable(new.rpartition("/")[2]):  # where others may begin again while the old data is deleted
+        staging = staging_path(store, path, new_owner())
+        store.move_directory(new, staging[:-1])
     _delete_documents(store, staging, documents)
-    store.delete_directory(new)
+    store.delete_directory(staging[:-1])
 
 
 def _delete_documents(store: KvStoreDriver, staging: str, documents: Collection[str]) -> None:
@@ -251,8 +303,7 @@ def _delete_documents(store: KvStoreDriver, staging: str, documents: Collection[
 
 def _change_at_once(store: Any, whole: AtomicWritable, staging: str, path: str, keep: Sequence[str]) -> None:
     values = {path + name: _value(store, staging + name) for name in _names(store, staging)}
-    others = [key for key in _list(store, path) if _is_staged(key, path) and not key.startswith(staging)]
-    deleted = [*_ranges_but(store, path, [*keep, *others]), KeyRange.of_prefix(staging)]
+    deleted = [*_old_ranges(store, path, list(_list(store, path)), keep), KeyRange.of_prefix(staging)]
     whole.write_all(values, conditions={}, deleted=deleted)
 
 
@@ -276,33 +327,90 @@ def _value(store: KvStoreDriver, key: str) -> Buffer:
 
 
 def _key_by_key(
-    store: KvStoreDriver, staging: str, path: str, documents: Collection[str], keep: Sequence[str]
+    store: KvStoreDriver,
+    staging: str,
+    path: str,
+    documents: Collection[str],
+    keep: Sequence[str],
+    confirm: Callable[[], None],
 ) -> None:
     names = _names(store, staging)
-    old = {key[len(path) :] for key in _list(store, path)}
+    if not any(_is_document(name, documents) for name in names):
+        raise FailedPreconditionError(
+            f"the new data for {store.describe(path)} was deleted by others: {store.describe(staging)}"
+        )
+    before = list(_list(store, path))
     store.write(staging + COMPLETE, b"")
     begun = False
+    copied: dict[str, bytes] = {}
     try:
         first, last = _ordered(store, names, documents)
         for name in documents:
-            if name in old:
+            if path + name in before:
+                confirm()
                 store.delete(path + name)
                 begun = True
+        confirm()
+        for keys in _old_ranges(
+            store, path, before, [path + APPEND, *keep, *(path + name for name in names)]
+        ):
+            store.delete_range(keys.start, keys.stop)
         for name in first:
-            store.write(path + name, _value(store, staging + name))
-        staged = [key for key in _list(store, path) if _is_staged(key, path)]
-        delete_but(store, path, [*keep, *staged, *(path + name for name in names)])
+            confirm()
+            copied[path + name] = _copy(store, staging + name, path + name)
+        made = {key[len(path) :] for key in store.list_children(path).keys} & set(documents)
+        if made:
+            raise AlreadyExistsError(
+                f"{store.describe(path + min(made))} was made by another process meanwhile"
+            )
         for name in last:
-            store.write(path + name, _value(store, staging + name))
+            confirm()
+            # Nodes below may have been there before.
+            copy = _copy if "/" in name else _copy_new
+            copied[path + name] = copy(store, staging + name, path + name)
+    except AlreadyExistsError as e:
+        _delete_copied(store, copied)
+        _note(e, store, staging)
+        raise
     except ChunkwiseError as e:
-        if not begun:
-            raise
-        e.message += f"; all of the new data is at {store.describe(staging)}"
-        e.args = (e.message, *e.args[1:])
+        if begun:
+            _note(e, store, staging)
         raise
     _delete_documents(store, staging, documents)
     store.delete(staging + COMPLETE)
     delete_all_below(store, staging)
+
+
+def _note(e: ChunkwiseError, store: KvStoreDriver, staging: str) -> None:
+    e.message += f"; all of the new data is at {store.describe(staging)}"
+    e.args = (e.message, *e.args[1:])
+
+
+def _copy(store: KvStoreDriver, source: str, target: str) -> bytes:
+    """Copy a value; return its generation."""
+    return store.write(target, _value(store, source)) or MISSING_GENERATION
+
+
+def _copy_new(store: KvStoreDriver, source: str, target: str) -> bytes:
+    """Copy a value unless there is one, if the store has conditional writes; return its generation."""
+    if not traits_of(store).conditional_writes(target):
+        return _copy(store, source, target)
+    value = _value(store, source)
+    generation = store.write(target, value, if_equal=MISSING_GENERATION)
+    if generation is None:
+        found = store.read(target)  # perhaps our own, if the answer to a request was lost
+        if found.value is None or bytes(found.value) != bytes(value):
+            raise AlreadyExistsError(f"{store.describe(target)} was made by another process meanwhile")
+        generation = found.generation
+    return generation
+
+
+def _delete_copied(store: KvStoreDriver, copied: Mapping[str, bytes]) -> None:
+    """Delete what was copied, unless others have changed it."""
+    conditional = traits_of(store).conditional_deletes
+    for key, generation in copied.items():
+        if conditional or store.read(key).generation == generation:
+            store.delete(key, **({"if_equal": generation} if conditional else {}))
 
 
 def _node_by_node(store: KvStoreDriver, staging: str, path: str, documents: Collection[str]) -> None:

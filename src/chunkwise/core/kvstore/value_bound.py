@@ -1,43 +1,35 @@
-"""Limits on the size of a value, so that no server or file makes this process run out of memory.
+"""Values of stores within the bounds of `chunkwise.core.base.size_bound`.
 
-A metadata document is parsed as a whole, so it has its own limit, which leaves room for the consolidated
-metadata of large trees.  Any other value may be as large as the memory available to this process.
+A part of a value, with a given end, is as large as its reader wants, so only whole values have a bound other
+than memory.
 """
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-from functools import cache
 from typing import Any
 
-from chunkwise.core.base.processors import memory_limit
+from chunkwise.core.base.size_bound import DOCUMENT, bounded, held, largest_value, too_large
 from chunkwise.core.kvstore.protocol import ByteRange, Readable, Stamped
 from chunkwise.errors import StorageError
 
-__all__ = ["LARGEST_DOCUMENT", "PageInsteadError", "check_size", "largest_value", "read_bounded"]
-
-LARGEST_DOCUMENT = 1 << 28  # bytes, see docs/remote.md
-
-_bound: ContextVar[int | None] = ContextVar("largest value", default=None)
-_memory = cache(memory_limit)
+__all__ = ["PageInsteadError", "check_claim", "check_size", "read_bounded", "read_own"]
 
 
 class PageInsteadError(StorageError):
     """A web server sent a page in place of a value: a login, what is missing, or a list of a directory."""
 
 
-def largest_value() -> int:
-    """Return the largest size, in bytes, of a value that may be read now."""
-    bound = _bound.get()
-    return _memory() if bound is None else bound
+def check_size(size: int, name: str, start: int = 0, stop: int | None = None) -> None:
+    """Raise if a value, or the part ``[start, stop)`` of it, must not be read; `name` is its URL or path."""
+    is_part = stop is not None or start < 0
+    if size > largest_value(is_part=is_part):
+        raise too_large(f"Failed to read {name}: it is said to have {size} bytes", is_part=is_part)
 
 
-def check_size(size: int, name: str) -> None:
-    """Raise StorageError if a value of this size must not be read; `name` is its URL or path."""
-    most = largest_value()
-    if size > most:
-        what = "a metadata document may have" if _bound.get() is not None else "this process has memory for"
-        raise StorageError(f"Failed to read {name}: it is said to have {size} bytes, and {what} {most}")
+def check_claim(size: int, name: str, start: int = 0, stop: int | None = None) -> None:
+    """Like `check_size`, where a size that there is no memory for is compared with what is stored."""
+    if held() is not None:
+        check_size(size, name, start, stop)
 
 
 def read_bounded(
@@ -49,8 +41,11 @@ def read_bounded(
         options["byte_range"] = byte_range
     if if_not_equal is not None:
         options["if_not_equal"] = if_not_equal
-    before = _bound.set(LARGEST_DOCUMENT)
-    try:
+    with bounded(DOCUMENT):
         return store.read(key, **options)
-    finally:
-        _bound.reset(before)
+
+
+def read_own(store: Readable, key: str, **options: Any) -> Stamped:
+    """Return a value that a store needs to find others, such as a table of its keys."""
+    with bounded(None):
+        return store.read(key, **options)

@@ -7,6 +7,7 @@ from collections import OrderedDict
 
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver
 from chunkwise.core.kvstore.traits import traits_of
+from chunkwise.core.kvstore.value_bound import read_own
 from chunkwise.errors import NotFoundError, OutOfRangeError
 
 __all__ = ["ValueFile"]
@@ -41,7 +42,7 @@ class ValueFile(io.RawIOBase):
         except OutOfRangeError as e:
             if e.size is not None:
                 return e.size
-        value = self._store.read(self._key).value  # a store that doesn't tell the size
+        value = read_own(self._store, self._key).value  # a store that doesn't tell the size
         return 0 if value is None else memoryview(value).nbytes
 
     def readable(self) -> bool:

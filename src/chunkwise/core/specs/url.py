@@ -39,11 +39,12 @@ Kind: TypeAlias = Literal[
 ]
 
 _DRIVE = re.compile(r"[A-Za-z]:(/|\Z)")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/|(?:simple|file|block)cache::[A-Za-z0-9+.-]+:")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/")
 _OTHER_NAMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "adl": "az", "wasb": "az", "local": "file"}
 _NOT_ENCODED = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _KVSTORE_ADAPTERS = ("zip", "ocdbt", "reference", "hdf5", "tiff_images")
 _CHAINED = re.compile(rf"({'|'.join(_KVSTORE_ADAPTERS).replace('_', '-')}):(?://([^|]*?):)?:(?!$)")
+_CACHED = re.compile("(?:simplecache|filecache|blockcache)::")
 _ARRAY_ADAPTERS = ("cast",)
 _OF_ONE_KEY = ("auto", "png", "jpeg", "tiff", "webp", "avif", "bmp")
 
@@ -58,6 +59,8 @@ class Component(NamedTuple):
 
 def unchained(text: str) -> str:
     """Return the pipeline for a URL in fsspec's order: ``reference::a.json``, ``zip://b/::a.zip``."""
+    if cache := _CACHED.match(text):
+        return cache[0] + unchained(text[cache.end() :])
     found = _CHAINED.match(text)
     if found is None:
         return text
@@ -67,7 +70,7 @@ def unchained(text: str) -> str:
 
 def is_url(text: str) -> bool:
     """Return True if `text` begins with a URL scheme and ``://``, or with ``file:/``."""
-    text = unchained(text)
+    text = _CACHED.sub("", unchained(text), count=1)
     return _SCHEME.match(text) is not None and not (WINDOWS and _DRIVE.match(text))
 
 
@@ -85,7 +88,7 @@ def parse_url(url: str) -> list[Component]:
         raise InvalidArgumentError("URL must be non-empty")
     out = []
     for i, text in enumerate(unchained(url).split("|")):
-        scheme, colon, rest = text.partition(":")
+        scheme, colon, rest = _CACHED.sub("", text, count=1).partition(":")
         out.append(Component(text if colon or i == 0 or not text else text + ":", scheme, rest))
     return out
 
@@ -204,6 +207,12 @@ def _array(components: list[Component], spec: dict[str, Any] | None) -> dict[str
 
 def _kvstore(part: Component, driver: str, base: dict[str, Any] | None) -> dict[str, Any]:
     """Return the kvstore of a component; `base` is the kvstore below an adapter."""
+    if base is None and (cache := _CACHED.match(part.text)):
+        below = _kvstore(part._replace(text=part.text[cache.end() :]), driver, None)
+        path = below.pop("path", "")
+        if driver == "file":
+            below["path"], path = path[: len(path) - len(path.lstrip("/"))], path.lstrip("/")
+        return {"driver": "cache", "base": below, **({"path": path} if path else {})}
     try:
         rest = part.rest
         if driver == "file" and rest.startswith("/") and not rest.startswith("//"):
@@ -257,11 +266,6 @@ def _adapted(part: Component, driver: str, base: dict[str, Any]) -> dict[str, An
 
 def _instead_of(part: Component, kinds: Mapping[str, Any]) -> str:
     """Return what to write in place of an unknown scheme."""
-    if part.rest.startswith(":"):
-        return (
-            f"fsspec's {part.scheme} is not needed: write {part.rest[1:]}, of which only the chunks that are "
-            'asked for are read; {"driver": "cache", "base": ..., "directory": ...} keeps them on disk'
-        )
     if part.scheme in _OTHER_NAMES:
         return f"did you mean {_OTHER_NAMES[part.scheme]}?"
     more = "fsspec.get_mapper(URL) is accepted as a store too; " if part.rest.startswith("//") else ""

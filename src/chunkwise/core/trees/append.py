@@ -14,13 +14,13 @@ after it, steps 4 and 5 are done.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from uuid import uuid4
 
 from chunkwise.core.engine.together import together
-from chunkwise.core.kvstore.lease import Lease, Patience
+from chunkwise.core.kvstore.lease import Lease, Patience, is_blank
 from chunkwise.core.kvstore.protocol import Stamped
 from chunkwise.core.kvstore.staging import APPEND
 from chunkwise.core.kvstore.traits import traits_of
@@ -124,10 +124,14 @@ def appending(arrays: Sequence[Growing]) -> Iterator[Append]:
 
 
 @contextmanager
-def excluding(location: Location) -> Iterator[None]:
-    """Keep others out who make arrays in a group at the same time, if the store has conditional writes."""
+def excluding(location: Location) -> Iterator[Callable[[], None]]:
+    """Keep others out who append to a node, replace it, or make arrays in it at the same time.
+
+    Yields a function that raises AbortedError if another process has taken over meanwhile.  In a store
+    without conditional writes nobody is kept out.
+    """
     if not traits_of(location.store).conditional_writes(location.path + APPEND):
-        yield
+        yield lambda: None
         return
     patience = Patience(location.store)
     while True:
@@ -137,7 +141,7 @@ def excluding(location: Location) -> Iterator[None]:
             break
         _wait(location, other, patience)
     try:
-        yield
+        yield lease.confirm
     finally:
         with suppress(ChunkwiseError):  # the store may have failed for good
             lease.release()
@@ -271,7 +275,9 @@ def _release(lease: Lease, arrays: Sequence[Growing]) -> None:
 def _taken(lease: Lease, array: Growing) -> Stamped | None:
     """Return the document of an array if it is that of the append of `lease`."""
     found = read_bounded(array.location.store, array.location.path + APPEND)
-    if found.value is None or members_of(array.location, found.value)["id"] != lease.state["id"]:
+    if found.value is None or is_blank(found.value):
+        return None
+    if members_of(array.location, found.value)["id"] != lease.state["id"]:
         return None
     return found
 

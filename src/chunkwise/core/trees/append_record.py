@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from chunkwise.core.driver.tree_formats import DRIVERS
-from chunkwise.core.kvstore.lease import parse_lease
+from chunkwise.core.kvstore.lease import is_blank, parse_lease
 from chunkwise.core.kvstore.protocol import Buffer, Stamped
 from chunkwise.core.kvstore.staging import APPEND
 from chunkwise.core.kvstore.value_bound import read_bounded
@@ -49,14 +49,14 @@ def state_of(
 
 def record_of(location: Location, found: Stamped) -> Record | None:
     """Return the record that the document of an array names or is; None if its append is over."""
-    if found.value is None:
+    if found.value is None or is_blank(found.value):
         return None
     members = members_of(location, found.value)
     if "record" not in members:
         return Record(location, found, members)
     leader = _at(location, members["record"])
     there = read_bounded(leader.store, leader.path + APPEND)
-    if there.value is None:
+    if there.value is None or is_blank(there.value):
         return None
     document = members_of(leader, there.value)
     return Record(leader, there, document) if document["id"] == members["id"] else None

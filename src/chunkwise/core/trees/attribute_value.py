@@ -25,7 +25,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from chunkwise.core.base.arguments import check_choice
-from chunkwise.core.base.binding import JSON, dump
+from chunkwise.core.base.binding import JSON, MOST_GIVEN, dump
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = [
@@ -40,7 +40,6 @@ __all__ = [
 NonFinite: TypeAlias = Literal["error", "string", "literal"]
 
 _CHOICES = ("error", "string", "literal")
-_DEPTH = 200
 _HALF = "{!r} has half a surrogate pair, which UTF-8 and strict readers of JSON can't hold"
 
 
@@ -97,8 +96,8 @@ class _Converter:
         return InvalidArgumentError(f"{self._where}{f' at {at}' if at else ''}: {why}")
 
     def convert(self, value: Any, at: str, depth: int) -> Any:
-        if depth > _DEPTH:
-            raise self._refuse(at[:40] + "…", f"nested more than {_DEPTH} deep; does it contain itself?")
+        if depth > MOST_GIVEN:
+            raise self._refuse(at[:40] + "…", f"nested more than {MOST_GIVEN} deep; does it contain itself?")
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, np.ndarray | np.generic):

@@ -56,10 +56,14 @@ def update_consolidated(kv: KvStoreDriver, *paths: str, format: str | None = Non
         _change_copies(kv, place, partial(_nodes_changed, kv=kv, group=place.group, paths=places[place]))
 
 
-def move_consolidated(kv: KvStoreDriver, path: str, documents: Callable[[], _Copies]) -> None:
+def move_consolidated(
+    kv: KvStoreDriver, path: str, documents: Callable[[], _Copies], *, format: str | None = None
+) -> None:
     """Replace the copies of a node and all nodes below it in the groups above."""
-    # `documents` has the copies by format and by path from the node; empty if it was moved away.
-    places = [_Place(group, *holder) for group in upwards(path) if group != path for holder in HOLDERS]
+    # `documents` has the copies by format and by path from the node; empty if it was moved away.  `format` is
+    # as in `update_consolidated`.
+    above = (group for group in upwards(path) if group != path)
+    places = [_Place(group, *holder) for group in above for holder in HOLDERS if format in (None, holder[0])]
     for place in _holding(kv, places):
         name = path[len(place.group) :].rstrip("/")
         _change_copies(kv, place, partial(_replaced, name=name, documents=documents))

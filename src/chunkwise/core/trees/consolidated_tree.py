@@ -219,9 +219,10 @@ def gather(node: Node, *, errors: bool = True) -> Gathered:
     return Gathered(documents, left_out, groups, n_below, read)
 
 
-def renew_copies_above(location: Location) -> None:
-    """Let the groups above have copies of a node, and all below it, as they are now."""
-    move_consolidated(location.store, location.path, cache(partial(_subtree_copies, location)))
+def renew_copies_above(location: Location, *, format: str | None = None) -> None:
+    """Let the groups above, or those of a format, have copies of a node and all below it as they are now."""
+    copies = cache(partial(_subtree_copies, location))
+    move_consolidated(location.store, location.path, copies, format=format)
 
 
 def _subtree_copies(location: Location) -> dict[str, dict[str, JSON]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 
-from chunkwise.core.base.binding import JSON, load_json
+from chunkwise.core.base.binding import JSON, dump_bytes, load_json
+from chunkwise.core.base.size_bound import as_document
 from chunkwise.core.kvstore.compare_and_swap import compare_and_swap
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Buffer, KvStoreDriver, Stamped
 from chunkwise.core.kvstore.value_bound import read_bounded
@@ -80,8 +80,4 @@ def dump_like(value: JSON, before: bytes) -> bytes:
     # NaN and infinities are written by name, as in the formats' own software.
     found = _INDENT.match(before)
     indent = found[1].decode() if found else None
-    separators = (",", ":") if indent is None else (",", ": ")
-    try:
-        return json.dumps(value, indent=indent, separators=separators, ensure_ascii=False).encode()
-    except UnicodeEncodeError:  # a lone surrogate has no UTF-8
-        return json.dumps(value, indent=indent, separators=separators).encode()
+    return as_document(dump_bytes(value, indent=indent, sort_keys=False))

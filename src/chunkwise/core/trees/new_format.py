@@ -67,6 +67,8 @@ def format_of(
     _check_members(location)
     said = format_said(location, format)
     if said is None:
+        if kind == "group" and source is not None and not tree_format(source).group_key:
+            source = None
         above = node_above(location) if above is ... else above
         names = _names_below(location, above)
         if not is_directory:

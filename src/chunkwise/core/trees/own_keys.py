@@ -31,7 +31,7 @@ from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import DOCUMENTS, Node, node_of
 from chunkwise.errors import ChunkwiseError
 
-__all__ = ["delete_own", "foreign_keys", "is_made_here"]
+__all__ = ["delete_own", "foreign_keys", "is_made_here", "was_replaced"]
 
 _IsChunk: TypeAlias = Callable[[str], bool]
 
@@ -82,7 +82,7 @@ def foreign_keys(location: Location, known: Iterable[Node] = ()) -> list[str]:
         if last.startswith(".chunkwise-copy"):
             is_chunk = arrays.get(directory)
             arrays[directory] = _begun_chunk if is_chunk is None else _either(is_chunk, _begun_chunk)
-    if "" not in arrays and _was_replaced(location):
+    if "" not in arrays and was_replaced(location):
         arrays[""] = _begun_chunk
     own = cache(partial(_nearest, arrays))
     foreign = [name for name in names if not _is_own(name, own)]
@@ -109,8 +109,8 @@ def _orphans(names: list[str]) -> set[str]:
     return out
 
 
-def _was_replaced(location: Location) -> bool:
-    """Return True if a replacement here was interrupted after the old document was deleted."""
+def was_replaced(location: Location) -> bool:
+    """Return True if a replacement here has deleted the old document, and is under way or was interrupted."""
     kv = location.store
     return any(
         kv.read(path + COMPLETE, byte_range=ByteRange(0, 0)).value is not None

@@ -31,20 +31,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-from chunkwise.core.kvstore.staging import COMPLETE, is_staging, new_owner
+from chunkwise.core.kvstore.atomic import Directories
+from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.protocol import SyncedLater, offers
+from chunkwise.core.kvstore.replaced_places import note_replaced
+from chunkwise.core.kvstore.staging import COMPLETE, in_staging, is_staging, new_owner
 from chunkwise.core.kvstore.take_place import (
     delete_all_below,
+    nobody_else,
     remove_abandoned,
     staging_path,
     staging_paths,
     take_place,
 )
+from chunkwise.core.trees.append import excluding
 from chunkwise.core.trees.consolidated_tree import renew_copies_above
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import DOCUMENTS, find_documented
 from chunkwise.core.trees.own_keys import foreign_keys
-from chunkwise.errors import ChunkwiseError, UnlistedError
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError, UnlistedError
 
 __all__ = ["Replacement", "leftovers", "replacing"]
 
@@ -55,6 +63,7 @@ class Replacement:
 
     location: Location
     staging: Location  # the new data is written here
+    is_vacant: bool = False  # there is no old data
 
     @classmethod
     def begin(cls, location: Location, *, resumable: bool = False) -> Replacement:
@@ -64,12 +73,45 @@ class Replacement:
         staging = location.at(staging_path(location.store, location.path, owner))
         return cls(location, staging if resumable else staging.alone())
 
-    def commit(self) -> None:
-        """Replace the old data by the new; foreign keys stay."""
+    @classmethod
+    def begin_vacant(cls, location: Location) -> Replacement | None:
+        """Choose the staging place of a node that must not be seen before a loss of power leaves all of it.
+
+        Returns None in stores that don't wait for the disk, or where that takes more than a renaming.
+        """
+        store: Any = location.store
+        path = location.path
+        if not (path and offers(location.store, SyncedLater) and offers(location.store, Directories)):
+            return None
+        if store.unsynced() is None or not store.can_exchange(path[:-1]) or any(store.list_children(path)):
+            return None
+        remove_abandoned(store, path, DOCUMENTS)
+        return cls(location, location.at(staging_path(store, path, new_owner())).alone(), is_vacant=True)
+
+    def commit(self, *, alone: bool = False) -> None:
+        """Replace the old data by the new; foreign keys stay.
+
+        The caller may be `alone`, since it keeps others out by `chunkwise.core.trees.append.excluding`.
+        """
         location, staging = self.location, self.staging
+        if self.is_vacant:
+            store: Any = location.store
+            store.move_directory(staging.path[:-1], location.path[:-1])
+            note_replaced(store, location.path)
+            renew_copies_above(location)
+            return
         keep = [key for key in foreign_keys(location) if not key.startswith(staging.path)]
-        take_place(location.store, staging.path, location.path, documents=DOCUMENTS, keep=keep)
+        at_once = take_place(
+            location.store,
+            staging.path,
+            location.path,
+            documents=DOCUMENTS,
+            keep=keep,
+            excluding=nobody_else if alone else partial(excluding, location),
+        )
         renew_copies_above(location)
+        if not at_once:
+            _check_nothing_inside(location)
 
     def discard(self) -> None:
         """Delete the new data, unless `commit` has already deleted some of the old."""
@@ -79,10 +121,25 @@ class Replacement:
         delete_all_below(store, path)
 
 
+def _check_nothing_inside(location: Location) -> None:
+    """Raise AlreadyExistsError if somebody has made a node inside the new array while it took its place."""
+    node = find_documented(location)
+    if node is None or node.kind != "array" or node.is_container:
+        return
+    below = KeyRange.of_prefix(location.path)
+    for key in location.store.list(below.start, below.stop):
+        directory, _, name = key[len(location.path) :].rpartition("/")
+        if directory and name in DOCUMENTS and not in_staging(directory):
+            raise AlreadyExistsError(
+                f"{location.store.describe(key)} was made by another process while {location.text} was "
+                "replaced by an array, and is inside it now: nothing can be below an array"
+            )
+
+
 @contextmanager
-def replacing(location: Location) -> Iterator[Location]:
+def replacing(location: Location, replacement: Replacement | None = None) -> Iterator[Location]:
     """Yield a staging place, which replaces `location` when the block ends without an error."""
-    replacement = Replacement.begin(location)
+    replacement = replacement or Replacement.begin(location)
     try:
         yield replacement.staging
         replacement.commit()

@@ -246,7 +246,7 @@ def settings_of_h5(dataset: Any) -> Settings:
             compressor = {"id": "gzip", "level": compressor.level}
     filters = ["shuffle" if codec.codec_id == "shuffle" else codec for codec in filters]
     fill = None
-    if dataset.dtype.kind in "biuf":
+    if dataset.dtype.kind in "biufcS":
         fill = np.asarray(dataset.fillvalue).item()
     return Settings(chunks=dataset.chunks, compressor=compressor, filters=filters or None, fill_value=fill)
 

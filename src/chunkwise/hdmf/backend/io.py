@@ -27,7 +27,6 @@ from chunkwise.extension.trees import (
     check_outside_arrays,
     create_parents,
     format_of,
-    renew_copies_above,
 )
 from chunkwise.hdmf.backend.builders import BuilderTree
 from chunkwise.hdmf.backend.new_store import NewStore
@@ -378,7 +377,6 @@ class ZarrIO(StoreWriting):
         try:
             if writer is not None and writer.changed and not self._failed:
                 self._finish(self._consolidate)
-                renew_copies_above(store.location)
         finally:
             self._discard_new()
             self._store = self._stores = self._tree = self._writer = self._replaces = None

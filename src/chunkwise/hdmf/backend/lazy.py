@@ -219,10 +219,10 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
         """
         self._check_writable()
         if self.dtype.itemsize < dtype.itemsize:
-            self._rewrite(self._dataset.read().astype(dtype))
+            self._rewrite(dtype)
 
-    def _rewrite(self, values: npt.NDArray[Any]) -> None:
-        rewrite(self._dataset, number(values.dtype), values)
+    def _rewrite(self, dtype: np.dtype[Any]) -> None:
+        rewrite(self._dataset, number(dtype))
         self._io.data_changed(self._dataset)
 
     def _append_rows(self, rows: Any) -> None:
@@ -241,7 +241,7 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
             with np.errstate(invalid="ignore"):
                 if any((v.astype(common).astype(v.dtype) != v).any() for v in whole):
                     raise
-            self._rewrite(before.astype(common))
+            self._rewrite(common)
             self._dataset.append(rows)
         self._io.data_changed(self._dataset)
 

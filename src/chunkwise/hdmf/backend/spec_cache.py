@@ -19,6 +19,7 @@ except ImportError:  # pragma: no cover - where other releases have it
     from hdmf.spec.spec import SpecReader  # type: ignore[no-redef, attr-defined, unused-ignore]
 
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, UnsupportedError
+from chunkwise.extension.inside import parse_json
 from chunkwise.hdmf.model.attributes import SPECLOC
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import text
@@ -95,8 +96,8 @@ class StoreSpecReader(SpecReader):  # type: ignore[misc, unused-ignore]
             if not isinstance(value, str):
                 raise DataCorruptionError(f'cached specification "{path}" is no text')
             try:
-                found = json.loads(value)
-            except (ValueError, RecursionError) as e:
+                found = parse_json(value)
+            except ValueError as e:
                 raise DataCorruptionError(f'cached specification "{path}": {e}') from None
             if not isinstance(found, dict):
                 raise DataCorruptionError(f'cached specification "{path}" is no object')

@@ -18,6 +18,7 @@ from hdmf.spec import NamespaceCatalog
 from chunkwise.core.kvstore.request_limits import Slots
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension.inside import KeyRange, Pool
+from chunkwise.extension.trees import renew_copies_above
 from chunkwise.hdmf.backend.builder_paths import path_of
 from chunkwise.hdmf.backend.builder_writer import BuilderWriter, check_link_name
 from chunkwise.hdmf.backend.h5_builders import is_h5_io, unreadable
@@ -213,6 +214,7 @@ class StoreWriting(StoreReading):
             location = self.store.location
             location.store.delete(location.path + UNFINISHED)
             self._take_place()
+        renew_copies_above(self.store.location)
         self._failed = False
 
     def write_group(self, parent: Any, builder: GroupBuilder, **kwargs: Any) -> StoredGroup:

@@ -38,6 +38,8 @@ __all__ = [
     "choose_shards",
     "dump_json",
     "fill_value",
+    "object_scalar",
+    "text_fill",
 ]
 
 OBJECT_NBYTES = 64
@@ -167,6 +169,20 @@ def fill_value(fill: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     if dtype.kind in "biu" and given.dtype.kind in "biuf" and given.item() != value.item():
         raise InvalidArgumentError(f"fill value {fill!r} is no {dtype.name}")
     return value
+
+
+def text_fill(fill: Any) -> str:
+    """Return a fill value of text or bytes as text; any other is empty."""
+    if isinstance(fill, bytes):
+        return fill.decode("utf-8", "surrogateescape")
+    return str(fill) if isinstance(fill, str) else ""
+
+
+def object_scalar(fill: Any) -> npt.NDArray[Any]:
+    """Return bytes of any length as an array of objects of shape ``()``."""
+    out = np.empty((), object)
+    out[()] = fill.encode() if isinstance(fill, str) else bytes(fill) if isinstance(fill, bytes) else b""
+    return out
 
 
 # -- chunks whose shape the writer leaves to the store ----------------------------------------------------

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -21,7 +20,7 @@ from chunkwise.extension.n5 import ITEM_NBYTES, NUMERIC_VERSION
 from chunkwise.extension.trees import tree_format
 from chunkwise.hdmf.conventions.base import Convention, NewDataset
 from chunkwise.hdmf.conventions.zarr3 import text_of
-from chunkwise.hdmf.model.attributes import ATTR_DTYPES
+from chunkwise.hdmf.model.attributes import finite_attributes
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.declaration import n5_type
 from chunkwise.hdmf.model.element import Element, number
@@ -58,7 +57,7 @@ class N5Convention(Convention):
     def _node(
         path: str, is_array: bool, document: Mapping[str, Any], attributes: Mapping[str, Any]
     ) -> StoredNode:
-        attributes = _finite(attributes)
+        attributes = finite_attributes(attributes)
         document = {k: v for k, v in document.items() if k != "hdmf_attributes"}
         if attributes:
             document["hdmf_attributes"] = attributes
@@ -163,35 +162,6 @@ def kept_settings(attributes: Mapping[str, Any]) -> Settings | None:
         return None
     chunks = found.get("blockSize")
     return Settings(chunks and tuple(chunks[::-1]), compressor=found.get("compression", True))
-
-
-def _finite(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes with NaN and infinities as text, for which JSON has no numbers.
-
-    Readers of N5 refuse documents with anything else; the type is among those that are restored.
-    """
-    out = dict(attributes)
-    odd = [name for name, value in out.items() if _is_odd(value)]
-    if odd:
-        types = dict.fromkeys(odd, "float64") | dict(out.get(ATTR_DTYPES, {}))
-        out |= {name: _as_text(out[name]) for name in odd} | {ATTR_DTYPES: types}
-    return out
-
-
-def _is_odd(value: Any) -> bool:
-    if isinstance(value, float):
-        return not math.isfinite(value)
-    if isinstance(value, list):
-        return any(map(_is_odd, value))
-    return isinstance(value, dict) and any(map(_is_odd, value.values()))
-
-
-def _as_text(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, list):
-        return [_as_text(item) for item in value]
-    return {k: _as_text(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def _items(values: npt.NDArray[Any], element: Element) -> list[bytes]:

@@ -14,7 +14,14 @@ from chunkwise import DataType
 from chunkwise.core.codec.json2 import Json2
 from chunkwise.errors import UnsupportedError
 from chunkwise.extension.formats import codec_to_json, fill_value_to_zarr2, to_zarr2
-from chunkwise.hdmf.conventions.base import Convention, NewDataset, dump_json, fill_value
+from chunkwise.hdmf.conventions.base import (
+    Convention,
+    NewDataset,
+    dump_json,
+    fill_value,
+    object_scalar,
+    text_fill,
+)
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element, text
 from chunkwise.hdmf.model.logical import map_objects
@@ -70,8 +77,11 @@ class Zarr2Convention(Convention):
         dtype: Any = "|O"
         if new.element.kind == "text":
             filters.insert(0, {"id": "vlen-utf8"})
+            fill = text_fill(new.settings.fill_value) or fill
         elif new.element.kind == "bytes":
             filters.insert(0, {"id": "vlen-bytes"})
+            if new.settings.fill_value:
+                fill = fill_value_to_zarr2(object_scalar(new.settings.fill_value), DataType("string"))
         elif new.element.is_plain:
             memory = DataType(new.element.memory_dtype)
             dtype = to_zarr2(memory)

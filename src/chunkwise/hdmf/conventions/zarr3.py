@@ -22,7 +22,10 @@ from chunkwise.hdmf.conventions.base import (
     choose_shards,
     dump_json,
     fill_value,
+    object_scalar,
+    text_fill,
 )
+from chunkwise.hdmf.model.attributes import finite_attributes
 from chunkwise.hdmf.model.codecs import Settings, codec_document
 from chunkwise.hdmf.model.element import Element, text
 from chunkwise.hdmf.model.logical import map_objects
@@ -47,7 +50,7 @@ class Zarr3Convention(Convention):
     compounds_have_width = has_binary = True
 
     def group(self, path: str, attributes: Mapping[str, Any]) -> StoredNode:
-        attributes = dict(attributes)
+        attributes = finite_attributes(attributes)
         return StoredNode(
             path, False, {"attributes": attributes, "zarr_format": 3, "node_type": "group"}, attributes
         )
@@ -56,7 +59,7 @@ class Zarr3Convention(Convention):
         return self.with_attributes(self.array(NewDataset(path, text, (), Settings(), {}, scalar=True)), {})
 
     def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
-        attributes = dict(attributes)
+        attributes = finite_attributes(attributes)
         return replace(node, document={**node.document, "attributes": attributes}, attributes=attributes)
 
     def array(self, new: NewDataset) -> StoredNode:
@@ -94,6 +97,12 @@ class Zarr3Convention(Convention):
             reserved["_DTYPE"] = words[new.element.kind]
             if new.binary:  # text is UTF-8
                 data_type, serializer = _BINARY, {"name": "vlen-bytes", "configuration": {}}
+                if new.settings.fill_value:
+                    fill = fill_value_to_zarr3(
+                        object_scalar(new.settings.fill_value), DataType("string"), _BINARY
+                    )
+            elif new.element.kind in ("text", "bytes"):
+                fill = text_fill(new.settings.fill_value)
         if new.settings.serializer is not None:
             serializer = codec_document(new.settings.serializer, "zarr3")
         # A filter on arrays comes before the serializer, as in numcodecs.delta.
@@ -104,7 +113,7 @@ class Zarr3Convention(Convention):
             grid = chunks
         else:
             codecs = [_sharding(chunks, codecs)]
-        own = {**new.attributes, **reserved}
+        own = finite_attributes({**new.attributes, **reserved})
         document = {
             "shape": list(stored_shape),
             "data_type": data_type,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError, prefix
+from chunkwise.extension.trees import has_non_finite, to_json_value
 from chunkwise.hdmf.model.element import Element, bytes_, compound, element_of_word, number, reference, text
 from chunkwise.hdmf.model.reference import Reference, parse_reference
 from chunkwise.hdmf.model.values import as_values
@@ -23,6 +24,7 @@ __all__ = [
     "SPECLOC",
     "data_type_of",
     "dump_attributes",
+    "finite_attributes",
     "is_typed",
     "load_attributes",
     "map_references",
@@ -203,6 +205,37 @@ def dump_attributes(
     if types and keep_types:
         out[ATTR_DTYPES] = types
     return out
+
+
+def finite_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes with NaN and infinities as text, for which JSON has no numbers.
+
+    Strict readers refuse a document with anything else; the type is among those that are restored.
+    """
+    out = dict(attributes)
+    odd = [name for name, value in out.items() if has_non_finite(value)]
+    if odd:
+        types = dict(out.get(ATTR_DTYPES, {}))
+        for name in odd:
+            if name not in types and not _is_floats(out[name]):
+                raise InvalidArgumentError(
+                    f'attribute "{name}": JSON has no NaN and no infinities; only in numbers and in lists of '
+                    f"them can they be told from text: {out[name]!r:.100}"
+                )
+            types.setdefault(name, "float64")
+            out[name] = to_json_value(out[name], f'attribute "{name}"', "string")
+        out[ATTR_DTYPES] = types
+    return out
+
+
+def _is_floats(value: Any) -> bool:
+    """Return True for numbers, and for lists of them that are an array."""
+    if isinstance(value, list):
+        try:
+            return np.asarray(value).dtype.kind == "f"
+        except ValueError:  # of different lengths
+            return False
+    return isinstance(value, float)
 
 
 def _lost_type(value: Any, as_reference: Callable[[Any], Any]) -> Any:

@@ -27,7 +27,7 @@ from chunkwise.errors import (
 )
 from chunkwise.extension import KvStoreDriver, Members
 from chunkwise.extension.formats import Zarr2Format, Zarr3Format, cached_metadata, layout_of
-from chunkwise.extension.inside import Growing, Pool, StoredArray, appending, put_bounded
+from chunkwise.extension.inside import Growing, Pool, StoredArray, appending, hold, put_bounded, release
 from chunkwise.extension.n5 import N5Format
 from chunkwise.extension.trees import Location, change_document, read_document, tree_format
 from chunkwise.hdmf.model.selection import Selection, parse_selection
@@ -188,6 +188,7 @@ class PhysicalArray:
         assert chunk is not None
         out = np.empty(chunk, stored.numpy_dtype)
         relative = key[len(self.location.path) :]
+        [before] = map(hold, (stored.chain.bound,))
         try:
             known = self._values
             raw = known[relative] if relative in known else self.location.store.read(key).value
@@ -201,6 +202,8 @@ class PhysicalArray:
         except ChunkwiseError as e:
             where = f"Error reading {self.location.store.describe(key)}"
             raise prefix(prefix(e, where), f'dataset "{self.node.path}"') from None
+        finally:
+            release(before)
         if stored.shape != chunk:
             out = out[tuple(slice(0, n) for n in stored.shape)]
         return out.T if self.rules.reversed_axes else out

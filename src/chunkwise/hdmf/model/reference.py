@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError
+from chunkwise.extension.inside import parse_json
 
 __all__ = [
     "Reference",
@@ -93,8 +93,8 @@ def parse_reference(value: Any) -> Reference:
         if not value.startswith("{"):
             return Reference(value)
         try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
+            value = parse_json(value)
+        except ValueError:
             return Reference(value)
     if not isinstance(value, Mapping):
         raise DataCorruptionError(f"expected a reference, but found {str(value)[:80]!r}")

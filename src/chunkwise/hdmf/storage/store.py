@@ -48,7 +48,7 @@ class HdmfStore(StoredTree):
     pool : Pool
         Threads that read and write chunks.
     replace_encoded : callable
-        Writes an encoded dataset of N5 again, with other values.
+        Writes an encoded dataset of N5 again, with what a function makes of its values.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class HdmfStore(StoredTree):
         source: str,
         tree: Tree,
         pool: Pool,
-        replace_encoded: Callable[[Dataset, npt.NDArray[Any]], None],
+        replace_encoded: Callable[[Dataset, Callable[[npt.NDArray[Any]], npt.NDArray[Any]]], None],
     ) -> None:
         super().__init__(location, source, tree, pool)
         self.replace_encoded = replace_encoded
@@ -316,17 +316,22 @@ class Dataset:
     def _write_encoded(self, key: Any, values: Any) -> None:
         """Store values in an encoded dataset of N5, which is written again as a whole."""
         element = self._stored_element()
-        now = np.array(self._stored_logical(), element.memory_dtype, copy=True, order="C")
         given = as_values(self._as_stored(values)[0], element)
         if self.scalar:
             self.read(key)  # raises for an index, which a scalar does not take
-            now.reshape(-1)[:] = given.reshape(-1)
-        else:
-            put(now, key, given)
-        self.store.replace_encoded(self, now)
+
+        def change(before: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            now = np.array(before, element.memory_dtype, copy=True, order="C")
+            if self.scalar:
+                now.reshape(-1)[:] = given.reshape(-1)
+            else:
+                put(now, key, given)
+            return now
+
+        self.store.replace_encoded(self, change)
         self._kept = None
 
-    def _stored_logical(self) -> npt.NDArray[Any]:
+    def stored_logical(self) -> npt.NDArray[Any]:
         """Return all values with the type that is stored."""
         values = to_logical(self._stored_values(...), self._stored_element())
         return values.reshape(()) if self.scalar else values
@@ -352,7 +357,6 @@ class Dataset:
             physical = self.physical
             physical.append(self.store.convention.to_stored(*self._as_stored(rows), physical))
         else:
-            before = self._stored_logical()
             rows = self._as_stored(rows)[0]
-            self.store.replace_encoded(self, np.concatenate([before, rows.astype(before.dtype)]))
+            self.store.replace_encoded(self, lambda now: np.concatenate([now, rows.astype(now.dtype)]))
         self._kept = None

@@ -16,7 +16,7 @@ from chunkwise import Unit
 from chunkwise.copying.resolve import resolve
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import dump, with_storage_options
+from chunkwise.extension.inside import dump, parse_json, with_storage_options
 from chunkwise.extension.trees import LocationLike, locate
 from chunkwise.images.editing.change import Change, Edit, apply
 from chunkwise.images.editing.edit_n5 import n5_edits
@@ -135,7 +135,7 @@ def _info(value: bytes, image: MultiscaleImage, change: Change) -> bytes:
         raise UnsupportedError("units: sizes in a precomputed volume are in nm")
     if change.moves(image):
         raise UnsupportedError("translation: chunks of a precomputed volume are named by their positions")
-    document: dict[str, JSON] = json.loads(value)
+    document: dict[str, JSON] = parse_json(value)
     for entry, place in zip(document["scales"], change.places, strict=True):
         entry["resolution"] = [int(n) if n.is_integer() else n for n in place.scale[:3]]
     return json.dumps(document).encode()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 from chunkwise import Context, TensorStore
 from chunkwise import open as open_spec
 from chunkwise.core.driver.neuroglancer_precomputed.members import INFO_KEY, parse_info
 from chunkwise.errors import InvalidArgumentError, prefix
-from chunkwise.extension.inside import read_bounded
+from chunkwise.extension.inside import parse_json, read_bounded
 from chunkwise.extension.trees import Location
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.metadata import Axis, ImageMetadata, LevelMetadata, Transformation
@@ -23,8 +21,8 @@ def precomputed_image(location: Location, context: Context | None = None) -> Mul
         return None
     where = location.describe(INFO_KEY)
     try:
-        document = json.loads(bytes(value))
-    except (ValueError, RecursionError):
+        document = parse_json(bytes(value))
+    except ValueError:
         return None
     if not isinstance(document, dict) or "scales" not in document:
         return None

@@ -304,7 +304,8 @@ class PyramidCopy(PlannedCopy):
         """Let the levels take their places, and make the group a pyramid."""
         for to in self._places:
             if to.replacement is None or to.is_staged:
-                to.commit()
+                with to.alone():
+                    to.commit()
             else:  # a process was killed after this, perhaps before it had deleted the old level
                 to.clear()
         if self._replaces:

@@ -88,9 +88,13 @@ class VolumeCopy(PlannedCopy):
         how: CopyOptions,
         workers: Workers | None,
     ) -> None:
-        if how.keep_fingerprint or how.part is not None:
+        if how.keep_fingerprint:
             raise InvalidArgumentError(
-                "a precomputed volume has no attributes for a fingerprint, and is not copied in parts"
+                "--keep-fingerprint: a precomputed volume has no attributes for a fingerprint"
+            )
+        if how.part is not None:
+            raise InvalidArgumentError(
+                "--part: a precomputed volume is not copied in parts; workers copy it together with --on"
             )
         self._image, self._options = image, array_options(options)
         for name in self._options:

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from chunkwise.errors import NotFoundError
-from chunkwise.images.multiscale.grey import NAN_COLOR, contrast_level, contrast_of
+from chunkwise.images.multiscale.grey import NAN_COLOR
 from chunkwise.images.multiscale.sampling import read_extremes
-from chunkwise.images.server.forms import PLOT, RGB, TABLE, forms_of
+from chunkwise.images.server.forms import HUES, PLOT, TABLE, ShownChannel, channels_of, forms_of
 from chunkwise.images.server.image import ServedImage, level_with
 from chunkwise.images.server.tiles import Damage, Plane, read_plane
 from chunkwise.images.server.volume import find_series
@@ -24,9 +24,6 @@ _GAP, _TOP = 10, 22
 _BACK, _TEXT = (20, 22, 26), (227, 230, 234)
 _AXES = ((235, 95, 85), (90, 200, 110), (90, 150, 250))  # of what belongs to x, y, z
 _DAMAGED = ((229, 83, 75), (90, 21, 18))
-_HUES = ("FF00FF", "00FF00", "00A0FF", "FFA000", "FF3030", "FFFF00")
-_RGB = ("FF0000", "00FF00", "0000FF")
-_MOST_CHANNELS = 4
 
 
 def draw_first_view(image: ServedImage) -> tuple[Image.Image, list[str]]:
@@ -53,7 +50,7 @@ def draw_first_view(image: ServedImage) -> tuple[Image.Image, list[str]]:
     def pixels(dim: int | None) -> int:
         return 24 if dim is None else max(24, round(size[dim] * per))
 
-    channels = _channels(image, channel, form == RGB)
+    channels = channels_of(image, shown[0], windows=True)
     width = _GAP + pixels(x) + (_GAP + pixels(z) if len(panels) > 1 else 0) + _GAP
     height = _TOP + pixels(y) + (_TOP + pixels(z) if len(panels) > 1 else 0) + _GAP
     picture = Image.new("RGB", (max(width, 240), height), _BACK)
@@ -92,7 +89,7 @@ def _plot(image: ServedImage, along: int | None, lines: int | None) -> tuple[Ima
     draw.text((_GAP, 4), f"{image.axes[along].name}: {low:g} to {high:g}", _TEXT, ImageFont.load_default(13))
     places = _TOP + (_PANEL // 2) * (1 - (values - low) / ((high - low) or 1))
     for line in range(values.shape[2]):
-        color = _TEXT if values.shape[2] == 1 else "#" + _HUES[line % 6]
+        color = _TEXT if values.shape[2] == 1 else f"#{HUES[line % len(HUES)]}"
         points = [
             (_GAP + i * 2 * _PANEL / n, y)
             for i, pair in enumerate(places[:, :, line].T.tolist())
@@ -103,34 +100,6 @@ def _plot(image: ServedImage, along: int | None, lines: int | None) -> tuple[Ima
     return picture, [one.message for one in damaged]
 
 
-def _channels(
-    image: ServedImage, channel: int | None, is_rgb: bool
-) -> list[tuple[int, str, tuple[float, float]]]:
-    """Return index, colour and window of the channels that are shown."""
-    if image.is_labels:
-        return [(0, "FFFFFF", (0, 1))]
-    n = 1 if channel is None else image.levels[0].view.shape[channel]
-    out = []
-    for number in range(n):
-        known = image.channels[number] if number < len(image.channels) else None
-        if not (known.active if known is not None else number < (3 if is_rgb else _MOST_CHANNELS)):
-            continue
-        window = None if known is None or known.window is None else (known.window.start, known.window.end)
-        if is_rgb:
-            window = (0, 255)
-        if window is None or window[0] is None or window[1] is None:
-            fixed = {} if channel is None else {channel: number}
-            low, high = contrast_of(contrast_level(image.views, fixed), fixed)["window"]
-        else:
-            low, high = window
-        hues = _RGB if is_rgb else _HUES
-        color = (known.color if known is not None else None) or (
-            "FFFFFF" if n == 1 else hues[number % len(hues)]
-        )
-        out.append((number, color, (float(low), float(high))))
-    return out
-
-
 def _panel(
     image: ServedImage,
     across: int | None,
@@ -138,7 +107,7 @@ def _panel(
     width: int,
     height: int,
     channel: int | None,
-    channels: list[tuple[int, str, tuple[float, float]]],
+    channels: list[ShownChannel],
 ) -> tuple[npt.NDArray[np.uint8], list[Damage]]:
     sides = {dim: n for dim, n in ((across, width), (down, height)) if dim is not None}
     level = level_with(image, sides)
@@ -150,7 +119,8 @@ def _panel(
     total: Any = np.zeros((1, 1, 3))
     no_number: Any = False
     damages: list[Damage] = []
-    for number, color, (low, high) in channels:
+    for number, _, color, window in channels:
+        low, high = window or (0, 1)
         if channel is not None:
             at[channel] = number
         plane = Plane(down, across, tuple(at), rows, columns, step)
@@ -161,7 +131,7 @@ def _panel(
         numbers = values.astype(np.float64)
         no_number = no_number | np.isnan(numbers)
         levels = np.clip((np.nan_to_num(numbers, nan=0) - low) / ((high - low) or 1), 0, 1)
-        rgb = [int(color.removeprefix("#")[i : i + 2], 16) for i in (0, 2, 4)]
+        rgb = [int(color[i : i + 2], 16) for i in (0, 2, 4)]
         total = total + levels[..., None] * rgb
     pixels = np.where(np.asarray(no_number)[..., None], NAN_COLOR, np.clip(np.rint(total), 0, 255))
     return _hatched(np.asarray(pixels, np.uint8), damages, step), damages

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
 from chunkwise.errors import ChunkwiseError, NotFoundError, UnsupportedError
+from chunkwise.images.multiscale.grey import contrast_level, contrast_of
 from chunkwise.images.multiscale.ome_plates import Plate
 from chunkwise.images.multiscale.sampling import to_real
 from chunkwise.images.server.image import ServedImage, image_at, multiscale_at, shown_dims
-from chunkwise.images.server.sources import Sources
-from chunkwise.images.server.trees import ServedGroup
+from chunkwise.images.server.sources import Sources, find_nodes
 
-__all__ = ["PLANES", "PLOT", "RGB", "TABLE", "Form", "first_shown", "forms_of"]
+__all__ = [
+    "HUES",
+    "PLANES",
+    "PLOT",
+    "RGB",
+    "TABLE",
+    "Form",
+    "ShownChannel",
+    "channels_of",
+    "first_shown",
+    "forms_of",
+]
 
 PLANES, RGB, PLOT, TABLE = "planes", "rgb", "plot", "table"
 
-_LOOKED_AT = 64  # arrays and groups, for the first image
+_RGB = ("ff0000", "00ff00", "0000ff")
+HUES = ("ff00ff", "00ff00", "00a0ff", "ffa000", "ff3030", "ffff00")
+_MOST_CHANNELS = 4
 _MOST_LINES = 16
 _THIN = 8  # how many times longer the rows of numbers are than they are wide, at least
 _SERIES = {"conversion", "resolution", "unit"}  # attributes that NWB gives the data of a time series
@@ -47,8 +61,8 @@ def forms_of(image: ServedImage) -> list[Form]:
     if len(long) == 1:
         return [Form(PLOT, (long[0], None, None), None, ()), table]
     if len(long) > 2:
-        if _is_bare(image) and len(shape) == 3 and shape[2] in (3, 4) and view.dtype.name == "uint8":
-            return [Form(RGB, (1, 0, None), 2, ()), planes, table]
+        if channel is not None and len(shape) == 3 and view.dtype.name == "uint8" and _is_bare(image):
+            return [Form(RGB, (x, y, None), channel, ()), Form(PLANES, (2, 1, 0), None, ()), table]
         return [planes, table]
     is_series = image.levels[0].attributes.keys() >= _SERIES
     times = long[:1] if is_series else [dim for dim in long if image.axes[dim].type == "time"]
@@ -81,6 +95,46 @@ def _is_bare(image: ServedImage) -> bool:
     )
 
 
+class ShownChannel(NamedTuple):
+    """A channel that is shown at first."""
+
+    number: int
+    label: str
+    color: str  # six hexadecimal digits
+    window: tuple[float, float] | None  # black and white, if they are known
+
+
+def channels_of(image: ServedImage, form: Form, *, windows: bool) -> list[ShownChannel]:
+    """Return the channels that are shown at first; with `windows` values are read for those without one.
+
+    A window stays unknown if no value can be read.
+    """
+    if image.is_labels:
+        return [ShownChannel(0, "", "ffffff", (0, 1))]
+    is_rgb = form.form == RGB
+    n = 1 if form.channel is None else image.levels[0].view.shape[form.channel]
+    is_coloured = is_rgb or (n == 3 and image.levels[0].view.dtype.name == "uint8")
+    hues = ("ffffff",) if n == 1 else _RGB if is_coloured else HUES
+    out = []
+    for number in range(n):
+        known = image.channels[number] if number < len(image.channels) else None
+        if not (known.active if known is not None else number < (3 if is_rgb else _MOST_CHANNELS)):
+            continue
+        window: tuple[float, float] | None = (0, 255) if is_rgb else None
+        if known is not None and known.window is not None:
+            start, end = known.window.start, known.window.end
+            window = None if start is None or end is None else (start, end)
+        if window is None and windows:
+            fixed = {} if form.channel is None else {form.channel: number}
+            with suppress(ChunkwiseError):
+                low, high = contrast_of(contrast_level(image.views, fixed), fixed)["window"]
+                window = low, high
+        label = (known.label if known is not None else None) or (f"channel {number}" if n > 1 else "")
+        color = (known.color if known is not None else None) or hues[number % len(hues)]
+        out.append(ShownChannel(number, label, color.removeprefix("#").lower(), window))
+    return out
+
+
 def first_shown(sources: Sources, *, plates: bool = True) -> tuple[str, ServedImage | None]:
     """Return the path of what is shown first, and the image that it is; None for a plate.
 
@@ -93,14 +147,7 @@ def first_shown(sources: Sources, *, plates: bool = True) -> tuple[str, ServedIm
     """
     failed: ChunkwiseError | None = None
     other: tuple[str, ServedImage | None] | None = None
-    waiting: list[tuple[str, ...]] = [(name,) for name in reversed(list(sources))]
-    for _ in range(_LOOKED_AT):
-        if not waiting:
-            break
-        path = waiting.pop()
-        found = sources.find(path)
-        if found is None:
-            continue
+    for path, found in find_nodes(sources):
         image = None
         try:
             image = image_at(path, found)
@@ -112,10 +159,10 @@ def first_shown(sources: Sources, *, plates: bool = True) -> tuple[str, ServedIm
             other = other or ("/".join(path), image)
         if plates and isinstance(multiscale_at(found), Plate):
             return "/".join(path), None
-        if isinstance(found, ServedGroup):
-            waiting += reversed([(*path, member.name) for member in sources.members(path, found)])
     if other is not None:
         return other
     if failed is not None:
         raise failed
+    for name in sources:
+        sources.find((name,))  # which tells what is wrong with it
     raise NotFoundError(f"there is no image in {', '.join(sources)}")

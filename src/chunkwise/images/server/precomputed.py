@@ -22,7 +22,7 @@ from chunkwise.images.server.content import Computed, Content, Document
 from chunkwise.images.server.encoded import for_browsers, served_chunk_shape
 from chunkwise.images.server.image import ServedImage, shown_dims
 
-__all__ = ["KEY", "PrecomputedVolume"]
+__all__ = ["KEY", "PrecomputedVolume", "nanometres"]
 
 KEY = INFO_KEY
 
@@ -70,7 +70,7 @@ class PrecomputedVolume:
         info = new_info(kind, first.dtype, first.shape[3])
         for number, (view, chunk) in enumerate(zip(self._views, self._chunks, strict=True)):
             x, y, z = (
-                1.0 if dim is None else _nanometres(image.scales[number][dim], image.axes[dim].unit)
+                1.0 if dim is None else nanometres(image.scales[number][dim], image.axes[dim].unit)
                 for dim in self._dims
             )
             offset = tuple(0 if dim is None else self._corners[number][dim] for dim in self._dims)
@@ -113,7 +113,8 @@ def _encode(view: TensorStore) -> bytes | None:
     return values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes(order="F")
 
 
-def _nanometres(size: float, unit: str) -> float:
+def nanometres(size: float, unit: str) -> float:
+    """Return a size in nanometres; what is no length counts as so many."""
     try:
         return unit_in(Unit(size, unit), "nm")
     except InvalidArgumentError:  # no length

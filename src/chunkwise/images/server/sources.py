@@ -35,7 +35,9 @@ from chunkwise.images.server.trees import (
     member_of,
 )
 
-__all__ = ["Sources", "sources_of"]
+__all__ = ["Sources", "find_nodes", "sources_of"]
+
+_MOST_LOOKED_AT = 64
 
 
 class Sources(dict[str, Source]):
@@ -195,3 +197,22 @@ def _of_view(view: TensorStore, name: str) -> ServedArray:
     except ChunkwiseError:
         attributes = {}
     return ServedArray(at_zero(view), view.name or name, node, attributes)
+
+
+def find_nodes(sources: Sources) -> Iterator[tuple[tuple[str, ...], ServedArray | ServedGroup]]:
+    """Yield the first nodes, each group before its members; what can't be opened is left out."""
+    waiting: list[tuple[str, ...]] = [(name,) for name in reversed(list(sources))]
+    for _ in range(_MOST_LOOKED_AT):
+        if not waiting:
+            return
+        path = waiting.pop()
+        try:
+            node = sources.find(path)
+            if node is None:
+                continue
+            yield path, node
+            if isinstance(node, ServedGroup):
+                names = [member.name for member in sources.members(path, node)]
+                waiting += [(*path, name) for name in reversed(names)]
+        except ChunkwiseError:  # the page and the listing tell what is wrong
+            continue

@@ -6,12 +6,11 @@ because two formats side by side are an error that must not depend on the order 
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
-from chunkwise.core.base.binding import JSON
+from chunkwise.core.base.binding import JSON, parse_json
 from chunkwise.core.driver.flow import Flow, GetAll
 from chunkwise.core.kvstore.protocol import Stamped
 from chunkwise.errors import FailedPreconditionError, PermissionDeniedError
@@ -38,8 +37,8 @@ def _any(raw: bytes) -> bool:
 def _document(raw: bytes) -> dict[str, JSON]:
     # "meta" and "info" are common names, so their content decides.
     try:
-        document = json.loads(raw)
-    except (ValueError, RecursionError):
+        document = parse_json(raw)
+    except ValueError:
         return {}
     return document if isinstance(document, dict) else {}
 

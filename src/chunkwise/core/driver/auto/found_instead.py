@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import TypeVar
 
+from chunkwise.core.base.binding import parse_json
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver
 from chunkwise.core.kvstore.staging import COMPLETE, JOURNAL, is_staging
 from chunkwise.core.kvstore.traits import traits_of
@@ -97,7 +97,7 @@ def _near(kv: KvStoreDriver, path: str) -> str:
         return ""
     children = _attempt(lambda: kv.list_children(above + slash))
     found = [] if children is None else [*children.prefixes, *children.keys]
-    names = sorted(key[len(above + slash) :].rstrip("/") for key in found)
+    names = sorted({key[len(above + slash) :].rstrip("/") for key in found} - {name})
     near = get_close_matches(name, names, _SHOWN, 0.4) or names
     return f"; near it there is {_some(near)}" if near else ""
 
@@ -161,8 +161,8 @@ def _below(text: str, name: str) -> str:
 
 def _is_group(key: str, raw: bytes | None) -> bool:
     try:
-        found = None if raw is None else json.loads(raw)
-    except (ValueError, RecursionError):
+        found = None if raw is None else parse_json(raw)
+    except ValueError:
         return False
     if not isinstance(found, dict):
         return False

@@ -6,11 +6,10 @@ pure; other code reads and writes the keys and bytes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, Self
 
-from chunkwise.core.base.binding import JSON, Members, dump_bytes
+from chunkwise.core.base.binding import JSON, Members, dump_bytes, parse_json
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.index_space import IndexDomain
@@ -79,7 +78,7 @@ class Format(Protocol):
 
     def parse_document(self, raw: bytes) -> JSON:
         """Read the stored bytes as JSON, as leniently as the format's other readers."""
-        return json.loads(raw)
+        return parse_json(raw)
 
     def is_array(self, document: JSON) -> bool:
         """Return True if a document under the metadata key is an array's, not a group's."""

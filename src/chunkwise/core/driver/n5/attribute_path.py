@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from chunkwise.core.base.binding import JSON, MISSING
+from chunkwise.core.base.binding import JSON, MISSING, MOST_GIVEN
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = [
@@ -44,6 +44,8 @@ def _components(path: str) -> list[str]:
             del out[-1:]
         elif part not in ("", "."):
             out.append(part)
+    if len(out) > MOST_GIVEN:
+        raise InvalidArgumentError(f"attribute path: nested more than {MOST_GIVEN} deep, {len(out)} parts")
     return out
 
 

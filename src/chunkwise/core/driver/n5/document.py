@@ -9,12 +9,11 @@ Specification: N5 README, "File-system specification", items 1 to 4; n5-java ``N
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from chunkwise.core.base.binding import JSON, dump_bytes
+from chunkwise.core.base.binding import JSON, dump_bytes, parse_json
 from chunkwise.errors import SpecError, UnsupportedError
 
 __all__ = [
@@ -43,8 +42,8 @@ def load_document(raw: bytes | bytearray | memoryview) -> JSON:
     if not text.strip():
         return {}
     try:
-        value: JSON = json.loads(text.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
+        value: JSON = parse_json(text.decode("utf-8-sig"))
+    except ValueError:
         raise SpecError("Invalid JSON") from None
     return {} if value is None else value
 

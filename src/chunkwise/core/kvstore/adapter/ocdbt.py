@@ -40,6 +40,7 @@ from chunkwise.core.kvstore.protocol import (
 )
 from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY, Coalescing, Slots
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
+from chunkwise.core.kvstore.value_bound import check_claim
 from chunkwise.errors import InvalidArgumentError, NotFoundError, OutOfRangeError
 
 __all__ = ["OcdbtStore", "Options"]
@@ -129,6 +130,7 @@ class OcdbtStore:
                 return Stamped(None, generation, state.time)
             size = value.length if isinstance(value, Place) else len(value)
             start, stop = resolve_range(*(byte_range or ByteRange()), size)
+            check_claim(stop - start, dump(key), *(byte_range or ()))
             if isinstance(value, Place):
                 return Stamped(self._database.read_place(value, start, stop), generation, state.time)
             return Stamped(value[start:stop], generation, state.time)
@@ -147,6 +149,7 @@ class OcdbtStore:
                     return None
                 size = value.length if isinstance(value, Place) else len(value)
                 begin, end = resolve_range(start, stop, size)
+                check_claim(end - begin, dump(key), start, stop)
                 if not isinstance(value, Place):
                     return value[begin:end]
                 try:
@@ -199,6 +202,7 @@ class OcdbtStore:
             for key in keys:
                 value = self._find(root, key)
                 if isinstance(value, Place):
+                    check_claim(value.length, dump(key))
                     end = value.offset + value.length
                     if file is None:
                         file, start, stop = value.file, value.offset, value.offset

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from chunkwise.core.base.fork import KeyLocks, new_lock
+from chunkwise.core.base.size_bound import bounded
 from chunkwise.core.kvstore.ocdbt.config import ConfigMembers
 from chunkwise.core.kvstore.ocdbt.frame import LARGEST_BODY
 from chunkwise.core.kvstore.ocdbt.manifest import Config, Manifest, encode_manifest, read_manifest
@@ -120,7 +121,8 @@ class Database:
             if self._looked <= asked:
                 began, failure = time.time(), None
                 try:
-                    self._look()
+                    with bounded(None):  # manifests, and a listing of them
+                        self._look()
                 except Exception as e:
                     failure = e
                 self._looked, self._failure = began, failure  # not after an interrupt

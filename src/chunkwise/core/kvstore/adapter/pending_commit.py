@@ -32,10 +32,12 @@ def check_documents(store: PendingStore) -> dict[str, bytes]:
         change = store.changes.get(key)
         if store.changed_generation(key) is None:
             found[key] = document.check(store)
-        elif change is not None and change.condition:  # before chunks of another array are decoded
-            found_now = store.base.read(key, if_not_equal=change.condition)
-            if found_now.generation != change.condition:
-                raise GenerationMismatchError(f"Error writing {store.describe(key)}: Generation mismatch")
+        elif (  # before chunks of another array are decoded
+            change is not None
+            and change.condition
+            and store.base.read(key, if_not_equal=change.condition).generation != change.condition
+        ):
+            raise GenerationMismatchError(f"Error writing {store.describe(key)}: Generation mismatch")
     return found
 
 

@@ -36,6 +36,7 @@ from chunkwise.core.kvstore.protocol import (
 )
 from chunkwise.core.kvstore.shard_index_cache import LEAST_INDEX_NBYTES, ShardIndexCache
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
+from chunkwise.core.kvstore.value_bound import check_claim
 from chunkwise.errors import (
     AbortedError,
     ChunkwiseError,
@@ -162,7 +163,10 @@ class ShardedStore:
             assert read.generation is not None
             if known is None:
                 self._indexes.put(name, _KnownIndex(read.generation, index), index.nbytes)
-            return self._read_entry(read, index.find(place.entry), byte_range, if_not_equal)
+            bounds = index.find(place.entry)
+            if bounds is not None and byte_range is None:
+                check_claim(bounds[1] - bounds[0], self.format.describe(place))
+            return self._read_entry(read, bounds, byte_range, if_not_equal)
         except ReplacedError:
             self._indexes.evict(name)
             raise

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from chunkwise.core.base.binding import dump
+from chunkwise.core.base.size_bound import largest_value
 from chunkwise.core.kvstore.adapter.shard_format import Place, ShardReader
 from chunkwise.core.kvstore.adapter.sharding_spec import (
     MinishardIndex,
@@ -89,7 +90,7 @@ class Uint64Shards:
 
     def decode(self, stored: Buffer) -> Buffer:
         """Return a chunk."""
-        return self.sharding.decode_data(stored, self.largest_value)
+        return self.sharding.decode_data(stored, min(self.largest_value, largest_value()))
 
     def encode(self, value: Buffer) -> bytes:
         """Return the stored form of a chunk."""

@@ -44,6 +44,7 @@ from chunkwise.core.kvstore.protocol import (
 )
 from chunkwise.core.kvstore.request_limits import Slots
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
+from chunkwise.core.kvstore.value_bound import read_own
 from chunkwise.errors import (
     AbortedError,
     ChunkwiseError,
@@ -300,7 +301,7 @@ class ZipStore:
         try:
             return self.base.read(self.key, byte_range=ByteRange(-TAIL_SIZE), if_not_equal=known)
         except OutOfRangeError:  # the whole archive is not that long
-            return self.base.read(self.key, if_not_equal=known)
+            return read_own(self.base, self.key, if_not_equal=known)
 
     def _open_get(self, generation: bytes) -> Get:
         """Return a reader of one generation of the archive, and no other."""

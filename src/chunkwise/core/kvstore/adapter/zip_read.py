@@ -172,7 +172,7 @@ def read_member(
             positions[member.header] = member.header + _data_start(header)
         first = positions[member.header]
         return get(first + begin, first + end)
-    check_size(member.nbytes, "the ZIP member")  # which the archive may claim falsely
+    check_size(member.nbytes, "the ZIP member", start, stop)  # which the archive may claim falsely
     arguments = member.method, _stored_bytes(member, get), member.nbytes
     value = decode(*arguments) if slots is None else slots.call(decode, *arguments)
     if len(value) != member.nbytes or zlib.crc32(value) != member.crc:

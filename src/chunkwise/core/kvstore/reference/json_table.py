@@ -25,6 +25,7 @@ from chunkwise.core.base.binding import (
     expect_int,
     expect_object,
     expect_string,
+    parse_json,
 )
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import Buffer, Children
@@ -49,8 +50,8 @@ class JsonTable:
 
     def __init__(self, raw: Buffer) -> None:
         try:
-            document = json.loads(bytes(raw))
-        except (ValueError, RecursionError) as e:
+            document = parse_json(bytes(raw))
+        except ValueError as e:
             raise DataCorruptionError(f"reference file is not JSON: {e}") from None
         if not isinstance(document, dict):
             raise DataCorruptionError(f"reference file is not a JSON object: {repr(document)[:80]}")

@@ -17,13 +17,14 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any, NamedTuple
 
-from chunkwise.core.base.binding import JSON, dump
+from chunkwise.core.base.binding import JSON, dump, parse_json
 from chunkwise.core.base.extras import load as load_package
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import Children, KvStoreDriver
 from chunkwise.core.kvstore.reference.store import Loaded
 from chunkwise.core.kvstore.reference.table import Reference, SortedKeys, expect_part
+from chunkwise.core.kvstore.value_bound import read_own
 from chunkwise.errors import DataCorruptionError, NotFoundError, TooLargeError
 
 __all__ = ["METADATA", "ParquetTable", "load_parquet"]
@@ -58,7 +59,7 @@ class _Rows(NamedTuple):
 
 def load_parquet(base: KvStoreDriver, directory: str) -> Loaded:
     """Read the metadata of a directory of references, whose name ends in "/"."""
-    found = base.read(directory + METADATA)
+    found = read_own(base, directory + METADATA)
     if found.value is None:
         raise NotFoundError(f"there are no references: {base.describe(directory + METADATA)} is missing")
     table = ParquetTable(base, directory, bytes(found.value))
@@ -70,8 +71,8 @@ class ParquetTable:
 
     def __init__(self, base: KvStoreDriver, directory: str, raw: bytes) -> None:
         try:
-            document = json.loads(raw)
-        except (ValueError, RecursionError) as e:
+            document = parse_json(raw)
+        except ValueError as e:
             raise DataCorruptionError(f"{METADATA} is not JSON: {e}") from None
         metadata = document.get("metadata") if isinstance(document, dict) else None
         if not isinstance(metadata, dict):
@@ -162,7 +163,7 @@ class ParquetTable:
         where = self._base.describe(key)
         parquet = load_package("pyarrow.parquet", "reading references in Parquet")
         arrow = load_package("pyarrow", "reading references in Parquet")
-        value = self._base.read(key).value
+        value = read_own(self._base, key).value
         if value is None:
             return None
         try:

@@ -14,6 +14,7 @@ import numpy as np
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.size_bound import bounded
 from chunkwise.core.kvstore.byte_range import (
     check_range,
     coalesce_ranges,
@@ -35,6 +36,7 @@ from chunkwise.core.kvstore.protocol import (
 )
 from chunkwise.core.kvstore.reference.table import Part, Reference, Table
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
+from chunkwise.core.kvstore.value_bound import check_claim
 from chunkwise.errors import (
     ChunkwiseError,
     DataCorruptionError,
@@ -142,7 +144,8 @@ class ReferenceStore:
                     self._time = now
                     return known
             try:
-                loaded = self._load_table(self.base, self.key, self._open_target)
+                with bounded(None):
+                    loaded = self._load_table(self.base, self.key, self._open_target)
             except (ChunkwiseError, ImportError) as e:
                 raise prefix(e, f"Error reading {self.base.describe(self.key)}") from e.__cause__
             self._last, self._time, self._traits = loaded, now, None
@@ -199,6 +202,7 @@ class ReferenceStore:
         for key in keys:
             found = self._find(table, key)
             if isinstance(found, Part) and found.stop is not None:
+                check_claim(found.stop - found.start, dump(key))
                 size += found.stop - found.start
                 if size > _MOST_AT_ONCE and references:
                     break
@@ -297,6 +301,7 @@ class _Targets:
             if reference.stop is None:
                 return self.part(key, Part(reference.url, start, stop), whole=start == 0 and stop is None)
             begin, end = resolve_range(start, stop, reference.stop - reference.start)
+            check_claim(end - begin, dump(key), start, stop)
             return self.part(key, Part(reference.url, reference.start + begin, reference.start + end))
         value = memoryview(reference if isinstance(reference, bytes) else reference())
         return slice_range(value, start, stop)

@@ -703,23 +703,26 @@ function channelText(channels) {
   return channels.map((c) => [c.active ? 1 : 0, c.color.replace("#", ""), ...(c.window || [])].join("_")).join(",");
 }
 
+// A text of numbers: a plus sign that isn't escaped comes as a space.
+function plain(wanted, name) { return (wanted.get(name) || "").replaceAll(" ", "+"); }
+
 function restoreChannels(wanted, channels) {
-  (wanted.get("channels") || "").split(",").forEach((text, i) => {
-    const [active, color, low, high] = text.split("_");
+  plain(wanted, "channels").split(",").forEach((text, i) => {
+    const [active, color, ...ends] = text.split("_"), window = ends.map(Number);
     const channel = channels[i];
     if (!channel || color === undefined) return;
     channel.active = active === "1";
     if (/^[0-9a-f]{6}$/i.test(color)) channel.color = color;
-    if (low !== undefined && high !== undefined && Number.isFinite(Number(low))) setWindow(channel, [Number(low), Number(high)]);
+    if (window.length === 2 && ends.every(Boolean) && window.every(Number.isFinite)) setWindow(channel, window);
   });
 }
 
 function restore(wanted) {
-  const numbers = (name) => (wanted.get(name) || "").split(",").filter(Boolean).map(Number);
+  const numbers = (name) => plain(wanted, name).split(",").filter(Boolean).map(Number);
   const at = numbers("at"), center = numbers("center");
   if (at.length === view.rank && at.every(Number.isFinite)) at.forEach((p, dim) => { view.cross[dim] = Math.min(Math.max(p, 0), Math.max(view.shape[dim] - 1, 0)); });
   if (center.length === view.rank && center.every(Number.isFinite)) view.center = center;
-  const zoom = Number(wanted.get("zoom"));
+  const zoom = Number(plain(wanted, "zoom"));
   if (zoom > 0 && zoom < 1e4) view.zoom = zoom;
   const [panel, ...ends] = numbers("line"), turn = numbers("turn"), drawn = view.panels[panel];
   const inside = (p, i) => Number.isInteger(p) && p >= 0 && p < view.count(drawn, i % 2 ? "across" : "down");

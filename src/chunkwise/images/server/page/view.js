@@ -14,8 +14,7 @@ export class View {
   // `wanted` is the form in which it is shown, if it has that.
   constructor(image, path, redraw, wanted = "") {
     const form = image.forms.find(({ form }) => form === wanted) || image.forms[0];
-    const names = form.form === "rgb" ? ["y", "x", "channel"] : []; // of an array that names none
-    this.image = image = { ...image, ...form, axes: image.axes.map((axis, dim) => ({ ...axis, name: names[dim] || axis.name })) };
+    this.image = image = { ...image, ...form };
     this.form = form.form;
     this.path = path;
     this.redraw = redraw;

@@ -1,0 +1,176 @@
+"""Two replacements of one place at the same time, in a store that changes keys one by one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from failing_store import FailingStore, contents, place_in
+
+import chunkwise as cw
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.kvstore.staging import APPEND, is_staging
+from chunkwise.core.trees.node import DOCUMENTS
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError
+
+FORMATS = ["zarr3", "zarr2", "n5"]
+VALUES = {"one": np.full((6, 4), 1, "u1"), "two": np.full((9, 2), 2, "u2")}
+CHUNKS = {"one": (2, 2), "two": (3, 2)}
+
+
+def replace(store: KvStoreDriver, which: str, format: str) -> None:
+    """Write an array over what is there."""
+    array = {"chunks": CHUNKS[which], "format": format, "attributes": {"which": which}}
+    cw.create_array(place_in(store, "t/"), VALUES[which], overwrite=True, **array)
+
+
+def replace_by_group(store: KvStoreDriver, which: str, format: str) -> None:
+    """Write a group with an array over what is there."""
+    array = cw.create_group(place_in(store, "source/" + which), format=format)
+    array.create_array("x", VALUES[which], chunks=CHUNKS[which])
+    array.create_array("only " + which, [1])
+    cw.copy_tree(place_in(store, "source/" + which), place_in(store, "t/"), format=format, overwrite=True)
+
+
+def create_inside(store: KvStoreDriver, which: str, format: str) -> None:
+    """Make an array inside what is there."""
+    cw.create_array(place_in(store, "t/inside/x/"), VALUES[which], chunks=CHUNKS[which], format=format)
+
+
+ACTS: dict[str, Callable[[KvStoreDriver, str, str], None]] = {
+    "array": replace,
+    "group": replace_by_group,
+    "inside": create_inside,
+}
+
+
+def node_at(store: KvStoreDriver) -> dict[str, bytes]:
+    """Return the keys at the place, except what a killed or failed replacement may leave."""
+    return {
+        key: value
+        for key, value in contents(store).items()
+        if key.startswith("t/") and not key.endswith(APPEND) and not any(map(is_staging, key.split("/")))
+    }
+
+
+def filled(format: str, old: str) -> MemoryStore:
+    """Return a store with the old data."""
+    store = MemoryStore()
+    plain = FailingStore(store, lambda: None, 0, plain=True)
+    cw.create_group(place_in(plain, ""), format=format)
+    if old == "group":
+        cw.create_group(place_in(plain, "t/"), format=format).create_array("y", [1, 2])
+    else:
+        cw.create_array(place_in(plain, "t/"), np.full((8, 8), 7, "u1"), chunks=(2, 2), format=format)
+    return store
+
+
+def expected(format: str, old: str, act: str, which: str) -> dict[str, bytes]:
+    """Return the keys after one act alone."""
+    store = filled(format, old)
+    with suppress(AlreadyExistsError):  # nothing can be below an array
+        ACTS[act](FailingStore(store, lambda: None, 0, plain=True), which, format)
+    return node_at(store)
+
+
+class Outcome(NamedTuple):
+    """What is at the place, and the errors of both."""
+
+    found: dict[str, bytes]
+    error: Exception | None
+    other: Exception | None
+
+
+class Act(threading.Thread):
+    """One of the two; keeps its error."""
+
+    def __init__(self, run: Callable[[], Any]) -> None:
+        super().__init__(daemon=True)
+        self._act, self.error = run, None
+
+    def run(self) -> None:
+        try:
+            self._act()
+        except ChunkwiseError as e:
+            self.error = e
+
+
+def both(format: str, old: str, first: str, second: str, at: int) -> tuple[MemoryStore, Act, Act, bool]:
+    """Let the second begin at a call of the first; the last value is False if there is no such call."""
+    store = filled(format, old)
+    other = Act(lambda: ACTS[second](FailingStore(store, lambda: None, 0, plain=True), "two", format))
+
+    def begin() -> None:
+        other.start()
+        other.join(0.05)
+
+    failing = FailingStore(store, begin, at, plain=True)
+    one = Act(lambda: ACTS[first](failing, "one", format))
+    one.start()
+    one.join(30)
+    assert not one.is_alive()
+    if failing.n_calls >= at:
+        other.join(30)
+        assert not other.is_alive()
+    return store, one, other, failing.n_calls >= at
+
+
+def outcomes(format: str, old: str, first: str, second: str, step: int) -> Iterator[Outcome]:
+    """Yield what is there afterwards, for each call of the first at which the second begins."""
+    before = node_at(filled(format, old))
+    for at in range(1, 400, step):
+        store, one, other, is_there = both(format, old, first, second, at)
+        if not is_there:
+            return
+        found = node_at(store)
+        if None in (one.error, other.error):
+            yield Outcome(found, one.error, other.error)
+        else:  # two copies have disturbed each other before either was complete
+            assert found == before, (at, one.error, other.error)
+    pytest.fail("it never came to an end")
+
+
+EACH = [pytest.param("zarr3", 7), *(pytest.param(format, 1, marks=pytest.mark.slow) for format in FORMATS)]
+"""Format, and at how many calls the second begins."""
+
+
+@pytest.mark.parametrize(("format", "step"), EACH)
+@pytest.mark.parametrize(
+    ("old", "first", "second"),
+    [("array", "array", "array"), ("array", "group", "array"), ("group", "group", "group")],
+)
+def test_the_place_holds_one_or_the_other(old: str, first: str, second: str, format: str, step: int) -> None:
+    alone = [expected(format, old, first, "one"), expected(format, old, second, "two")]
+    for at, (found, *errors) in enumerate(outcomes(format, old, first, second, step)):
+        if errors == [None, None]:
+            assert found in alone, (at, sorted(found))
+        else:
+            worked = alone[errors.index(None)]  # the other may have written a document late
+            assert {key: found.get(key) for key in worked} == worked, (at, sorted(found), errors)
+
+
+@pytest.mark.parametrize(("format", "step"), EACH)
+@pytest.mark.parametrize("begins", ["replacement", "inside"])
+@pytest.mark.parametrize(("old", "new"), [("array", "array"), ("array", "group"), ("group", "group")])
+def test_an_array_is_made_inside_what_is_replaced(
+    old: str, new: str, begins: str, format: str, step: int
+) -> None:
+    order = (new, "inside") if begins == "replacement" else ("inside", new)
+    replaced = expected(format, old, new, "one" if begins == "replacement" else "two")
+    made = expected(format, "group", "inside", "two" if begins == "replacement" else "one")
+    made = {key: value for key, value in made.items() if key.startswith("t/inside/x/")}
+    for at, (found, *errors) in enumerate(outcomes(format, old, *order, step)):
+        error, error_inside = errors if begins == "replacement" else errors[::-1]
+        inside = {key: found.pop(key) for key in list(found) if key.startswith("t/inside/")}
+        inside = {key: value for key, value in inside.items() if key.startswith("t/inside/x/")}
+        is_there = any(key.rpartition("/")[2] in DOCUMENTS for key in inside)
+        assert error is not None or found == replaced, (at, sorted(found), errors)
+        assert not is_there or inside == made, (at, sorted(inside), errors)
+        assert not is_there or new == "group" or error is not None, (at, sorted(inside), errors)
+        assert is_there or error is None, (at, errors)
+        assert not is_there or error_inside is None, (at, errors)
