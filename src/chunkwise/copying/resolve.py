@@ -41,7 +41,14 @@ from chunkwise.core.trees.location import (
 from chunkwise.core.trees.node import Node, find_documented, find_node, nothing_at, what_is_at
 from chunkwise.core.trees.tree import Tree
 from chunkwise.core.trees.walk import walk
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
+from chunkwise.errors import (
+    ChunkwiseError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    prefix,
+)
+from chunkwise.extension.trees import is_vacant, looking
 
 __all__ = ["Place", "Resolvable", "ResolvedPlace", "resolve", "resolved_node", "what_is"]
 
@@ -67,6 +74,7 @@ class _Found(NamedTuple):
     node: Node | None
     array: TensorStore | None = None  # one that is no node
     is_file: bool = False
+    nothing: NotFoundError | None = None  # that there is nothing, if that is known
 
 
 class ResolvedPlace(Resolvable):
@@ -100,7 +108,7 @@ class ResolvedPlace(Resolvable):
     def _found(self) -> _Found:
         if self._known is None:
             assert self.asked is not None
-            self._known = _stored(self.asked, find_node(self.asked), self.context)
+            self._known = _looked_for(self.asked, self.context)
         return self._known
 
     def seen(self, node: Node | None) -> ResolvedPlace:
@@ -165,7 +173,7 @@ class ResolvedPlace(Resolvable):
         if node is not None and node.error:
             raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
         if node is None:
-            raise nothing_at(location)
+            raise self._found().nothing or nothing_at(location)
         if node.kind == "group" and of_image and not node.undeclared:
             found: TensorStore | None = hooks.find("array of an image")(location, node, self.context)
             if found is not None:
@@ -199,7 +207,7 @@ class ResolvedPlace(Resolvable):
                 f"{self.named or 'this'} is {self.what}, which has no place of its own"
             )
         if self.node is None:
-            raise nothing_at(self.location)
+            raise self._found().nothing or nothing_at(self.location)
         if self.node.error and not damaged:
             raise FailedPreconditionError(f"{self.location.describe(self.node.key)}: {self.node.error}")
         return self.node
@@ -287,6 +295,20 @@ def _pictures(place: object, context: Context | None) -> ResolvedPlace | None:
 
 
 _RECOGNIZERS = (_open_object, _spec, _pictures)
+
+
+def _looked_for(location: Location, context: Context | None) -> _Found:
+    """Return what is stored at a location; in a slow store, after one look if there is no node."""
+    if not is_slow(location.store):
+        return _stored(location, find_node(location), context)
+    node = find_documented(location)
+    if node is not None:
+        return _stored(location, node, context)
+    with looking(location) as seen:
+        node = find_node(seen)
+        if node is None and is_vacant(seen):
+            return _Found(location, None, nothing=nothing_at(seen))
+    return _stored(location, None if node is None else node.in_store(location.store), context)
 
 
 def _stored(location: Location, node: Node | None, context: Context | None) -> _Found:

@@ -33,7 +33,7 @@ from chunkwise.core.trees.location import (
     located,
     location_of,
 )
-from chunkwise.core.trees.look import looking
+from chunkwise.core.trees.look import is_vacant, looking
 from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_from_json, marker_to_json
 from chunkwise.core.trees.new_format import VOLUME, Kind, format_of, format_said, is_volume, node_above
 from chunkwise.core.trees.new_location import create_parents, parents_made, remove_groups
@@ -97,6 +97,7 @@ __all__ = [
     "is_consolidated",
     "is_declared",
     "is_root_of_file",
+    "is_vacant",
     "is_volume",
     "links_of",
     "locate",

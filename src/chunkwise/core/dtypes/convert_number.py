@@ -72,12 +72,12 @@ def number_converter(source: DataType, target: DataType) -> Convert:
             whole = np.int8 if target.name[0] == "i" else np.uint8
             return lambda array: sign_extended(array.astype(whole), target)
 
-    # Before 0.5.4, ml_dtypes converts its small integers to its own floating-point types only through another.
-    whole = np.dtype(np.int8 if source.name[0] == "i" else np.uint8) if is_small(source) else None
+    # Before 0.5.4, ml_dtypes can't convert its small integers directly to its floating-point types.
+    between = np.dtype(np.int8 if source.name[0] == "i" else np.uint8) if is_small(source) else None
 
     def convert(array: Array) -> Array:
         with np.errstate(all="ignore"):
-            return (array if whole is None else array.astype(whole)).astype(memory)
+            return (array if between is None else array.astype(between)).astype(memory)
 
     return convert
 

@@ -33,7 +33,7 @@ from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.core.trees.location import Location
 from chunkwise.errors import ChunkwiseError
 
-__all__ = ["looking"]
+__all__ = ["is_vacant", "looking"]
 
 _KEYS = tuple(key for format in TREE_FORMATS.values() for key in format.node_keys)
 
@@ -54,14 +54,18 @@ class _Look(SameKeysStore):
         listed = zip(paths, answers, strict=False)
         self._children.update((path, found) for path, found in listed if found is not None)
         self._time = now
-        unknown = [path + key for path in paths for key in _KEYS if not self._is_missing(path + key)]
+        unknown = [path + key for path in paths for key in _KEYS if not self.is_missing(path + key)]
         documents = together(base, partial(_document, base), unknown)
         self._documents.update(zip(unknown, documents, strict=True))
 
-    def _is_missing(self, key: str) -> bool:
+    def is_missing(self, key: str) -> bool:
         """Return True if a listing lacks the key."""
         found = self._children.get(key[: key.rfind("/") + 1])
         return found is not None and key not in found.keys
+
+    def has_nothing(self, path: str) -> bool:
+        """Return True if a listing shows that nothing is below `path`."""
+        return not any(self._children.get(path, ("unknown",)))
 
     def end(self) -> None:
         """Ask the store itself from now on."""
@@ -72,7 +76,7 @@ class _Look(SameKeysStore):
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
     ) -> Stamped:
         """Return what was seen; read all other values, and parts, from the store."""
-        if self._is_missing(key):
+        if self.is_missing(key):
             return Stamped(None, MISSING_GENERATION, self._time)
         seen = None if byte_range is not None or if_not_equal is not None else self._documents.get(key)
         if isinstance(seen, Exception):
@@ -139,3 +143,11 @@ def looking(
         yield location._replace(store=look)
     finally:
         look.end()
+
+
+def is_vacant(seen: Location) -> bool:
+    """Return True if a look has shown that there is nothing: no file, and no key below."""
+    look = seen.store
+    if not (isinstance(look, _Look) and seen.path):
+        return False
+    return look.is_missing(seen.path[:-1]) and look.has_nothing(seen.path)
