@@ -29,10 +29,22 @@ CORE = tuple(
         "kvstore", "ocdbt", "parity", "plan", "precomputed", "specs", "trees", "virtual",
     )
 )  # fmt: skip
-EXTRAS = ("tests/xarray", "tests/dask", "tests/bridges", "tests/hdmf/test_nwb_round_trip.py")
+EXTRAS = (
+    "tests/xarray",
+    "tests/dask",
+    "tests/bridges/test_zarr_pipeline.py",
+    "tests/bridges/test_store_objects.py",
+    "tests/hdmf/test_nwb_round_trip.py",
+)
 
-# Compares with what TensorStore makes of nested lists, which changed with NumPy 2.4.
-NEWEST_ONLY = ("tests/dtypes/test_as_array.py",)
+# What follows newer NumPy: TensorStore's treatment of nested lists, names in messages of `ts.dtype`, and bounds
+# of index arrays that select nothing.  Sessions and manifests are of packages that need more.
+NEWEST_ONLY = (
+    "--ignore=tests/dtypes/test_as_array.py",
+    "--deselect=tests/parity/test_calls.py::test_calls_do_what_they_do_in_tensorstore[dtype_unit]",
+    "--deselect=tests/bridges/test_store_objects.py::test_a_session_of_icechunk",
+    "--deselect=tests/bridges/test_store_objects.py::test_manifests_of_virtualizarr",
+)
 
 # Peers that need newer packages than the lowest; nothing in the tests above needs them then.
 TOO_NEW = ("hdmf", "pynwb", "icechunk", "virtualizarr", "kerchunk", "npe2")
@@ -98,7 +110,7 @@ def main() -> None:
     tests = arguments.tests or [*CORE, *EXTRAS]
     how = ["-n", "3", "--dist", "loadfile", "-m", "not slow", "-p", "no:npe2"]
     if which == "lowest":
-        how += [f"--ignore={path}" for path in NEWEST_ONLY]
+        how += NEWEST_ONLY
     run(python, "-m", "pytest", *how, *tests)
     if arguments.tests is None:
         record(which, python, {name: versions[name] for name in sorted(direct_names()) if name in versions})

@@ -150,6 +150,11 @@ def test_creation(count: Callable[..., None], bucket: str, moto: str, format: st
     count(lambda: make(f"{place}/{format}", format), Count(most[format], 2))
 
 
+def test_nothing_is_found_out_with_one_look(count: Callable[..., None], bucket: str, capsys: Any) -> None:
+    count(lambda: main(["info", f"{bucket}/zarr3/a/typo"]), Count(12, 4))
+    assert "there is no array or group" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
 def test_creation_in_a_group(count: Callable[..., None], moto: str, format: str) -> None:
     """In an open group, nothing above it is looked at before."""
