@@ -37,8 +37,8 @@ EXTRAS = (
     "tests/hdmf/test_nwb_round_trip.py",
 )
 
-# What follows newer NumPy: TensorStore's treatment of nested lists, names in messages of `ts.dtype`, and bounds
-# of index arrays that select nothing.  Sessions and manifests are of packages that need more.
+# TensorStore treats nested lists, and names types in messages, as a newer NumPy does.  Sessions and
+# manifests are of packages that need more.
 NEWEST_ONLY = (
     "--ignore=tests/dtypes/test_as_array.py",
     "--deselect=tests/parity/test_calls.py::test_calls_do_what_they_do_in_tensorstore[dtype_unit]",
