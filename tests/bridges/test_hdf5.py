@@ -244,8 +244,7 @@ def test_netcdf_is_a_dataset_of_xarray(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-m", "chunkwise", "cp", "-r", str(path), str(tmp_path / "y.zarr"), "--quiet"]
     subprocess.run(command, check=True, capture_output=True)
-    with pytest.warns(RuntimeWarning, match="consolidated"):
-        copied = xarray.open_zarr(tmp_path / "y.zarr").load()
+    copied = xarray.open_zarr(tmp_path / "y.zarr", consolidated=True).load()
     xarray.testing.assert_identical(copied.drop_encoding(), expected.drop_encoding())
 
 

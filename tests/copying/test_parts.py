@@ -143,7 +143,7 @@ def test_bad_parts(text: str) -> None:
 
 def test_a_part_overwrites_nothing(run: Cp, planes: Path, tmp_path: Path) -> None:
     result = run("cp", planes, tmp_path / "b", "--part", "1/2", "--overwrite")
-    assert result.status == 2 and "--overwrite would delete" in result.err
+    assert result.status == 2 and "--overwrite would let each part delete" in result.err
     cw.create_array(tmp_path / "c.zarr", np.zeros(3))
     result = run("cp", planes, tmp_path / "c.zarr", "--part", "1/2")
     assert result.status == 1 and "is an array already" in result.err

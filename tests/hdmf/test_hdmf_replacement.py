@@ -292,8 +292,8 @@ def test_units_of_a_process_that_was_killed(format: str, tmp_path: Path, childre
         io.write(file_of("ecephys"))
     place = locate(path)
     n_before = len(_keys(place))
-    # After the chunk and the documents of the successor, the marks, and the chunk in its place.
-    child = children.python(_WIDEN, Path(__file__).parent, path, {"zarr2": 6, "zarr3": 4, "n5": 4}[format])
+    # After two leases, the chunk and the documents of the successor, the marks, and the chunk in its place.
+    child = children.python(_WIDEN, Path(__file__).parent, path, {"zarr2": 8, "zarr3": 6, "n5": 6}[format])
     assert child.wait(300) == -9
     assert len(_keys(place)) > n_before
     for mode in ("r", "r-", "r+", "r"):

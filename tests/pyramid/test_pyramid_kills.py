@@ -15,6 +15,7 @@ from failing_store import FailingStore, contents
 import chunkwise as cw
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.kvstore.staging import APPEND, REPLACED
 from chunkwise.core.trees.node import JOURNAL
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, StorageError
 
@@ -46,6 +47,16 @@ def _fail() -> None:
 def dies_at(store: KvStoreDriver, call: int, kind: str) -> FailingStore:
     """Return a store that fails from a call on; one that changes "keys" has no directories."""
     return FailingStore(store, _fail, call, always=True, plain=kind == "keys")
+
+
+def _without_leases(store: MemoryStore) -> dict[str, bytes]:
+    """Return the contents but for what the next writer removes if this process has ended.
+
+    These are leases, and old data whose deletion was under way.
+    """
+    found = contents(store)
+    old = tuple(key.removesuffix(REPLACED) for key in found if "/" in key and key.endswith(REPLACED))
+    return {key: found[key] for key in found if not key.endswith(APPEND) and not key.startswith(old)}
 
 
 @pytest.mark.parametrize(
@@ -85,7 +96,7 @@ def test_the_driver_ends_at_any_request(
         with suppress(StorageError):
             written(dies_at(base, n, kind), **options, **overwrite)
         gc.collect()  # or whoever began it might be at work still
-        found = contents(base)
+        found = _without_leases(base)
         begun = found.pop(JOURNAL, None) is not None
         n_unfinished += begun
         # In N5, arrays called s0, s1 ... are an image without attributes, too.
@@ -100,8 +111,8 @@ def test_the_driver_ends_at_any_request(
         how = {"resume": True} if begun else overwrite
         made = written(dies_at(base, 0, kind), **options, **how)
         assert np.array_equal(made.levels[0].read().result(), IMAGE if convention != "n5-viewer" else IMAGE.T)
-        assert contents(base) == expected, n
-    assert n_unfinished > n_calls // step // 2
+        assert _without_leases(base) == expected, n
+    assert n_unfinished >= n_calls // step // 2
 
 
 @pytest.mark.parametrize("step", [17, pytest.param(3, marks=pytest.mark.slow)])
@@ -125,7 +136,8 @@ def test_levels_beside_the_first(step: int) -> None:
             continue
         if JOURNAL not in found:
             assert found == before
-        assert len(cw.open_multiscale(base).levels) == 1
+        if {key: value for key, value in found.items() if key != JOURNAL} != expected:
+            assert len(cw.open_multiscale(base).levels) == 1
         beside(dies_at(base, 0, "directories"), memory=1, resume=JOURNAL in found)
         assert contents(base) == expected, n
 

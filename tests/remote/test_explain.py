@@ -59,7 +59,7 @@ def test_text_and_numbers(between: Any) -> None:
     assert "4 in 1 shards, of which 0 indexes are known" in text
     assert "requests         2 to 6" in text
     assert "result bytes     800" in text
-    with pytest.raises(NotImplementedError, match="arrays in chunks"):
+    with pytest.raises(NotImplementedError, match="arrays in a kvstore"):
         ts.array(np.zeros(3)).explain()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,8 +12,7 @@ from chunkwise.core.kvstore.foreign_bucket import ForeignBucket
 from chunkwise.core.kvstore.gcs import GcsBucket
 from chunkwise.core.kvstore.object_store import ObjectStore
 from chunkwise.core.kvstore.request_limits import Limits, Retries, Slots
-from chunkwise.errors import FailedPreconditionError
-from chunkwise.testing.kvstore_contract import KvStoreContract, KvStoreDriver
+from chunkwise.testing.kvstore_contract import KvStoreContract
 
 REFUSED = ("q\n", "z\udcff")
 
@@ -71,15 +69,6 @@ class TestMemoryOfObstore(KvStoreContract):
     @pytest.fixture
     def store(self) -> ObjectStore:
         return ObjectStore(ForeignBucket(obstore.store.MemoryStore()))
-
-    def test_pickle_and_identity(self, store: KvStoreDriver) -> None:
-        """What is only in this process can't be taken along, and is nobody else's."""
-        with pytest.raises(
-            FailedPreconditionError, match="is in the memory of this process and can't be sent"
-        ):
-            pickle.dumps(store)
-        other = ObjectStore(ForeignBucket(obstore.store.MemoryStore()))
-        assert hash(store.identity) == hash(store.identity) and store.identity != other.identity
 
 
 class TestDirectoryOfObstore(KvStoreContract):

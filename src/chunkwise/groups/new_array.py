@@ -176,9 +176,12 @@ def new_array(
     # array without all of its data could not be told from a whole one.
     parents: list[Location] = []
     try:
+        if beside is not None:  # first, since the new place makes directories
+            parents = make_parents(text)
         with replacing(location, beside) as staging:
             new.write_to(staging)
-            parents = make_parents(text)
+            if beside is None:
+                parents = make_parents(text)
     except BaseException:
         with suppress(ChunkwiseError):  # the store may have failed for good
             remove_groups(parents)

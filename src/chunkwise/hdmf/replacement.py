@@ -145,7 +145,11 @@ def _look_at_mark(store: HdmfStore) -> None:
         if not attributes_member(store.format)
         else (document.document.get(attributes_member(store.format), {}).get(REPLACING))
     )
+    ours = _replaced_path(store.tree)
     _keep_in_step(store, marked)
+    if marked is None and ours is not None:  # our mark was not stored, or another process has finished
+        store.tree.replace(ours, read_tree(store.location, store.format, False, ours).below(ours))
+        store.changed(ours)
     if marked is not None and _replaced_path(store.tree) is None:
         raise FailedPreconditionError(
             f'{store.location.text}: another process was killed while it replaced "{marked}", of which this '
