@@ -15,8 +15,9 @@ from chunkwise.copying.journal_document import JournalDocument, read_journal
 from chunkwise.copying.sessions import is_session
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.kvstore.keys_below import delete_all_below
 from chunkwise.core.kvstore.staging import REPLACED
-from chunkwise.core.kvstore.take_place import delete_all_below, staging_path
+from chunkwise.core.kvstore.take_place import staging_path
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import container_root, create_container
 from chunkwise.core.trees.location import Location

@@ -23,18 +23,25 @@ process leaves there is useless.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, TypeAlias
 
 from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.atomic import AtomicWritable, Directories, Modifiable
-from chunkwise.core.kvstore.key_range import KeyRange, encode_key
-from chunkwise.core.kvstore.memory import MemoryStore
-from chunkwise.core.kvstore.protocol import MISSING_GENERATION, MOST_LOST, Buffer, KvStoreDriver, offers
+from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.keys_below import (
+    delete_all_below,
+    delete_documents,
+    list_below,
+    names_below,
+    old_ranges,
+    value_at,
+)
+from chunkwise.core.kvstore.protocol import MOST_LOST, KvStoreDriver, offers
+from chunkwise.core.kvstore.replace_keys import replace_keys, replace_nodes
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import (
-    APPEND,
     ASIDE,
     COMPLETE,
     REPLACED,
@@ -54,9 +61,6 @@ from chunkwise.errors import (
 )
 
 __all__ = [
-    "copy_below",
-    "delete_all_below",
-    "delete_but",
     "nobody_else",
     "remove_abandoned",
     "replace_below",
@@ -65,7 +69,6 @@ __all__ = [
     "take_place",
 ]
 
-_OURS = ".chunkwise"  # how keys and staging places of our own begin
 
 Excluding: TypeAlias = Callable[[], AbstractContextManager[Callable[[], None]]]
 
@@ -134,9 +137,9 @@ def take_place(
     steps, they are taken within ``excluding()``, which yields a function that raises if somebody else may
     have begun meanwhile.  Returns whether it took one step.
     """
-    if next(iter(_list(store, staging)), None) is None:
+    if next(iter(list_below(store, staging)), None) is None:
         raise FailedPreconditionError(f"nothing was written to {store.describe(staging)}")
-    if keep and (both := {key[len(path) :] for key in keep} & set(_names(store, staging))):
+    if keep and (both := {key[len(path) :] for key in keep} & set(names_below(store, staging))):
         raise AlreadyExistsError(
             f"{store.describe(path + min(both))} is in the way, and does not belong to the replaced data"
         )
@@ -144,7 +147,7 @@ def take_place(
         at_once = _replace(store, staging, path, documents, keep)
         if not at_once:
             with excluding() as confirm:
-                _key_by_key(store, staging, path, documents, keep, confirm)
+                replace_keys(store, staging, path, documents, keep, confirm)
         return at_once
     finally:
         note_replaced(store, path)
@@ -161,7 +164,7 @@ def _replace(
         except UnsupportedError:  # for example on another file system
             pass
     if traits_of(store).nodes_only:
-        _node_by_node(store, staging, path, documents)
+        replace_nodes(store, staging, path, documents)
     elif offers(store, AtomicWritable):
         _change_at_once(store, store, staging, path, keep)
     else:
@@ -197,79 +200,6 @@ def replace_below(store: KvStoreDriver, path: str, values: Mapping[str, bytes]) 
         raise
 
 
-def delete_all_below(store: KvStoreDriver, path: str) -> None:
-    """Delete all keys that begin with `path`, a prefix, and the directory."""
-    try:
-        if path and offers(store, Directories):
-            store.delete_directory(path[:-1])
-        else:
-            below = KeyRange.of_prefix(path)
-            store.delete_range(below.start, below.stop)
-    finally:
-        note_replaced(store, path)
-
-
-def _list(store: KvStoreDriver, path: str) -> Iterator[str]:
-    below = KeyRange.of_prefix(path)
-    return store.list(below.start, below.stop)
-
-
-def delete_but(store: KvStoreDriver, path: str, keep: Sequence[str]) -> None:
-    """Delete all keys below `path` except `keep`, and directories that become empty."""
-    if not keep:
-        delete_all_below(store, path)
-        return
-    try:
-        for keys in _ranges_but(store, path, keep):
-            store.delete_range(keys.start, keys.stop)
-    finally:
-        note_replaced(store, path)
-
-
-def _ranges_but(store: KvStoreDriver, path: str, keep: Sequence[str]) -> list[KeyRange]:
-    """Return ranges of all keys below `path` except `keep`."""
-    below = KeyRange.of_prefix(path)
-    if not keep:
-        return [below]
-    kept = set(keep)
-    out: list[KeyRange] = []
-    start, found = below.inclusive_min, False
-    # Ranges as large as possible, not single keys, so that lock files and emptied directories are removed
-    # too.
-    for key in sorted({*_list(store, path), *kept}, key=encode_key):
-        if key not in kept:
-            found = True
-            continue
-        if found:
-            out.append(KeyRange(start, encode_key(key)))
-        start, found = encode_key(key) + b"\0", False
-    if found:
-        out.append(KeyRange(start, below.exclusive_max))
-    return out
-
-
-def _old_ranges(
-    store: KvStoreDriver, path: str, before: Iterable[str], keep: Sequence[str]
-) -> list[KeyRange]:
-    """Return ranges of all keys below `path`, of which `before` were listed, except `keep`.
-
-    Places where others write new data are not in them, not even those that are begun later.
-    """
-    below, ours = KeyRange.of_prefix(path), KeyRange.of_prefix(path + _OURS)
-    around = (
-        KeyRange(below.inclusive_min, ours.inclusive_min),
-        KeyRange(ours.exclusive_max, below.exclusive_max),
-    )
-    kept = set(keep)
-    own = [
-        KeyRange.of_key(key)
-        for key in before
-        if key.startswith(path + _OURS) and key not in kept and not _is_staged(key, path)
-    ]
-    parts = (part for keys in _ranges_but(store, path, keep) for part in map(keys.intersect, around))
-    return [*own, *(part for part in parts if not part.empty)]
-
-
 # -- directories ---------------------------------------------------------------------------------------
 
 
@@ -288,178 +218,14 @@ def _exchange(store: Any, staging: str, path: str, documents: Collection[str], k
     if is_resumable(new.rpartition("/")[2]):  # where others may begin again while the old data is deleted
         staging = staging_path(store, path, new_owner())
         store.move_directory(new, staging[:-1])
-    _delete_documents(store, staging, documents)
+    delete_documents(store, staging, documents)
     store.delete_directory(staging[:-1])
-
-
-def _delete_documents(store: KvStoreDriver, staging: str, documents: Collection[str]) -> None:
-    """Delete what makes a node of the rest, which is useless then, but may take long to delete."""
-    for name in documents:
-        store.delete(staging + name)
 
 
 # -- several keys at once ------------------------------------------------------------------------------
 
 
 def _change_at_once(store: Any, whole: AtomicWritable, staging: str, path: str, keep: Sequence[str]) -> None:
-    values = {path + name: _value(store, staging + name) for name in _names(store, staging)}
-    deleted = [*_old_ranges(store, path, list(_list(store, path)), keep), KeyRange.of_prefix(staging)]
+    values = {path + name: value_at(store, staging + name) for name in names_below(store, staging)}
+    deleted = [*old_ranges(store, path, list(list_below(store, path)), keep), KeyRange.of_prefix(staging)]
     whole.write_all(values, conditions={}, deleted=deleted)
-
-
-def _names(store: KvStoreDriver, staging: str) -> list[str]:
-    return sorted(key[len(staging) :] for key in _list(store, staging) if key != staging + COMPLETE)
-
-
-def _is_staged(key: str, path: str) -> bool:
-    """Return True if a key is in a staging place in `path`, of this writer or another."""
-    return is_staging(key[len(path) :].partition("/")[0])
-
-
-def _value(store: KvStoreDriver, key: str) -> Buffer:
-    value = store.read(key).value
-    if value is None:
-        raise FailedPreconditionError(f"{store.describe(key)} was deleted by another process")
-    return value
-
-
-# -- key by key ----------------------------------------------------------------------------------------
-
-
-def _key_by_key(
-    store: KvStoreDriver,
-    staging: str,
-    path: str,
-    documents: Collection[str],
-    keep: Sequence[str],
-    confirm: Callable[[], None],
-) -> None:
-    names = _names(store, staging)
-    if not any(_is_document(name, documents) for name in names):
-        raise FailedPreconditionError(
-            f"the new data for {store.describe(path)} was deleted by others: {store.describe(staging)}"
-        )
-    before = list(_list(store, path))
-    store.write(staging + COMPLETE, b"")
-    begun = False
-    copied: dict[str, bytes] = {}
-    try:
-        first, last = _ordered(store, names, documents)
-        for name in documents:
-            if path + name in before:
-                confirm()
-                store.delete(path + name)
-                begun = True
-        confirm()
-        for keys in _old_ranges(
-            store, path, before, [path + APPEND, *keep, *(path + name for name in names)]
-        ):
-            store.delete_range(keys.start, keys.stop)
-        for name in first:
-            confirm()
-            copied[path + name] = _copy(store, staging + name, path + name)
-        made = {key[len(path) :] for key in store.list_children(path).keys} & set(documents)
-        if made:
-            raise AlreadyExistsError(
-                f"{store.describe(path + min(made))} was made by another process meanwhile"
-            )
-        for name in last:
-            confirm()
-            # Nodes below may have been there before.
-            copy = _copy if "/" in name else _copy_new
-            copied[path + name] = copy(store, staging + name, path + name)
-    except AlreadyExistsError as e:
-        _delete_copied(store, copied)
-        _note(e, store, staging)
-        raise
-    except ChunkwiseError as e:
-        if begun:
-            _note(e, store, staging)
-        raise
-    _delete_documents(store, staging, documents)
-    store.delete(staging + COMPLETE)
-    delete_all_below(store, staging)
-
-
-def _note(e: ChunkwiseError, store: KvStoreDriver, staging: str) -> None:
-    e.message += f"; all of the new data is at {store.describe(staging)}"
-    e.args = (e.message, *e.args[1:])
-
-
-def _copy(store: KvStoreDriver, source: str, target: str) -> bytes:
-    """Copy a value; return its generation."""
-    return store.write(target, _value(store, source)) or MISSING_GENERATION
-
-
-def _copy_new(store: KvStoreDriver, source: str, target: str) -> bytes:
-    """Copy a value unless there is one, if the store has conditional writes; return its generation."""
-    if not traits_of(store).conditional_writes(target):
-        return _copy(store, source, target)
-    value = _value(store, source)
-    generation = store.write(target, value, if_equal=MISSING_GENERATION)
-    if generation is None:
-        found = store.read(target)  # perhaps our own, if the answer to a request was lost
-        if found.value is None or bytes(found.value) != bytes(value):
-            raise AlreadyExistsError(f"{store.describe(target)} was made by another process meanwhile")
-        generation = found.generation
-    return generation
-
-
-def _delete_copied(store: KvStoreDriver, copied: Mapping[str, bytes]) -> None:
-    """Delete what was copied, unless others have changed it."""
-    conditional = traits_of(store).conditional_deletes
-    for key, generation in copied.items():
-        if conditional or store.read(key).generation == generation:
-            store.delete(key, **({"if_equal": generation} if conditional else {}))
-
-
-def _node_by_node(store: KvStoreDriver, staging: str, path: str, documents: Collection[str]) -> None:
-    """Replace nodes in a store where chunks come after their document, and members go with their group."""
-    tops = [name for name in documents if store.read(path + name).value is not None]
-    if staging.startswith(path):  # in the root
-        for key in sorted(_list(store, path), reverse=True):
-            if not _is_staged(key, path) and key[len(path) :] not in tops:
-                store.delete(key)
-        for name in tops:
-            try:
-                store.write(path + name, _value(store, staging + name))
-            except ChunkwiseError:  # a group that becomes an array, or the reverse
-                memory = MemoryStore()
-                copy_below(store, staging, "", documents, to=memory)
-                delete_all_below(store, path)
-                copy_below(memory, "", path, documents, to=store)
-                return
-    else:
-        delete_all_below(store, path)
-    copy_below(store, staging, path, documents, to=store)
-    delete_all_below(store, staging)
-
-
-def copy_below(
-    store: KvStoreDriver, source: str, path: str, documents: Collection[str], *, to: KvStoreDriver
-) -> None:
-    """Copy all keys below `source` to below `path` of a store, which is vacant."""
-    for names in _ordered(to, _names(store, source), documents):
-        for name in names:
-            value = store.read(source + name).value
-            if value is not None:
-                to.write(path + name, value)
-
-
-def _ordered(
-    store: KvStoreDriver, names: Sequence[str], documents: Collection[str]
-) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the names to write first and last: last the documents that make a node of the rest."""
-    rest = [name for name in names if not _is_document(name, documents)]
-    found = [name for name in names if _is_document(name, documents)]
-    found.sort(key=lambda name: (-name.count("/"), _rank(name, documents), name))  # the deepest first
-    return (found[::-1], rest) if traits_of(store).nodes_only else (rest, found)
-
-
-def _is_document(name: str, documents: Collection[str]) -> bool:
-    return name.rpartition("/")[2] in documents
-
-
-def _rank(name: str, documents: Collection[str]) -> int:
-    """Return the position of a document among those of a node: attributes and copies come first."""
-    return 0 if name.rpartition("/")[2] in (".zattrs", "attrs", ".zmetadata") else 1

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from chunkwise.core.kvstore.atomic import Directories
+from chunkwise.core.kvstore.keys_below import copy_below, delete_all_below, delete_but
 from chunkwise.core.kvstore.protocol import offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
-from chunkwise.core.kvstore.take_place import copy_below, delete_all_below, delete_but
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.consolidated import move_consolidated, update_consolidated
 from chunkwise.core.trees.consolidated_tree import renew_copies_above

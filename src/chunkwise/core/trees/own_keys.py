@@ -23,10 +23,11 @@ from typing import Any, TypeAlias
 from chunkwise.core.base.binding import JSON, expect_object
 from chunkwise.core.engine.together import together
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
+from chunkwise.core.kvstore.keys_below import delete_but
 from chunkwise.core.kvstore.object_read import e_tag_in, is_version
 from chunkwise.core.kvstore.protocol import ByteRange, EntryListable, Stamped, offers
 from chunkwise.core.kvstore.staging import COMPLETE, in_staging, is_staging
-from chunkwise.core.kvstore.take_place import delete_but, staging_paths
+from chunkwise.core.kvstore.take_place import staging_paths
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import DOCUMENTS, Node, node_of
 from chunkwise.errors import ChunkwiseError

@@ -36,11 +36,11 @@ from typing import Any
 
 from chunkwise.core.kvstore.atomic import Directories
 from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.keys_below import delete_all_below
 from chunkwise.core.kvstore.protocol import SyncedLater, offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import COMPLETE, in_staging, is_staging, new_owner
 from chunkwise.core.kvstore.take_place import (
-    delete_all_below,
     nobody_else,
     remove_abandoned,
     staging_path,

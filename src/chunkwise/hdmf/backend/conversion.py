@@ -23,7 +23,7 @@ from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.journal_document import read_journal
 from chunkwise.copying.work import TaskRunner
-from chunkwise.core.kvstore.take_place import delete_all_below
+from chunkwise.core.kvstore.keys_below import delete_all_below
 from chunkwise.errors import (
     AlreadyExistsError,
     DataCorruptionError,

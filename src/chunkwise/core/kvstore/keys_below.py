@@ -1,0 +1,153 @@
+"""Keys below a prefix: listed, copied and deleted so that no node is ever seen without its data."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from chunkwise.core.kvstore.atomic import Directories
+from chunkwise.core.kvstore.key_range import KeyRange, encode_key
+from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver, offers
+from chunkwise.core.kvstore.replaced_places import note_replaced
+from chunkwise.core.kvstore.staging import COMPLETE, is_staging
+from chunkwise.core.kvstore.traits import traits_of
+from chunkwise.errors import FailedPreconditionError
+
+__all__ = [
+    "copy_below",
+    "delete_all_below",
+    "delete_but",
+    "delete_documents",
+    "in_safe_order",
+    "is_document",
+    "is_staged",
+    "list_below",
+    "names_below",
+    "old_ranges",
+    "value_at",
+]
+
+
+_OURS = ".chunkwise"  # how keys and staging places of our own begin
+
+
+def list_below(store: KvStoreDriver, path: str) -> Iterator[str]:
+    below = KeyRange.of_prefix(path)
+    return store.list(below.start, below.stop)
+
+
+def names_below(store: KvStoreDriver, staging: str) -> list[str]:
+    return sorted(key[len(staging) :] for key in list_below(store, staging) if key != staging + COMPLETE)
+
+
+def value_at(store: KvStoreDriver, key: str) -> Buffer:
+    value = store.read(key).value
+    if value is None:
+        raise FailedPreconditionError(f"{store.describe(key)} was deleted by another process")
+    return value
+
+
+def is_staged(key: str, path: str) -> bool:
+    """Return True if a key is in a staging place in `path`, of this writer or another."""
+    return is_staging(key[len(path) :].partition("/")[0])
+
+
+def is_document(name: str, documents: Collection[str]) -> bool:
+    return name.rpartition("/")[2] in documents
+
+
+def _rank(name: str, documents: Collection[str]) -> int:
+    """Return the position of a document among those of a node: attributes and copies come first."""
+    return 0 if name.rpartition("/")[2] in (".zattrs", "attrs", ".zmetadata") else 1
+
+
+def in_safe_order(
+    store: KvStoreDriver, names: Sequence[str], documents: Collection[str]
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the names to write first and last: last the documents that make a node of the rest."""
+    rest = [name for name in names if not is_document(name, documents)]
+    found = [name for name in names if is_document(name, documents)]
+    found.sort(key=lambda name: (-name.count("/"), _rank(name, documents), name))  # the deepest first
+    return (found[::-1], rest) if traits_of(store).nodes_only else (rest, found)
+
+
+def delete_all_below(store: KvStoreDriver, path: str) -> None:
+    """Delete all keys that begin with `path`, a prefix, and the directory."""
+    try:
+        if path and offers(store, Directories):
+            store.delete_directory(path[:-1])
+        else:
+            below = KeyRange.of_prefix(path)
+            store.delete_range(below.start, below.stop)
+    finally:
+        note_replaced(store, path)
+
+
+def delete_but(store: KvStoreDriver, path: str, keep: Sequence[str]) -> None:
+    """Delete all keys below `path` except `keep`, and directories that become empty."""
+    if not keep:
+        delete_all_below(store, path)
+        return
+    try:
+        for keys in _ranges_but(store, path, keep):
+            store.delete_range(keys.start, keys.stop)
+    finally:
+        note_replaced(store, path)
+
+
+def _ranges_but(store: KvStoreDriver, path: str, keep: Sequence[str]) -> list[KeyRange]:
+    """Return ranges of all keys below `path` except `keep`."""
+    below = KeyRange.of_prefix(path)
+    if not keep:
+        return [below]
+    kept = set(keep)
+    out: list[KeyRange] = []
+    start, found = below.inclusive_min, False
+    # Ranges as large as possible, not single keys, so that lock files and emptied directories are removed
+    # too.
+    for key in sorted({*list_below(store, path), *kept}, key=encode_key):
+        if key not in kept:
+            found = True
+            continue
+        if found:
+            out.append(KeyRange(start, encode_key(key)))
+        start, found = encode_key(key) + b"\0", False
+    if found:
+        out.append(KeyRange(start, below.exclusive_max))
+    return out
+
+
+def old_ranges(store: KvStoreDriver, path: str, before: Iterable[str], keep: Sequence[str]) -> list[KeyRange]:
+    """Return ranges of all keys below `path`, of which `before` were listed, except `keep`.
+
+    Places where others write new data are not in them, not even those that are begun later.
+    """
+    below, ours = KeyRange.of_prefix(path), KeyRange.of_prefix(path + _OURS)
+    around = (
+        KeyRange(below.inclusive_min, ours.inclusive_min),
+        KeyRange(ours.exclusive_max, below.exclusive_max),
+    )
+    kept = set(keep)
+    own = [
+        KeyRange.of_key(key)
+        for key in before
+        if key.startswith(path + _OURS) and key not in kept and not is_staged(key, path)
+    ]
+    parts = (part for keys in _ranges_but(store, path, keep) for part in map(keys.intersect, around))
+    return [*own, *(part for part in parts if not part.empty)]
+
+
+def copy_below(
+    store: KvStoreDriver, source: str, path: str, documents: Collection[str], *, to: KvStoreDriver
+) -> None:
+    """Copy all keys below `source` to below `path` of a store, which is vacant."""
+    for names in in_safe_order(to, names_below(store, source), documents):
+        for name in names:
+            value = store.read(source + name).value
+            if value is not None:
+                to.write(path + name, value)
+
+
+def delete_documents(store: KvStoreDriver, staging: str, documents: Collection[str]) -> None:
+    """Delete what makes a node of the rest, which is useless then, but may take long to delete."""
+    for name in documents:
+        store.delete(staging + name)
