@@ -17,8 +17,8 @@ import pytest
 from failing_store import FailingStore, place_in
 
 import chunkwise as cw
+from chunkwise.copying.copy_place import CopyPlace
 from chunkwise.copying.copy_status import copy_status
-from chunkwise.copying.destination import Destination
 from chunkwise.copying.new_array import open_array
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
@@ -239,14 +239,14 @@ def test_a_copy_killed_before_it_takes_its_place_is_compared_there(
     cw.create_array(source, values, chunks=(8,))
     cw.create_array(target, old, chunks=(8,), format=format)
 
-    def stop(self: Destination) -> None:
+    def stop(self: CopyPlace) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Destination, "commit", stop)
+        patch.setattr(CopyPlace, "commit", stop)
         with pytest.raises(KeyboardInterrupt):
             cw.copy(source, target, format=format, overwrite=True)
-    made = Destination.choose(locate(target), overwrite=False, go_on=True)
+    made = CopyPlace.choose(locate(target), overwrite=False, go_on=True)
     assert made.is_made and cw.read(target).tolist() == old.tolist()
     if damaged:
         cw.open(made.place.kvstore(), open=True).result().write(old + 1).result()

@@ -16,9 +16,9 @@ from chunkwise.copying.array_options import check_named
 from chunkwise.copying.copy_arrays import check_memory, intermediate_name, room_of
 from chunkwise.copying.copy_job import planned_job
 from chunkwise.copying.copy_options import CopyOptions
+from chunkwise.copying.copy_place import CopyPlace
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_source import CopySource, stored_source
-from chunkwise.copying.destination import Destination
 from chunkwise.copying.executors import Workers
 from chunkwise.copying.journal_document import JournalDocument
 from chunkwise.copying.new_array import open_array
@@ -59,9 +59,7 @@ class ArrayCopy(PlannedCopy):
     ) -> None:
         self._format = check_format(format)
         self._source = source = stored_source(source) if isinstance(source, Location) else source
-        found = Destination.choose(
-            destination, "array", self._format, overwrite=how.overwrite, go_on=how.go_on
-        )
+        found = CopyPlace.choose(destination, "array", self._format, overwrite=how.overwrite, go_on=how.go_on)
         # The copy may read what it replaces, which stays until the copy is complete.
         if source.uses(found.place, below=found.replacement is not None):
             raise InvalidArgumentError(_SAME if source.is_stored else _INSIDE)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from chunkwise.copying.copy_passes import LARGE, SMALL, is_array_journal, is_pyramid_journal, is_tree_journal
-from chunkwise.copying.destination import begun_at
+from chunkwise.copying.copy_place import begun_at
 from chunkwise.copying.journal import may_live
 from chunkwise.copying.journal_document import JournalDocument, Ranges
 from chunkwise.copying.part import Part

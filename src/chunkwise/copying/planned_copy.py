@@ -10,7 +10,7 @@
 4. What is around the arrays follows; then the journal is deleted.
 
 All this happens beside the data that the copy replaces, which stays until the end
-(`chunkwise.copying.destination`).
+(`chunkwise.copying.copy_place`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from chunkwise.copying.arrival import check_reachable
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_passes import LARGE, SMALL, CopyPasses
+from chunkwise.copying.copy_place import CopyPlace, unfinished
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.copy_work import LostBlockError, StepResult
-from chunkwise.copying.destination import Destination, unfinished
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.fence import Fence
 from chunkwise.copying.journal import Journal
@@ -62,7 +62,7 @@ class PlannedCopy(ABC):
     plan: TreePlan
     command: ClassVar[str]  # that continues the copy
 
-    def __init__(self, destination: Destination, how: CopyOptions, workers: Workers | None) -> None:
+    def __init__(self, destination: CopyPlace, how: CopyOptions, workers: Workers | None) -> None:
         self._destination, self._top = destination, destination.place
         self._journal_at = journal_location(self._top)
         self._session = is_session(self._top.store)

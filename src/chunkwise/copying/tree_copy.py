@@ -14,7 +14,7 @@ from typing import NoReturn
 from chunkwise.copying.copy_arrays import intermediate_name, room_of
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_passes import journalled_room
-from chunkwise.copying.destination import Destination, begun_at, unfinished
+from chunkwise.copying.copy_place import CopyPlace, begun_at, unfinished
 from chunkwise.copying.executors import Workers
 from chunkwise.copying.journal_document import JournalDocument
 from chunkwise.copying.planned_copy import PlannedCopy
@@ -46,7 +46,7 @@ class TreeCopy(PlannedCopy):
         names: Sequence[str],
         how: CopyOptions,
         *,
-        destination: Destination | None = None,  # by default the destination must be empty
+        destination: CopyPlace | None = None,  # by default the destination must be empty
         workers: Workers | None = None,
         consolidated: bool = False,  # whether the copy gets consolidated metadata of its own
     ) -> None:
@@ -57,7 +57,7 @@ class TreeCopy(PlannedCopy):
             raise InvalidArgumentError(f"{here.text} can't be copied to {top.text}, which is inside it")
         self._consolidated = consolidated
         self._own: list[Location] = []  # what nobody else has anything in
-        destination = destination or Destination(top, top)
+        destination = destination or CopyPlace(top, top)
         self._place = Place(top, target.format, destination.location)
         super().__init__(destination, how, workers)
 
@@ -131,7 +131,7 @@ def tree_copy_to(
     """Return the copy to a location; raise AlreadyExistsError for what `how` doesn't replace."""
     if not (how.overwrite or how.go_on):
         check_new(there, "group", format)
-    to = Destination.choose(there, "group", format, overwrite=how.overwrite, go_on=how.go_on)
+    to = CopyPlace.choose(there, "group", format, overwrite=how.overwrite, go_on=how.go_on)
     target = Tree(root=to.place, format=format, writable=True, non_finite="literal", open_other=_no_other)
     return TreeCopy(source, target, (), how, destination=to, workers=workers, consolidated=consolidated)
 

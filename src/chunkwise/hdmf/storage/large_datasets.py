@@ -15,8 +15,8 @@ import numpy.typing as npt
 from chunkwise.copying.copy_arrays import check_memory, copy_arrays, intermediate_name, room_of
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
+from chunkwise.copying.copy_place import CopyPlace
 from chunkwise.copying.copy_plan import CopyPlan
-from chunkwise.copying.destination import Destination
 from chunkwise.copying.executors import Workers
 from chunkwise.copying.journal import Journal
 from chunkwise.copying.journal_document import JournalDocument, read_journal
@@ -149,7 +149,7 @@ class _Copy(PlannedCopy):
         compare: _Compare | None,
     ) -> None:
         self._jobs, self._task, self._compare_rest = jobs, task, compare
-        super().__init__(Destination(location, location), how, workers)
+        super().__init__(CopyPlace(location, location), how, workers)
 
     def _make_plan(self, begun: JournalDocument | None) -> tuple[TreePlan, SmallArrays, dict[str, JSON]]:
         return TreePlan(large=self._jobs), SmallArrays(self._top, self._top, "", (), self._how), self._task

@@ -18,8 +18,8 @@ from chunkwise import TensorStore, downsample
 from chunkwise.copying.copy_job import ArrayJob, CopyJob
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_passes import LARGE, is_pyramid_journal
+from chunkwise.copying.copy_place import CopyPlace, begun_at, unfinished
 from chunkwise.copying.copy_plan import CopyPlan, sizes_of_json
-from chunkwise.copying.destination import Destination, begun_at, unfinished
 from chunkwise.copying.executors import Workers
 from chunkwise.copying.journal import Journal
 from chunkwise.copying.journal_document import JournalDocument, Ranges
@@ -137,7 +137,7 @@ class PyramidCopy(PlannedCopy):
         self._start = 0 if first is None else 1
         self._block_nbytes = _block_nbytes(workers, how.memory)
         self.wanted: Callable[[], bool] = lambda: True
-        super().__init__(Destination(location, location), how, workers)
+        super().__init__(CopyPlace(location, location), how, workers)
         self.nbytes_to_do = self.nbytes * (2 if how.verify else 1)
 
     def preview(self) -> PyramidPreview:
@@ -194,7 +194,7 @@ class PyramidCopy(PlannedCopy):
         self._replaces = how.overwrite or (known is not None and known.get("replaces") is True)
         done = Ranges(() if begun is None else begun["done"][LARGE])
         first = [open_array(self._top.child(name), read=True) for name in pyramid.names[: self._start]]
-        self._before, self._levels, self._places = first, list[_Level](), list[Destination]()
+        self._before, self._levels, self._places = first, list[_Level](), list[CopyPlace]()
         self._steps: list[tuple[int, LevelStep]] = []  # with the number of the first level
         for number in range(self._start, len(pyramid.levels)):
             self._add_level(number, is_done=number - self._start in done)
@@ -225,7 +225,7 @@ class PyramidCopy(PlannedCopy):
         """Plan the array of a level; one that is done may have taken its place already."""
         pyramid, format = self._pyramid, self._pyramid.convention.format
         location = self._top.child(pyramid.names[number])
-        to = Destination.replacing(location) if self._replaces else Destination(location, location)
+        to = CopyPlace.replacing(location) if self._replaces else CopyPlace(location, location)
         place = location if is_done and not to.is_staged else to.place
         target = target_spec(pyramid.templates[number], format, ("codec", "shards"))
         if separator := tree_format(format).separator_member:
@@ -278,7 +278,7 @@ class PyramidCopy(PlannedCopy):
             if to.replacement is None:
                 check_place(to.location, "array", self._pyramid.convention.format)
             else:
-                Destination.choose(
+                CopyPlace.choose(
                     to.location, "array", self._pyramid.convention.format, overwrite=True, go_on=False
                 )
 

@@ -18,8 +18,8 @@ from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.copy_arrays import check_memory, copy_arrays, intermediate_name, room_of
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
+from chunkwise.copying.copy_place import CopyPlace, begun_at, unfinished
 from chunkwise.copying.copy_plan import CopyPlan
-from chunkwise.copying.destination import Destination, begun_at, unfinished
 from chunkwise.copying.executors import Workers
 from chunkwise.copying.journal_document import JournalDocument, read_journal
 from chunkwise.copying.narrowing import narrowing
@@ -105,7 +105,7 @@ class VolumeCopy(PlannedCopy):
         self._keys: list[str] = []
         self._scales = self._planned_scales()
         self._jobs: list[ArrayJob] = []
-        super().__init__(Destination(destination, destination), how, workers)
+        super().__init__(CopyPlace(destination, destination), how, workers)
 
     @property
     def left_out(self) -> tuple[str, ...]:

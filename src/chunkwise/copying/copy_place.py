@@ -1,4 +1,4 @@
-"""``Destination``: the location of a copy, and the place where it is made.
+"""``CopyPlace``: the location of a copy, and the place where it is made.
 
 They are the same if nothing is replaced.  Otherwise the copy and its journal are made in a place beside the
 old data, which the copy replaces when it is complete (`chunkwise.core.trees.replacement`).  The name of the
@@ -28,11 +28,11 @@ from chunkwise.errors import AlreadyExistsError
 from chunkwise.extension.inside import excluding
 from chunkwise.extension.trees import Kind, check_outside_arrays, check_place, was_replaced
 
-__all__ = ["Destination", "begun_at", "unfinished"]
+__all__ = ["CopyPlace", "begun_at", "unfinished"]
 
 
 @dataclass(frozen=True)
-class Destination:
+class CopyPlace:
     """A location, and where the copy is made."""
 
     location: Location
