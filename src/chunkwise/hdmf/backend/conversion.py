@@ -36,7 +36,7 @@ from chunkwise.extension.trees import Location, Replacement, format_of
 from chunkwise.hdmf.backend.io import ZarrIO
 from chunkwise.hdmf.difference import differences_of_copy
 from chunkwise.hdmf.model.codecs import check_compressor
-from chunkwise.hdmf.model.place import Place, place_of, source_name
+from chunkwise.hdmf.model.place import Place, named_place, place_of, source_name
 from chunkwise.hdmf.model.tree import Format, detect_format
 from chunkwise.hdmf.opening import is_hdf5, no_store, open_store
 from chunkwise.hdmf.storage.large_datasets import LargeDatasets
@@ -152,7 +152,7 @@ def convert(
     if format is None and ending.endswith((".nwb", ".h5", ".hdf5")):
         format = "hdf5"
     if format != "hdf5" and ending:
-        format = cast(Format, format_of(place_of(target), "group", format=format))
+        format = cast(Format, format_of(named_place(target), "group", format=format))
     workers, limit = workers_of(executor), as_nbytes(memory, "memory")
     how = CopyOptions(memory=limit, resume=resume, verify=verify, overwrite=overwrite)
     if format != "hdf5":

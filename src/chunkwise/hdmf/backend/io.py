@@ -33,7 +33,7 @@ from chunkwise.hdmf.backend.new_store import NewStore
 from chunkwise.hdmf.backend.stored_group import StoredGroup
 from chunkwise.hdmf.backend.writing import StoreWriting
 from chunkwise.hdmf.model.codecs import check_compressor
-from chunkwise.hdmf.model.place import Place, place_of, source_name, with_storage_options
+from chunkwise.hdmf.model.place import Place, named_place, place_of, source_name, with_storage_options
 from chunkwise.hdmf.model.tree import Format, detect_format
 from chunkwise.hdmf.model.zarr_python_stores import is_nested, is_read_only, is_store_of_zarr2
 from chunkwise.hdmf.opening import UNFINISHED, new_store, no_store, open_store
@@ -329,7 +329,8 @@ class ZarrIO(StoreWriting):
 
     def _create(self, location: Location) -> HdmfStore:
         default: Format = "zarr2" if is_store_of_zarr2(self._path) else "zarr3"
-        format = format_of(location, "group", format=self._format, default=default, is_directory=True)
+        named = named_place(self._place)
+        format = format_of(named, "group", format=self._format, default=default, is_directory=True)
         check_outside_arrays(location)
         return new_store(location, self._source, cast(Format, format), self._pool)
 

@@ -21,6 +21,7 @@ __all__ = [
     "canonical_source",
     "is_absolute",
     "join_source",
+    "named_place",
     "place_of",
     "relative_source",
     "source_name",
@@ -52,6 +53,12 @@ def place_of(place: Place, *, patient: bool = True) -> Location:
     if not is_url(text):
         return locate(os.path.realpath(text))
     return locate(text, None if patient else Context(_FEW_RETRIES))
+
+
+def named_place(place: Place) -> Location:
+    """Return the location of a store as it is named, whose group above decides what is made there."""
+    text = _text(place)
+    return place_of(place) if text is None or is_url(text) else locate(text)
 
 
 def _text(place: Place) -> str | None:
