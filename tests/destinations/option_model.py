@@ -232,6 +232,8 @@ def draw_case(random: Random, stores: tuple[str, ...] = ("file", "file", "memory
     )
     drawn = random.sample(writer.options, random.choice((0, 1, 1, 2, 2, 3)))
     options = [DRAWN[each](random, source, format) for each in drawn]
+    if any(each.name == "dtype" for each in options):  # of another type, a wrong fill value may be right
+        options = [each for each in options if each.right or each.name != "fill_value"]
     if random.random() < 0.5:
         options = [each for each in options if each.right]
     if writer.command:

@@ -27,7 +27,7 @@ from chunkwise.hdmf.backend.new_store import NewStore
 from chunkwise.hdmf.backend.reading import StoreReading
 from chunkwise.hdmf.backend.spec_cache import copy_specifications, write_specifications
 from chunkwise.hdmf.backend.stored_group import StoredGroup, path_in
-from chunkwise.hdmf.model.place import canonical_source
+from chunkwise.hdmf.model.place import Place, canonical_source, named_place
 from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path
 from chunkwise.hdmf.opening import UNFINISHED
 from chunkwise.hdmf.storage.large_datasets import LargeDatasets
@@ -42,6 +42,7 @@ class StoreWriting(StoreReading):
     """Writes to the store that `chunkwise.hdmf.backend.io.ZarrIO` has opened."""
 
     _pool: Pool
+    _place: Place
     _store: HdmfStore | None
     _writer: NodeWriter | None
     _tracker: WriteStatusTracker
@@ -215,6 +216,9 @@ class StoreWriting(StoreReading):
             location.store.delete(location.path + UNFINISHED)
             self._take_place()
         renew_copies_above(self.store.location)
+        named = named_place(self._place)
+        if named.path != self.store.location.path:  # a symbolic link, in another group
+            renew_copies_above(named)
         self._failed = False
 
     def write_group(self, parent: Any, builder: GroupBuilder, **kwargs: Any) -> StoredGroup:
