@@ -4,8 +4,8 @@ python release/versions.py {lowest,newest} [--python PYTHON] [--tests PATH ...]
 
 Makes an environment in build/lowest or build/newest with every extra and the packages of the tests.  For the
 lowest, direct requirements have their stated minimum; everything else is the newest that goes with them.
-After the default tests have passed, the versions are written to release/versions.json; a test compares
-them with pyproject.toml.  Needs requirements-release.txt.
+After the default tests have passed, the versions are written to release/versions.json.  Needs
+requirements-release.txt.
 """
 
 from __future__ import annotations
