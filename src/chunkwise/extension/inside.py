@@ -42,6 +42,7 @@ from chunkwise.core.kvstore.byte_range import open_size, stored_nbytes
 from chunkwise.core.kvstore.compare_and_swap import compare_and_swap
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.keys_below import delete_all_below
 from chunkwise.core.kvstore.platform import TRAITS as PLATFORM_TRAITS
 from chunkwise.core.kvstore.platform import extended_path
 from chunkwise.core.kvstore.protocol import (
@@ -108,6 +109,7 @@ __all__ = [
     "check_flag",
     "compare_and_swap",
     "default_resources",
+    "delete_all_below",
     "divide",
     "dump",
     "dump_bytes",

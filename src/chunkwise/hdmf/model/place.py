@@ -57,8 +57,8 @@ def place_of(place: Place, *, patient: bool = True) -> Location:
 
 def named_place(place: Place) -> Location:
     """Return the location of a store as it is named, whose group above decides what is made there."""
-    text = _text(place)
-    return place_of(place) if text is None or is_url(text) else locate(text)
+    is_local = isinstance(place, str | os.PathLike) and not is_url(os.fspath(place))
+    return locate(place) if is_local else place_of(place)
 
 
 def _text(place: Place) -> str | None:
