@@ -56,7 +56,7 @@ class SharedMetadata:
     def note_written(self, store: KvStoreDriver, path: str) -> None:
         """Tell handles of other contexts that `opened` has just been created, perhaps in place of theirs."""
         number = note_replaced(store, path)
-        if self.looked == number - 1:  # nobody else has changed anything meanwhile
+        if self.looked == number - 1:  # no other change was made meanwhile
             self.looked = number
 
 

@@ -147,7 +147,7 @@ def dump(value: JSON) -> str:
 def dump_bytes(value: JSON, *, indent: str | None = None, sort_keys: bool = True) -> bytes:
     """Return JSON text in UTF-8; with a lone surrogate, which UTF-8 can't encode, it is all in ASCII."""
     text = _dumped(value, indent, sort_keys, False)
-    if _may_be_deep(text) and _is_deep(value):  # nobody could read it
+    if _may_be_deep(text) and _is_deep(value):  # it could not be read again
         raise InvalidArgumentError(_TOO_DEEP)
     try:
         return text.encode()

@@ -6,7 +6,7 @@ store                                          steps
 directories (files, memory)                    the two are exchanged, then the old one is deleted
 several keys at once (ZIP, OCDBT)              one change
 those that hold nodes only (Icechunk)          the old data is deleted, the new is copied, documents first;
-                                               nobody sees it before the caller commits
+                                               no reader sees it before the caller commits
 others (object stores, stores of libraries)    the new data is declared complete, the old documents are
                                                deleted, keys of the old data deleted, keys copied,
                                                documents copied; then the new data is deleted where it was
@@ -14,8 +14,8 @@ others (object stores, stores of libraries)    the new data is declared complete
 
 In the first three, a reader sees the old data or the new, even after a process was killed.  In the others a
 killed process can leave neither; then all of the new data is still where it was written.  There, the caller
-keeps others out who replace the same data.  Documents are written only where there are none: if somebody has
-made a node meanwhile without asking, what was copied is removed again.
+keeps out others who replace the same data.  Documents are written only where there are none.  If another
+process has made a node meanwhile without the lease, the copied keys are removed again.
 
 If a staging place has documents and no mark `REPLACED`, it holds all of the new data: whatever else a killed
 process leaves there is useless.
@@ -74,7 +74,7 @@ Excluding: TypeAlias = Callable[[], AbstractContextManager[Callable[[], None]]]
 
 
 def nobody_else() -> AbstractContextManager[Callable[[], None]]:
-    """Exclude nobody, as nobody else writes."""
+    """Exclude no other writer, since there is none."""
     return nullcontext(lambda: None)
 
 
@@ -134,7 +134,7 @@ def take_place(
     """Replace everything below `path`, except the keys `keep`, by everything below `staging`.
 
     `documents` are the keys, relative to `path`, that make it a node.  In a store where this takes several
-    steps, they are taken within ``excluding()``, which yields a function that raises if somebody else may
+    steps, they are taken within ``excluding()``, which yields a function that raises if another process may
     have begun meanwhile.  Returns whether it took one step.
     """
     if next(iter(list_below(store, staging)), None) is None:

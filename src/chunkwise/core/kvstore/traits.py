@@ -95,7 +95,7 @@ class StoreTraits(NamedTuple):
         using the version of the store from its start.
     nodes_only : bool
         True if a key must be a document or a chunk of Zarr v3, chunks follow the document of their array and
-        go with it, and nobody sees changes before the caller commits them.
+        go with it, and no reader sees changes before the caller commits them.
     by_reference : bool
         True if the values are parts of files in other formats, and the metadata is made up to describe them.
     """

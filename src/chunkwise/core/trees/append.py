@@ -128,7 +128,7 @@ def excluding(location: Location) -> Iterator[Callable[[], None]]:
     """Keep others out who append to a node, replace it, or make arrays in it at the same time.
 
     Yields a function that raises AbortedError if another process has taken over meanwhile.  In a store
-    without conditional writes nobody is kept out.
+    without conditional writes, no other process is kept out.
     """
     if not traits_of(location.store).conditional_writes(location.path + APPEND):
         yield lambda: None
