@@ -134,11 +134,11 @@ def run(arguments: argparse.Namespace) -> int:
         message(found.assumed)
     if arguments.recursive and found.location is not None:
         if found.array is not None and found.what == "a precomputed volume":
-            return run_copy_volume(arguments, found.location, destination)
+            return run_copy_volume(arguments, found, destination)
         if found.array is None and found.as_node().kind == "group":
-            if is_converted(arguments, found.location, destination):
+            if is_converted(arguments, found.as_node(), destination):
                 return run_conversion(arguments)
-            return run_copy_tree(arguments, found.location, destination)
+            return run_copy_tree(arguments, found, destination)
     if arguments.layout is not None:
         raise UsageError(f"{arguments.source} is an array; --layout takes the group of an OME-Zarr image")
     source = _only_source(found)

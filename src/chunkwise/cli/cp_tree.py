@@ -20,7 +20,7 @@ from chunkwise.copying.quantities import format_nbytes, format_pace, plural
 from chunkwise.copying.resolve import ResolvedPlace
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import VOLUME, Location, require_node, tree_format
+from chunkwise.extension.trees import VOLUME, Location, tree_format
 from chunkwise.groups.copy_tree import prepare_tree_copy
 
 __all__ = ["copy_options", "run_copy_tree", "run_copy_volume", "run_shown", "show_copy", "show_left"]
@@ -32,20 +32,21 @@ _ONE_ARRAY = {
 _OF_ARRAYS = {"fill_value": "--fill-value", "dimension_names": "--dimension-names", "units": "--units"}
 
 
-def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
-    """Copy the group at `source` and everything in it; return `INCOMPLETE` if something was left out."""
-    root = require_node(source)
+def run_copy_tree(arguments: argparse.Namespace, found: ResolvedPlace, destination: Location) -> int:
+    """Copy a group and everything in it; return `INCOMPLETE` if something was left out."""
+    root = found.as_node()
     for_viewer = arguments.layout not in (None, "ome-zarr")
-    format = "n5" if for_viewer else choose_format(arguments, destination, root.own_format, kind="group")
-    to_ngff = _is_to_ngff(arguments, root.location, root.format, format)
+    own = root.own_format if found.images is None else None
+    format = "n5" if for_viewer else choose_format(arguments, destination, own, kind="group")
+    to_ngff = _is_to_ngff(arguments, found, format)
     _check_options(arguments)
     if arguments.layout == "ome-zarr" and tree_format(format).has_containers:
         raise UsageError(f"--layout ome-zarr is Zarr, not {format}: --format zarr3 or zarr2")
     if to_ngff or arguments.layout is not None:
-        return _copy_image(arguments, root.location, destination, format if to_ngff else "n5")
+        return _copy_image(arguments, found, destination, format if to_ngff else "n5")
     workers = workers_of(arguments)
     work = prepare_tree_copy(
-        source, destination, format, template_options(arguments), copy_options(arguments), workers
+        found, destination, format, template_options(arguments), copy_options(arguments), workers
     )
     return _run(arguments, format, work)
 
@@ -70,8 +71,8 @@ def run_shown(arguments: argparse.Namespace, work: PlannedCopy) -> tuple[CopyRep
         return work.run(advance, advance), progress.seconds
 
 
-def run_copy_volume(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
-    """Copy the precomputed volume at `source` with all its scales, as an image of OME-Zarr."""
+def run_copy_volume(arguments: argparse.Namespace, found: ResolvedPlace, destination: Location) -> int:
+    """Copy a precomputed volume with all its scales, as an image of OME-Zarr."""
     format = choose_format(arguments, destination, kind="group")
     if format not in ("zarr3", "zarr2") or arguments.layout not in (None, "ome-zarr"):
         raise UsageError(
@@ -79,7 +80,7 @@ def run_copy_volume(arguments: argparse.Namespace, source: Location, destination
             "the first one is copied as an array"
         )
     _check_options(arguments)
-    return _copy_image(arguments, source, destination, format)
+    return _copy_image(arguments, found, destination, format)
 
 
 def run_copy_to_volume(arguments: argparse.Namespace, found: ResolvedPlace, destination: Location) -> int:
@@ -134,18 +135,28 @@ def show_left(arguments: argparse.Namespace, left: Sequence[int]) -> None:
     message(f"part {arguments.part} is done as far as it can be; {of}{n_left} of all parts are left")
 
 
-def _is_to_ngff(arguments: argparse.Namespace, source: Location, stored: str | None, format: str) -> bool:
+def _is_to_ngff(arguments: argparse.Namespace, found: ResolvedPlace, format: str) -> bool:
     """Return True if images are to be copied as images of OME-Zarr."""
+    if found.images is not None and arguments.layout is None:
+        if format not in ("zarr3", "zarr2"):
+            raise UsageError(
+                f"{found.named} describes images, which -r copies to OME-Zarr, or to N5 with --layout bdv; "
+                f"their container is {found.as_node().location.text}"
+            )
+        return True
     if arguments.layout is not None or format not in ("zarr3", "zarr2") or arguments.part is not None:
         return bool(arguments.layout == "ome-zarr")
     from chunkwise.images.pyramid.image_sources import is_whole_image
 
     # Unchanged attributes would not make a group of another format an image.
-    return stored != format and is_whole_image(source)
+    root = found.as_node()
+    return root.format != format and is_whole_image(root.location)
 
 
-def _copy_image(arguments: argparse.Namespace, source: Location, destination: Location, format: str) -> int:
-    """Copy the image at `source` to OME-Zarr, or to N5 in the layout of a viewer."""
+def _copy_image(
+    arguments: argparse.Namespace, found: ResolvedPlace, destination: Location, format: str
+) -> int:
+    """Copy an image to OME-Zarr, or to N5 in the layout of a viewer."""
     if arguments.part is not None:
         raise UsageError("--layout doesn't go with --part; --on has workers copy an image")
     if format == "n5" and arguments.format not in (None, "n5"):
@@ -163,11 +174,14 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
     from chunkwise.images.pyramid.n5_image_plan import N5ImagePlan
     from chunkwise.images.pyramid.ngff_image_plan import NgffImagePlan
 
+    assert found.location is not None
+    images = None if found.images is None else found.images()
+    options = template_options(arguments)
     image: ImagePlan
     if format == "n5":
-        image = N5ImagePlan(source, destination, arguments.layout, template_options(arguments))
+        image = N5ImagePlan(found.location, destination, arguments.layout, options, images)
     else:
-        image = NgffImagePlan(source, destination, format, template_options(arguments))
+        image = NgffImagePlan(found.location, destination, format, options, images)
     return _run(arguments, format, image_copy(image, copy_options(arguments), workers_of(arguments)))
 
 

@@ -11,7 +11,7 @@ from chunkwise.cli.command import UsageError, message, rows_as_lines, show
 from chunkwise.cli.system_info import show_system
 from chunkwise.copying.journal_document import read_journal
 from chunkwise.copying.quantities import format_chunks, format_nbytes, format_ratio, format_shape, plural
-from chunkwise.copying.resolve import resolve
+from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.copying.stack_report import is_stack, report_stack
 from chunkwise.copying.stored_node import Occupancy, occupancy, stored_array
 from chunkwise.copying.summary import ArraySummary, file_format, summarize
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     if node.error and node.kind == "array":
         found.as_node()
     if node.kind == "group":
-        return _group(node, arguments)
+        return _group(found, arguments)
     summary = summarize(node)
     error = uncounted = ""
     stored: Occupancy | None = None
@@ -138,7 +138,8 @@ def _driver(layer: JSON) -> str:
     return str(layer.get("driver"))
 
 
-def _group(node: Node, arguments: argparse.Namespace) -> int:
+def _group(found: ResolvedPlace, arguments: argparse.Namespace) -> int:
+    node = found.as_node(damaged=True)
     n_arrays: int | None = None
     n_groups: int | None = None
     try:
@@ -148,7 +149,7 @@ def _group(node: Node, arguments: argparse.Namespace) -> int:
     except UnlistedError:
         contents = "nobody knows what, since a web server doesn't list what it has"
     attributes = read_attributes(node.location)
-    image = _image(node)
+    image = _image(found)
     out = {
         "path": arguments.path,
         "format": node.format,
@@ -180,9 +181,12 @@ def _other(arguments: argparse.Namespace, array: TensorStore, what: str) -> int:
     return 0
 
 
-def _image(node: Node) -> list[tuple[str, str]]:
+def _image(place: ResolvedPlace) -> list[tuple[str, str]]:
     """Return what the image, plate, or other images in a group are; nothing if there are none."""
+    node = place.as_node(damaged=True)
     try:
+        if place.images is not None:
+            return describe_images(place.images())
         found = find_images(open_group(node.location, format=node.format), Options(drafts=True))
         return [] if found is None else describe_images(found)
     except ChunkwiseError as e:

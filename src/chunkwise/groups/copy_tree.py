@@ -17,7 +17,7 @@ from chunkwise.copying.losses import warn_of_losses
 from chunkwise.copying.narrowing import Cast
 from chunkwise.copying.part import parse_part
 from chunkwise.copying.progress import check_progress, shown_progress
-from chunkwise.copying.resolve import ResolvedPlace, resolve
+from chunkwise.copying.resolve import Place, ResolvedPlace, resolve
 from chunkwise.copying.tree_copy import TreeCopy, tree_copy_to
 from chunkwise.copying.tree_source import NodeSource
 from chunkwise.core.base.arguments import as_nbytes
@@ -155,7 +155,7 @@ def copy_tree(
 
 
 def prepare_tree_copy(
-    source: LocationLike,
+    source: Place,
     destination: LocationLike,
     format: str | None,
     fields: dict[str, Any],
@@ -169,10 +169,11 @@ def prepare_tree_copy(
     if is_volume(there, format):
         volume: TreeCopy = hooks.find("copy to a volume")(found, there, fields, how, workers_of(executor))
         return volume
-    if found.array is not None and found.what == "a precomputed volume":
+    if found.images is not None or (found.array is not None and found.what == "a precomputed volume"):
         wanted = format_of(there, "group", format=format)
+        images = None if found.images is None else found.images()
         image = hooks.find("copy to OME-Zarr")
-        copied: TreeCopy = image(found.location, there, wanted, fields, how, workers_of(executor))
+        copied: TreeCopy = image(found.location, there, wanted, fields, how, workers_of(executor), images)
         return copied
     if found.location is not None:
         check_apart(found.location, there)

@@ -122,7 +122,7 @@ class MultiscaleImage(Resolvable):
         self._own = members
 
     def _resolve(self) -> ResolvedPlace:
-        return ResolvedPlace(self._location, view=self._full_resolution())
+        return ResolvedPlace(self._location, view=self._full_resolution(), image=self)
 
     def _full_resolution(self) -> TensorStore:
         """Return the first level: the stored array, or what is put together of several."""

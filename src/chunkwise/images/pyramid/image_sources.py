@@ -20,7 +20,7 @@ from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.metadata import Axis
 from chunkwise.images.multiscale.ome_groups import ImageCollection
 from chunkwise.images.multiscale.ome_versions import ome_members
-from chunkwise.images.multiscale.open import open_multiscale
+from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 from chunkwise.images.pyramid.kept import kept_attributes
 from chunkwise.images.pyramid.ngff_image import ImageLevel, NgffImage, read_ngff_image
 
@@ -89,12 +89,13 @@ def level_source(store: TensorStore, usual: tuple[int, ...] | None, where: str) 
     return CopySource(store, template, spec, "", None)
 
 
-def read_image(location: Location) -> NgffImage:
-    """Return the image at `location`: of OME-NGFF by its document, any other as it is opened."""
-    node = require_node(location)
-    if not node.rules.has_containers:
-        return read_ngff_image(location)
-    found = images_of(open_multiscale(location, drafts=True), location)
+def read_image(location: Location, images: Multiscale | None = None) -> NgffImage:
+    """Return the image at `location`, or `images`: of OME-NGFF by its document, any other as it is opened."""
+    if images is None:
+        if not require_node(location).rules.has_containers:
+            return read_ngff_image(location)
+        images = open_multiscale(location, drafts=True)
+    found = images_of(images, location)
     if len(found) > 1:
         raise UnsupportedError(
             f"{location.text}: {len(found)} images that differ can't be copied as one; copy each by itself"

@@ -23,7 +23,7 @@ from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis, slowest_first
 from chunkwise.images.multiscale.label_votes import most_voted
-from chunkwise.images.multiscale.open import open_multiscale
+from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource, image_copy
 from chunkwise.images.pyramid.image_sources import OF_VIEWERS, images_of, level_source
 from chunkwise.images.pyramid.kept import Kept, kept_attributes
@@ -39,9 +39,10 @@ def copy_to_ngff(
     options: Mapping[str, Any],
     how: CopyOptions,
     workers: Workers | None = None,
+    images: Multiscale | None = None,
 ) -> TreeCopy:
     """Return the copy of an image to OME-Zarr."""
-    return image_copy(NgffImagePlan(source, destination, format, options), how, workers)
+    return image_copy(NgffImagePlan(source, destination, format, options, images), how, workers)
 
 
 class _Part(NamedTuple):
@@ -56,17 +57,22 @@ class _Part(NamedTuple):
 
 
 class NgffImagePlan(ImagePlan):
-    """An image, or several, to copy to OME-Zarr."""
+    """An image, or several, to copy to OME-Zarr; `images` are by default those that the source is."""
 
     def __init__(
-        self, source: Location, destination: Location, format: str, options: Mapping[str, Any]
+        self,
+        source: Location,
+        destination: Location,
+        format: str,
+        options: Mapping[str, Any],
+        images: Multiscale | None = None,
     ) -> None:
         super().__init__(source, destination, options)
         rules = tree_format(format)
         if not rules.ngff_version:
             raise InvalidArgumentError(f"OME-Zarr is Zarr v3 or v2, not {format}")
         self._version, self.format = rules.ngff_version, rules.name
-        found = open_multiscale(source, drafts=True)
+        found = open_multiscale(source, drafts=True) if images is None else images
         self._problems = list(found.problems) if not isinstance(found, MultiscaleImage) else []
         self._parts = [self._part(*one) for one in images_of(found, source)]
 
