@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from chunkwise import TensorStore
 from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
 from chunkwise.cli.options import workers_of
 from chunkwise.cli.progress import progress_of
@@ -87,17 +86,17 @@ def run_copy_to_volume(arguments: argparse.Namespace, found: ResolvedPlace, dest
     """Copy an array, or with -r an image with all its levels, to a precomputed volume."""
     if arguments.layout is not None:
         raise UsageError("--layout is of N5 and OME-Zarr, not of a precomputed volume")
-    source: TensorStore | ResolvedPlace = found
     if arguments.recursive:
         _check_options(arguments)
     else:
-        source = found.as_array()
-        if arguments.region is not None:
-            source = select(source, arguments.region)
+        array = found.as_array()
+        found = found.part(array if arguments.region is None else select(array, arguments.region))
     from chunkwise.images.pyramid.volume_copy import copy_to_volume  # which few copies need
 
     options, how = template_options(arguments), copy_options(arguments)
-    work = copy_to_volume(source, destination, options, how, workers_of(arguments))
+    work = copy_to_volume(found, destination, options, how, workers_of(arguments))
+    for note in work.assumed:
+        message(note)
     return _run(arguments, VOLUME, work)
 
 

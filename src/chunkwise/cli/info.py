@@ -22,6 +22,7 @@ from chunkwise.extension.trees import Node, read_attributes, walk
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.describe import describe_images
 from chunkwise.images.multiscale.find_images import find_images
+from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.ome_groups import Options
 from chunkwise.images.multiscale.open import open_multiscale
 
@@ -53,8 +54,6 @@ def run(arguments: argparse.Namespace) -> int:
         show_system(arguments)
         return 0
     found = resolve(arguments.path)
-    if found.assumed:
-        message(found.assumed)
     if found.array is not None and found.is_spec:
         _view(arguments, found.array)
         return 0
@@ -174,7 +173,10 @@ def _group(found: ResolvedPlace, arguments: argparse.Namespace) -> int:
 
 def _other(arguments: argparse.Namespace, array: TensorStore, what: str) -> int:
     """Print what a picture, a precomputed volume or a stack of pictures is."""
-    found = describe_images(open_multiscale(arguments.path))
+    image = open_multiscale(arguments.path)
+    found = describe_images(image)
+    for note in image.assumed if isinstance(image, MultiscaleImage) else ():
+        message(note)
     kind = "volume" if what.endswith("volume") else "array"
     out = {"path": arguments.path, "kind": kind, "shape": list(array.shape), "image": dict(found)}
     show(arguments, out, *rows_as_lines(found))

@@ -46,6 +46,16 @@ class ArrayImage:
     notes: tuple[str, ...] = ()  # what could not be understood
     error: ChunkwiseError | None = None  # of the image that it may be a level of
 
+    def names(self, store: TensorStore) -> list[str]:
+        """Return the names of the axes of the view; empty for those that nothing names."""
+        return [axis.name or label for axis, label in zip(self.axes, store.domain.labels, strict=True)]
+
+    def assumed(self, store: TensorStore, names: Sequence[str], how: str = "") -> tuple[str, ...]:
+        """Return a note on the names that are taken for axes without one; `how` says otherwise."""
+        if all(self.names(store)):
+            return ()
+        return (f"the dimensions of the source are taken as {','.join(names)}{how}",)
+
 
 def image_of_array(store: TensorStore, image: object = None) -> ArrayImage:
     """Return the image properties of an array or view, beside its labels and dimension units.

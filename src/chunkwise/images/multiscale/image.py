@@ -184,6 +184,11 @@ class MultiscaleImage(Resolvable):
         return (*self._metadata.problems, *(why for _, why in self._unreadable()))
 
     @property
+    def assumed(self) -> tuple[str, ...]:
+        """What nothing says and is assumed: names of axes, how names of files arrange pictures."""
+        return self._metadata.assumed
+
+    @property
     def _members(self) -> frozenset[str]:
         """Names in the group of the image that lead to its levels."""
         if self._own is not None:

@@ -166,9 +166,8 @@ def _source(one: Any) -> Source:
 def _stored(found: ResolvedPlace, place: Any) -> Source:
     if found.is_view:
         assert found.array is not None
-        return FixedTree(
-            ServedArray(at_zero(found.array), os.path.basename(found.named.rstrip("/")) or "array")
-        )
+        name = os.path.basename(found.named.rstrip("/")) or "array"
+        return FixedTree(ServedArray(at_zero(found.array), name, assumed=found.assumed))
     if found.images is not None:
         groups = {name: _group_of(image, name) for name, image in found.images().items()}
         return FixedTree(ServedGroup("images", groups=groups))

@@ -67,6 +67,7 @@ class ServedArray:
     attributes: Mapping[str, JSON] = field(default_factory=dict)
     made: dict[str, Any] = field(default_factory=dict)  # what has been made of it, by format
     outside: Location | None = None  # from which the groups above the tree are seen
+    assumed: str = ""  # about it, since nothing says so
 
     @property
     def stored(self) -> ChunkedArray | None:
