@@ -87,7 +87,7 @@ class PartJournals:
         return [n - len(known) for n, known in zip(self._n_tasks, done, strict=True)]
 
     def restart(self, passes: Sequence[int], own: Part) -> None:
-        """Note that no part has done some passes; those that are at work, and the `own` one, do it themselves."""
+        """Note that no part has done some passes; except the `own` one, and those that are at work."""
         for part, _ in self.read():
             if part != own:
                 journal = self.of(part)

@@ -220,7 +220,7 @@ class PlannedCopy(ABC):
                         self._journal.write()  # or another process may have finished it
                     return
                 except LostBlockError:
-                    # What an earlier process wrote between two passes wasn't on the disk yet: it is made again.
+                    # What an earlier process wrote between two passes wasn't on the disk yet.
                     if self._begun is None or self._distrusted in again:
                         raise
                     again.add(self._distrusted)
