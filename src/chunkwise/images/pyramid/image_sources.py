@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import cast, get_args
 
 from chunkwise import TensorStore
@@ -11,6 +12,7 @@ from chunkwise.copying.copy_source import CopySource, stored_source
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import ChunkedArray, Location, require_node
+from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage
@@ -24,13 +26,23 @@ from chunkwise.images.multiscale.open import open_multiscale
 from chunkwise.images.pyramid.kept import kept_attributes
 from chunkwise.images.pyramid.ngff_image import ImageLevel, NgffImage, read_ngff_image
 
-__all__ = ["OF_VIEWERS", "images_of", "is_whole_image", "level_source", "names_beside", "read_image"]
+__all__ = [
+    "LEFT_OUT",
+    "OF_VIEWERS",
+    "images_of",
+    "is_whole_image",
+    "level_source",
+    "names_beside",
+    "read_image",
+]
 
 OF_VIEWERS = (
     "pixelResolution", "downsamplingFactors", "transform", "affineTransform", "axes", "units", "resolution",
     "isLabelMultiset", "multiScale", "offset",
 )  # fmt: skip
 """Attributes that say what a level is in the layout of a viewer of N5."""
+
+LEFT_OUT = "is left out: it is no level of the image; copy it by itself"
 
 
 def images_of(found: object, source: Location) -> list[tuple[str, MultiscaleImage]]:
@@ -126,16 +138,28 @@ def is_whole_image(source: Location) -> bool:
 
 
 def names_beside(source: Location) -> list[str] | None:
-    """Return the names in a group that belong to no level of its images; None if it has no images."""
+    """Return the paths in a group that lead to no level of its images; None if it has no images."""
     try:
         group = open_group(source)
         found = open_multiscale(group, drafts=True)
+        if isinstance(found, MultiscaleImage) and found.convention != "raw":
+            levels = found._level_paths
+        elif isinstance(found, ImageCollection) and found.convention in ("bdv", "n5-viewer"):
+            levels = frozenset(f"{at}/{path}" for at, image in found.items() for path in image._level_paths)
+        else:
+            return None
+        return list(_paths_beside(group, levels, ""))
     except (InvalidArgumentError, NotImplementedError, LookupError, OSError):
         return None
-    if isinstance(found, MultiscaleImage) and found.convention != "raw":
-        own = set(found._members)
-    elif isinstance(found, ImageCollection) and found.convention in ("bdv", "n5-viewer"):
-        own = set(found)
-    else:
-        return None
-    return [name for name in group if name not in own]
+
+
+def _paths_beside(group: Group, levels: frozenset[str], above: str) -> Iterator[str]:
+    for name in group:
+        path = f"{above}{name}"
+        if path in levels:
+            continue
+        member = group[name] if any(level.startswith(f"{path}/") for level in levels) else None
+        if isinstance(member, Group):
+            yield from _paths_beside(member, levels, f"{path}/")
+        else:
+            yield path

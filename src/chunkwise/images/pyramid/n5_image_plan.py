@@ -16,12 +16,11 @@ from chunkwise.copying.losses import fitting_attributes
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
 from chunkwise.extension.n5 import array_data_type
-from chunkwise.extension.trees import FormatName, Location, container_root, require_node
-from chunkwise.groups.open_group import open_group
+from chunkwise.extension.trees import FormatName, Location, container_root
 from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
 from chunkwise.images.pyramid.geometry import Level
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
-from chunkwise.images.pyramid.image_sources import names_beside, read_image
+from chunkwise.images.pyramid.image_sources import LEFT_OUT, names_beside, read_image
 from chunkwise.images.pyramid.n5_layouts import LAYOUTS, Stack, bdv_xml
 from chunkwise.images.pyramid.ngff_image import ImageLevel, NgffImage
 
@@ -153,10 +152,9 @@ class N5ImagePlan(ImagePlan):
     def notes(self) -> list[tuple[str, str]]:
         """Return paths, and what the copy lacks or has in another form there."""
         _, notes = fitting_attributes(self._image.attributes, "n5")
-        others = "is left out: it is no level of the image; copy it by itself"
         return [
             *(("", note) for note in (*notes, *self._own_notes())),
-            *((name, others) for name in self._others()),
+            *((path, LEFT_OUT) for path in names_beside(self.location) or ()),
         ]
 
     def _own_notes(self) -> list[str]:
@@ -177,13 +175,6 @@ class N5ImagePlan(ImagePlan):
         if image.labels and self._layout.name == "paintera":
             out.append("Paintera's tables of labels aren't made; open \"data\" as a dataset that has none")
         return out
-
-    def _others(self) -> list[str]:
-        """Return the groups and arrays beside the levels."""
-        if require_node(self.location).rules.has_containers:
-            return names_beside(self.location) or []
-        levels = {level.path.strip("/").partition("/")[0] for level in self._image.levels}
-        return [name for name in open_group(self.location, "r") if name not in levels]
 
     def _xml_location(self) -> tuple[Location, str]:
         """Return the directory of the XML file, and its key."""

@@ -25,7 +25,7 @@ from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis, slowes
 from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.open import open_multiscale
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource, image_copy
-from chunkwise.images.pyramid.image_sources import OF_VIEWERS, images_of, level_source
+from chunkwise.images.pyramid.image_sources import LEFT_OUT, OF_VIEWERS, images_of, level_source, names_beside
 from chunkwise.images.pyramid.kept import Kept, kept_attributes
 from chunkwise.images.pyramid.ngff import check_ngff_axes, ngff_image
 
@@ -90,6 +90,7 @@ class NgffImagePlan(ImagePlan):
                 for part in self._parts
                 for note in part.kept.left_out
             ),
+            *((path, LEFT_OUT) for path in names_beside(self.location) or ()),
         ]
 
     def check_free(self, how: CopyOptions) -> None:
