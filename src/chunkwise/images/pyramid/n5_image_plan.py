@@ -20,7 +20,7 @@ from chunkwise.extension.trees import FormatName, Location, container_root
 from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
 from chunkwise.images.pyramid.geometry import Level
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
-from chunkwise.images.pyramid.image_sources import LEFT_OUT, names_beside, read_image
+from chunkwise.images.pyramid.image_sources import names_beside, read_image
 from chunkwise.images.pyramid.n5_layouts import LAYOUTS, Stack, bdv_xml
 from chunkwise.images.pyramid.ngff_image import ImageLevel, NgffImage
 
@@ -40,6 +40,7 @@ class N5ImagePlan(ImagePlan):
         super().__init__(source, destination, options)
         self._layout = LAYOUTS[layout]
         self._image = image = read_image(source)
+        self.beside = names_beside(source) or []
         first = image.levels[0]
         order = slowest_first(first.source.store, image.axes)[::-1]
         self._space = [dim for dim in order if image.axes[dim].kind == "space"]
@@ -59,7 +60,7 @@ class N5ImagePlan(ImagePlan):
 
     def check_free(self, how: CopyOptions) -> None:
         """Raise AlreadyExistsError if the XML file is there already, unless it may be replaced."""
-        if self._xml is not None and not (how.overwrite or how.resume):
+        if self._xml is not None and not (how.overwrite or how.go_on):
             at, key = self._xml
             if at.store.read(key).value is not None:
                 raise AlreadyExistsError(f"{at.store.describe(key)} is there already")
@@ -152,10 +153,7 @@ class N5ImagePlan(ImagePlan):
     def notes(self) -> list[tuple[str, str]]:
         """Return paths, and what the copy lacks or has in another form there."""
         _, notes = fitting_attributes(self._image.attributes, "n5")
-        return [
-            *(("", note) for note in (*notes, *self._own_notes())),
-            *((path, LEFT_OUT) for path in names_beside(self.location) or ()),
-        ]
+        return [("", note) for note in (*notes, *self._own_notes())]
 
     def _own_notes(self) -> list[str]:
         image, viewer = self._image, self._layout.viewer
