@@ -39,6 +39,7 @@ from chunkwise.core.trees.location import (
     is_root_of_file,
     locate,
 )
+from chunkwise.core.trees.new_format import node_above
 from chunkwise.core.trees.node import Node, find_documented, find_node, nothing_at, what_is_at
 from chunkwise.core.trees.tree import Tree
 from chunkwise.core.trees.walk import walk
@@ -51,7 +52,7 @@ from chunkwise.errors import (
 )
 from chunkwise.extension.trees import is_vacant, looking
 
-__all__ = ["Place", "Resolvable", "ResolvedPlace", "resolve", "resolved_node", "what_is"]
+__all__ = ["Place", "Resolvable", "ResolvedPlace", "inside_array", "resolve", "resolved_node", "what_is"]
 
 _SHOWN = 10
 
@@ -241,6 +242,16 @@ class ResolvedPlace(Resolvable):
         )
 
 
+def inside_array(location: Location) -> NotFoundError | None:
+    """Return the error that a directory is among the chunks of an array; None if it isn't."""
+    above = node_above(location)
+    if above is None or above.kind != "array":
+        return None
+    return NotFoundError(
+        f"there is no group at {location.text}, which is inside the array {above.location.text}"
+    )
+
+
 def resolved_node(node: Node) -> ResolvedPlace:
     """Return what is known of a node."""
     found = _Found(node.location, node, is_file=is_root_of_file(node.location))
@@ -249,15 +260,18 @@ def resolved_node(node: Node) -> ResolvedPlace:
 
 def resolve(place: Place, context: Context | None = None) -> ResolvedPlace:
     """Return what is at a place; raise if it can't name any, or what is there is damaged."""
-    for recognize in _RECOGNIZERS:
-        found = recognize(place, context)
-        if found is not None:
-            return found
-    location = locate(place, context)  # type: ignore[arg-type]  # it is no object
-    return ResolvedPlace(_name_of(place), asked=location, context=context)
+    found = _open_object(place) or _spec(place, context)
+    if found is not None:
+        return found
+    named, location = _name_of(place), locate(place, context)  # type: ignore[arg-type]  # it is no object
+    return (
+        _described(named, location, context)
+        or _pictures(named, location)
+        or ResolvedPlace(named, asked=location, context=context)
+    )
 
 
-def _open_object(place: object, context: Context | None) -> ResolvedPlace | None:
+def _open_object(place: object) -> ResolvedPlace | None:
     if isinstance(place, TensorStore):
         return ResolvedPlace("", view=place)
     return place._resolve() if isinstance(place, Resolvable) else None
@@ -297,27 +311,23 @@ def _stored_array(spec: Mapping[str, Any], named: str, context: Context | None) 
     return ResolvedPlace(named, asked=location, found=_Found(location, node), context=context)
 
 
-def _described(place: object, context: Context | None) -> ResolvedPlace | None:
+def _described(named: str, location: Location, context: Context | None) -> ResolvedPlace | None:
     """Recognize an XML file of BigDataViewer, which stands for the container that it describes."""
-    named = _name_of(place)
-    if not named.lower().endswith(".xml"):
+    if not location.name.lower().endswith(".xml"):
         return None
-    found = hooks.find("container of a file")(locate(named, context), context)
+    found = hooks.find("container of a file")(location, context)
     if found is None:
         return None
-    location, images = found
-    return ResolvedPlace(named, asked=location, context=context, images=images)
+    container, images = found
+    return ResolvedPlace(named, asked=container, context=context, images=images)
 
 
-def _pictures(place: object, context: Context | None) -> ResolvedPlace | None:
-    found = pictures_at(place)
+def _pictures(named: str, location: Location) -> ResolvedPlace | None:
+    found = pictures_at(location)
     if found is None:
         return None
     whole, assumed = open_pictures(found)
-    return ResolvedPlace(_name_of(place), view=whole, assumed=assumed)
-
-
-_RECOGNIZERS = (_open_object, _spec, _described, _pictures)
+    return ResolvedPlace(named, view=whole, assumed=assumed)
 
 
 def _looked_for(location: Location, context: Context | None) -> _Found:
@@ -342,10 +352,13 @@ def _stored(location: Location, node: Node | None, context: Context | None) -> _
         inside = inside or in_database(location, context)
         if inside is not None:
             location, is_file, node = inside, True, find_node(inside)
-    array = None
+    array, nothing = None, None
     if node is None or node.undeclared:
         array = _detected(location, node, context)
-    return _Found(location, node, array, is_file)
+    if node is not None and node.implicit and not node.error and array is None:
+        nothing = inside_array(location)
+        node = None if nothing is not None else node
+    return _Found(location, node, array, is_file, nothing)
 
 
 def _detected(location: Location, node: Node | None, context: Context | None) -> TensorStore | None:
