@@ -161,6 +161,11 @@ class ResolvedPlace(Resolvable):
         return "directory" if self.node.undeclared else self.node.kind
 
     @property
+    def is_volume(self) -> bool:
+        """True for a precomputed volume, which is an array and the scales of an image."""
+        return self.location is not None and self.array is not None and _is_volume(self.array)
+
+    @property
     def what(self) -> str:
         """What it is, in words."""
         if self.array is not None:
@@ -214,10 +219,9 @@ class ResolvedPlace(Resolvable):
 
         One that is unfinished, or whose document can't be read, is an error unless `damaged` ones are taken.
         """
-        if self.location is None:
-            raise InvalidArgumentError(
-                f"{self.named or 'this'} is {self.what}, which has no place of its own"
-            )
+        if self.location is None or self.array is not None:
+            lacks = "no place of its own" if self.location is None else "no documents of Zarr or N5"
+            raise InvalidArgumentError(f"{self.named or 'this'} is {self.what}, which has {lacks}")
         if self.node is None:
             raise self._found().nothing or nothing_at(self.location)
         if self.node.error and not damaged:
@@ -384,5 +388,8 @@ def _name_of(place: object) -> str:
 
 def what_is(array: TensorStore) -> str:
     """Return what an array that is no node is, for messages."""
-    driver = str(array.spec().to_json()["driver"])
-    return "a precomputed volume" if driver == "neuroglancer_precomputed" else f"one array ({driver})"
+    return "a precomputed volume" if _is_volume(array) else f"one array ({array.spec()._driver.driver})"
+
+
+def _is_volume(array: TensorStore) -> bool:
+    return array.spec()._driver.driver == "neuroglancer_precomputed"
