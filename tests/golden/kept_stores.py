@@ -411,11 +411,11 @@ def trees(folder: Path) -> Iterator[tuple[str, str]]:
         yield f"image in {format}", f"image {format}"
         cw.copy(source, folder / f"kept {format}", keep_fingerprint=True, format=format, chunks=(3, 4))
         yield f"fingerprint in {format}", f"kept {format}"
-        _nwb(folder / f"nwb {format}", format)
+        write_nwb(folder / f"nwb {format}", format)
         yield f"NWB in {format}", f"nwb {format}"
 
 
-def _nwb(place: Path, format: str) -> None:
+def write_nwb(place: Path, format: str) -> None:
     from hdmf.common import DynamicTable, VectorData
     from pynwb import NWBFile
     from pynwb.ecephys import ElectricalSeries
@@ -567,7 +567,7 @@ def unfinished(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
     def write() -> None:
         dies_before_writing(".chunkwise-copies")
-        _nwb(folder / "nwb", "zarr3")
+        write_nwb(folder / "nwb", "zarr3")
 
     assert killed(write)
     yield "NWB", {"call": "open", "target": str(folder / "nwb")}
