@@ -7,7 +7,7 @@ voxels, as the format has them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -299,7 +299,7 @@ class VolumeCopy(PlannedCopy):
     def _surround(self) -> None:
         self._top.store.write(self._top.path + INFO_KEY, dump_bytes(self._info.document))
 
-    def _commit(self) -> None:
+    def _commit(self, confirm: Callable[[], None]) -> None:
         """Do nothing: the volume is in its place."""
 
     def _name_of(self, path: str) -> str:
