@@ -253,7 +253,7 @@ class WritableGroup(ReadableGroup):
         dtype: Any = None,
         data: Any = None,
         *,
-        chunks: Sequence[int] | bool | str | None = None,
+        chunks: Sizes | None = None,
         compression: str | None = None,
         compression_opts: int | None = None,
         fillvalue: Any = None,
@@ -265,8 +265,8 @@ class WritableGroup(ReadableGroup):
         ----------
         name, shape, dtype, data
             In the order of h5py.
-        chunks : sequence of int, bool, optional
-            True and None let chunkwise choose; False, one chunk, is refused.
+        chunks : int, sequence of int, mapping, bool or "auto", optional
+            As `create_array` takes them; True and None let chunkwise choose.
         compression : str, optional
             Name of a codec, such as ``"gzip"``.
         compression_opts : int, optional
@@ -275,8 +275,6 @@ class WritableGroup(ReadableGroup):
         **options
             Those of `create_array`.
         """
-        if chunks is False:
-            raise InvalidArgumentError("chunks: expected a shape, True or None, got False")
         if compression_opts is not None and compression is None:
             raise InvalidArgumentError("compression_opts: expected a compression that it belongs to")
         if compression is not None:
@@ -285,8 +283,7 @@ class WritableGroup(ReadableGroup):
             )
         if fillvalue is not None:
             options["fill_value"] = fillvalue
-        chosen = "auto" if chunks is None or chunks is True else chunks
-        return self.create_array(name, data, shape=shape, dtype=dtype, chunks=chosen, **options)
+        return self.create_array(name, data, shape=shape, dtype=dtype, chunks=chunks, **options)
 
     @checks_arguments("create_array")
     def require_dataset(

@@ -246,9 +246,10 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
     "downsample_pyramid": {
         "chunk_shape": Instead("chunks=(4, 4)"),
         "compression": Instead('codec="gzip"'),
-        "compressor": Instead('codec="zstd:5"'),
-        "compressors": Instead('codec="zstd:5"'),
         "coordinate_transformations": Instead('units=["4 nm", "4 nm"]'),
+        "dimension_names": Instead('axes=["y", "x"]'),
+        "dimension_units": Instead('units=["4 nm", "4 nm"]'),
+        "fill_value": Instead(why="levels have that of the source"),
         "max_layer": Instead("levels=3"),
         "n_levels": Instead("levels=3"),
         "output_chunks": Instead("chunks=(4, 4)"),
