@@ -187,10 +187,10 @@ def test_resumed_on_another_executor(planes: str, tmp_path: Path, in_pass: int) 
 
 @pytest.mark.parametrize("damage", ["missing", "another", "empty", "short", "zeros", "garbage"])
 @pytest.mark.parametrize("everywhere", [False, True])
-def test_an_intermediate_that_is_damaged_is_found(
+def test_an_intermediate_that_is_damaged_is_made_again(
     planes: str, tmp_path: Path, damage: str, everywhere: bool
 ) -> None:
-    """As after a loss of power: the next call finds it, and the one after makes it again."""
+    """As after a loss of power: the next call makes it again."""
     target = tmp_path / "b.zarr"
     half_done(planes, target, 1)
     shards = sorted(target.glob(".chunkwise-intermediate-*/c/*/*/*"))
@@ -203,8 +203,6 @@ def test_an_intermediate_that_is_damaged_is_found(
         else:
             changed = {"empty": b"", "short": text[: len(text) // 2], "zeros": bytes(len(text))}
             shard.write_bytes(changed.get(damage, bytes(255 - byte for byte in text)))
-    with pytest.raises(DataCorruptionError, match="intermediate array was not read as it was written"):
-        columns(planes, target, resume=True)
     assert columns(planes, target, resume=True, verify=True).nbytes_copied == VALUES.nbytes
     assert np.array_equal(read_by_tensorstore(target), VALUES)
 

@@ -91,6 +91,20 @@ def test_a_part_that_finds_the_copy_compares_it(
     assert again.status == 1 and "the copy differs from the source at [3, 4, 5]" in again.err
 
 
+def test_a_damaged_intermediate_is_made_again_by_all_parts(run: Cp, planes: Path, tmp_path: Path) -> None:
+    target = tmp_path / "b"
+    options = ["cp", planes, target, *TWO_PASSES, "--quiet", "--no-sync"]
+    for number in (1, 2, 3):
+        assert run(*options, "--part", f"{number}/3").status == 0
+    for shard in target.glob(".chunkwise-intermediate-*/c/*/*/*"):
+        shard.write_bytes(b"")
+    for number in (2, 1, 3, 2, 1):  # as after a loss of power
+        result = run(*options, "--part", f"{number}/3")
+        assert result.status == 0, result.err
+    assert np.array_equal(read_by_tensorstore(target), VALUES)
+    assert not list(target.glob(".chunkwise*"))
+
+
 def test_resume_does_what_parts_have_left(run: Cp, planes: Path, tmp_path: Path) -> None:
     target = tmp_path / "b"
     options = ["cp", planes, target, *TWO_PASSES, "--quiet", "--no-sync"]

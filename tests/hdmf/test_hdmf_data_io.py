@@ -151,7 +151,7 @@ def test_io_settings_are_those_that_were_given() -> None:
 
 
 def test_shards_are_checked_where_they_are_given() -> None:
-    with pytest.raises(InvalidArgumentError, match="^shards: expected .*, not 'automatic'"):
+    with pytest.raises(InvalidArgumentError, match=r"^shards: expected .*, not 'automatic'"):
         ZarrDataIO(np.zeros((8, 8)), chunks=(2, 2), shards="automatic")
     for shards in ((3, 4), (4,)):
         with pytest.raises(InvalidArgumentError, match=r"^shards.*(can't be divided|for each of 2)"):

@@ -159,7 +159,8 @@ def copy(
         Keep a fingerprint of the elements as the attribute ``chunkwise_fingerprint`` of the copy.  With it
         `chunkwise.verify` finds any change, including chunks that are missing or were swapped.
     progress : callable or bool
-        Called in the calling thread with the bytes of finished blocks; True shows a bar on stderr.
+        Called in the calling thread with the bytes of finished blocks, less than 0 for blocks that are to be
+        done again; True shows a bar on stderr.
     storage_options : mapping, optional
         As for `open_group`; used for source and destination if they are URLs of an object store or web
         server.

@@ -16,7 +16,7 @@ from chunkwise.copying.copy_arrays import CopyArrays, copy_arrays, delete_interm
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_source import CopySource
-from chunkwise.copying.copy_work import Pass, StepResult
+from chunkwise.copying.copy_work import LostBlockError, Pass, StepResult
 from chunkwise.copying.fence import Fence
 from chunkwise.copying.fingerprint import with_fingerprint
 from chunkwise.copying.narrowing import MisfitError, Narrowing, narrowing
@@ -148,9 +148,9 @@ class ArrayJob:
 
     @staticmethod
     def check_passes(sums: Sequence[int]) -> None:
-        """Raise DataCorruptionError unless the second pass has read what the first has written."""
+        """Raise LostBlockError unless the second pass has read what the first has written."""
         if len(set(sums)) > 1:
-            raise DataCorruptionError(
+            raise LostBlockError(
                 "the intermediate array was not read as it was written: fingerprints are "
                 f"{sums[0]:016x} and {sums[1]:016x}"
             )

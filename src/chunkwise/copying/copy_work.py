@@ -28,7 +28,7 @@ _MASK = (1 << 64) - 1
 
 
 class LostBlockError(DataCorruptionError):
-    """A part of an intermediate array is missing although it was written."""
+    """A part of an intermediate array is not what was written."""
 
 
 class StepResult(NamedTuple):

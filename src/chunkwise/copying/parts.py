@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from chunkwise.copying.journal import Journal
 from chunkwise.copying.journal_document import JournalDocument, Ranges, parse_journal, read_journal
@@ -84,6 +85,16 @@ class PartJournals:
                 for start, stop in ranges:
                     known.add(start, stop)
         return [n - len(known) for n, known in zip(self._n_tasks, done, strict=True)]
+
+    def restart(self, passes: Sequence[int], own: Part) -> None:
+        """Note that no part has done some passes; except the `own` one, and those that are at work."""
+        for part, _ in self.read():
+            if part != own:
+                journal = self.of(part)
+                with suppress(FailedPreconditionError):
+                    journal.resume()
+                    journal.restart(passes)
+                    journal.save()
 
     def join(self, whole: Journal) -> None:
         """Merge the journals of all parts into the journal of the whole, which this process owns.

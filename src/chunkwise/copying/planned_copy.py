@@ -74,6 +74,7 @@ class PlannedCopy(ABC):
         self._report = CopyReport()
         self._progress: Progress = lambda path, nbytes: None
         self._compared: Progress = self._progress
+        self._distrusted = range(0)  # passes that were restarted last
         self.nbytes_done = 0  # before
         self.seconds_compared = 0.0  # how long it took to read larger arrays again
         self.left: list[int] | None = None  # tasks of each pass that are left for other parts
@@ -209,11 +210,20 @@ class PlannedCopy(ABC):
             return
         missing = (b - a for at in self._passes.copying() for a, b in self._journal.missing(at))
         counts.n_expected = counts.n_begun + sum(missing)
+        again: set[range] = set()
         with self._saving_journal(), TaskRunner(self.workers) as runner:
-            self.left = self._run_part(runner)
-            if self.left is None:
-                runner.run_all(self._chains(runner), self._tick)
-                self._journal.write()  # or another process may have finished it
+            while True:
+                try:
+                    self.left = self._run_part(runner)
+                    if self.left is None:
+                        runner.run_all(self._chains(runner), self._tick)
+                        self._journal.write()  # or another process may have finished it
+                    return
+                except LostBlockError:
+                    # What an earlier process wrote between two passes wasn't on the disk yet.
+                    if self._begun is None or self._distrusted in again:
+                        raise
+                    again.add(self._distrusted)
 
     def publish(self) -> CopyReport:
         """Make what surrounds the arrays, unless some are left to other parts; return what was copied."""
@@ -296,7 +306,7 @@ class PlannedCopy(ABC):
 
         def failed(error: BaseException) -> None:
             if isinstance(error, LostBlockError):
-                journal.restart(range(first, first + len(job.steps)))
+                self._distrust(range(first, first + len(job.steps)))
             name_array(error)
 
         name_array = self._naming("copying", path)
@@ -320,7 +330,7 @@ class PlannedCopy(ABC):
             job.follow(job.arrays.plan_whole(), summed=False, intermediate="")
         else:
             path, job = list(self.plan.large.items())[number]
-        failed = self._naming("verifying", path, () if fence is not None else None)
+        failed = self._naming("verifying", path, range(0) if fence is not None else None)
         yield from self._comparing(runner, path, job, fence, failed)
 
     def _comparing(
@@ -386,7 +396,7 @@ class PlannedCopy(ABC):
         journal.mark(number, at=LARGE)
 
     def _naming(
-        self, doing: str, path: str, distrusted: Sequence[int] | None = None
+        self, doing: str, path: str, distrusted: range | None = None
     ) -> Callable[[BaseException], None]:
         """Return a function that names an array in an error, and restarts `distrusted` passes if elements
         are wrong."""
@@ -399,9 +409,15 @@ class PlannedCopy(ABC):
 
         return failed
 
-    def _distrust(self, passes: Sequence[int]) -> None:
-        """Note that some passes are to be done again: a comparison has found other elements."""
+    def _distrust(self, passes: range) -> None:
+        """Note that some passes are to be done again: other elements were found than were written."""
+        before = self._passes.nbytes_done(self._journal)
         self._journal.restart(passes)
+        if self._part is not None and self._parts is not None:
+            self._parts.restart(passes, self._part)
+        self._distrusted, left = passes, self._passes.nbytes_done(self._journal)
+        self.nbytes_done = min(self.nbytes_done, left)
+        self._progress("", left - before)
 
     def _fence(self, first: int) -> Fence:
         return Fence(self._journal_at.store, self._journal.key, self._journal.owner, first=first)
