@@ -6,10 +6,11 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from chunkwise.copying.array_options import Sizes, data_type, read_shape
 from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.extras import is_of
 from chunkwise.core.base.unknown_names import checks_arguments
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.change import delete_node
@@ -297,6 +298,22 @@ class WritableGroup(ReadableGroup):
             If there is a group, or an array with another shape or data type.
         """
         return self._required(name, shape, dtype, partial(self.create_dataset, name, shape, dtype, **options))
+
+    def __setitem__(self, path: str, value: Any) -> None:
+        """Create an array from values, as `create_array` does; one that is there is an error."""
+        if is_of(value, "h5py") and type(value).__name__.endswith("Link"):
+            raise TypeError("a link is no array; did you mean group.create_link(path, target)?")
+        self.create_array(path, value)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Do nothing: there is nothing to close."""
+
+    def __array__(self, *dtype: Any, **how: Any) -> NoReturn:
+        # NumPy would take the names for elements.
+        raise TypeError("a group has no elements: group[name] is an array, and group.copy copies a group")
 
     def __delitem__(self, path: str) -> None:
         self._tree.check_writable()

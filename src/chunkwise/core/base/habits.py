@@ -48,7 +48,6 @@ class Instead(NamedTuple):
 
 
 _CODEC = Instead("array.codec.to_json()")
-_NO_WITH = Instead("group = chunkwise.open_group(path, mode)", "there is nothing to close")
 _NO_CLOSE = Instead(why="there is nothing to close: data is stored once the write is done")
 _N_CHUNKS = Instead("array.explain().requests.n_chunks", "of the view")
 _BLOCKS = Instead("chunkwise.to_dask(array).blocks[block]")
@@ -160,9 +159,6 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "write_direct": _SET_BASIC,
     },
     "Group": {
-        "__enter__": _NO_WITH,
-        "__exit__": _NO_WITH,  # Python 3.14 looks for it first
-        "__setitem__": Instead("group.create_array(path, values)"),
         "array_keys": Instead("[name for name, _ in group.arrays()]"),
         "array_values": Instead("[array for _, array in group.arrays()]"),
         "close": _NO_CLOSE,
