@@ -290,4 +290,6 @@ def test_layouts_on_executors(tmp_path, capsys, on):
     for path in plans:
         assert np.array_equal(ours[path][:], plain[path][:])
         assert "chunkwise_fingerprint" in json.loads((copy / path / "attributes.json").read_text())
-    assert _copy(source, tmp_path / "d.n5", "--layout", "bdv", "--part", "1/2") == 2
+    for part, is_made in (("1/2", False), ("2/2", True), ("1/2", True)):
+        assert _copy(source, tmp_path / "d.n5", "--layout", "bdv", "--part", part) == 0
+        assert (tmp_path / "d.xml").exists() == is_made

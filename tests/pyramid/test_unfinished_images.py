@@ -12,11 +12,7 @@ import pytest
 import chunkwise as cw
 from chunkwise.cli.main import main
 from chunkwise.copying.copy_options import CopyOptions
-from chunkwise.copying.executors import workers_of
-from chunkwise.core.trees.location import locate
-from chunkwise.images.pyramid.image_plan import ImagePlan, image_copy
-from chunkwise.images.pyramid.n5_image_plan import N5ImagePlan
-from chunkwise.images.pyramid.ngff_image_plan import NgffImagePlan
+from chunkwise.groups.copy_tree import prepare_tree_copy
 
 VALUES = np.random.default_rng(0).integers(0, 60000, (8, 64, 64)).astype("u2")
 
@@ -43,13 +39,11 @@ def _killed(path: Path, kind: str, level: int) -> list[str]:
     """Begin a copy and stop while a level is made; return the command."""
     if kind == "to OME-Zarr":
         _image(path, name="a.n5", convention="n5-viewer")
-        image: ImagePlan = NgffImagePlan(
-            locate(path / "a.n5"), locate(path / "b"), "zarr3", {"codec": "zstd:3"}
-        )
+        way: Any = (path / "a.n5", path / "b", "zarr3", None, {"codec": "zstd:3"})
         at, command = str(level), ["cp", "-r", str(path / "a.n5"), str(path / "b"), "--format", "zarr3"]
     elif kind == "to N5":
         _image(path, name="a.zarr")
-        image = N5ImagePlan(locate(path / "a.zarr"), locate(path / "b"), "n5-viewer", {"codec": "gzip:3"})
+        way = (path / "a.zarr", path / "b", None, "n5-viewer", {"codec": "gzip:3"})
         at = f"s{level}"
         command = ["cp", "-r", str(path / "a.zarr"), str(path / "b"), "--layout", "n5-viewer"]
     else:
@@ -63,7 +57,7 @@ def _killed(path: Path, kind: str, level: int) -> list[str]:
         with pytest.raises(Killed):
             cw.downsample_pyramid(path / "a.zarr/0", path / "b", **options).result()
         return ["pyramid", str(path / "a.zarr/0"), str(path / "b"), "--levels", "2"]
-    copy = image_copy(image, CopyOptions(), workers_of(None))
+    copy = prepare_tree_copy(*way, CopyOptions())
     copy.begin()
     with pytest.raises(Killed):
         copy.run(_stop_at(at))
@@ -114,8 +108,9 @@ def test_an_image_that_replaces_another_is_told_too(
     """It is made beside the old one, which stays until all is there."""
     _image(tmp_path, name="a.n5", convention="n5-viewer")
     cw.create_group(tmp_path / "b", format="zarr3").create_array("old", [1, 2])
-    image = NgffImagePlan(locate(tmp_path / "a.n5"), locate(tmp_path / "b"), "zarr3", {})
-    copy = image_copy(image, CopyOptions(overwrite=True), workers_of(None))
+    copy = prepare_tree_copy(
+        tmp_path / "a.n5", tmp_path / "b", "zarr3", None, {}, CopyOptions(overwrite=True)
+    )
     copy.begin()
     with pytest.raises(Killed):
         copy.run(_stop_at("1"))

@@ -9,9 +9,8 @@ from pathlib import Path, PurePath
 from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
 from chunkwise.cli.cp_tree import (
     copy_options,
-    run_copy_to_volume,
+    run_copy,
     run_copy_tree,
-    run_copy_volume,
     run_shown,
     show_copy,
     show_left,
@@ -19,7 +18,7 @@ from chunkwise.cli.cp_tree import (
 from chunkwise.cli.nwb_copy import is_converted, run_conversion
 from chunkwise.cli.options import add_memory, add_on, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
-from chunkwise.cli.region import index_of
+from chunkwise.cli.region import index_of, select
 from chunkwise.cli.template_options import (
     add_template_arguments,
     check_ranks,
@@ -40,6 +39,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import is_url
 from chunkwise.extension.trees import VOLUME, Location, find_node, is_volume, locate, require_node
+from chunkwise.groups.copy_tree import LAYOUTS
 
 __all__ = ["add_arguments", "run"]
 
@@ -78,10 +78,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_template_arguments(parser, VOLUME)
     parser.add_argument(
         "--layout",
-        choices=("n5-viewer", "paintera", "bdv", "ome-zarr"),
-        help="with -r: n5-viewer, paintera or bdv turns an OME-Zarr image into an N5 container for this "
-        "viewer, with the same levels; ome-zarr turns an image in N5, TIFF or another version into OME-Zarr "
-        "0.5 (0.4 in zarr2), the default if a group is nothing but an image and the format changes",
+        choices=LAYOUTS,
+        help="with -r: copy an image, with all its levels and nothing else, as N5 for this viewer, or as "
+        "OME-Zarr 0.5 (0.4 in zarr2); the latter is the default if a group is nothing but an image and is "
+        "copied to Zarr of another format",
     )
     parser.add_argument(
         "--region", metavar="REGION", help="copy only a part, such as '0, -1, 100:200' or '...,::2'"
@@ -114,7 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.cast is not None and arguments.dtype is None:
         raise UsageError("--cast goes with --dtype")
     if arguments.layout is not None and not arguments.recursive:
-        raise UsageError("--layout goes with -r and the group of an OME-Zarr image")
+        raise UsageError("--layout goes with -r and the group of an image")
     if arguments.prices is not None and not arguments.dry_run:
         raise UsageError("--prices goes with --dry-run")
     if arguments.part is not None:
@@ -126,25 +126,41 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.cast == "scale":
             raise UsageError("with --cast scale each part would read the whole source first")
     arguments.destination = _inside_directory(arguments.source, arguments.destination)
-    destination = locate(arguments.destination)
-    found = resolve(arguments.source)
-    if is_volume(destination, arguments.format):
-        return run_copy_to_volume(arguments, found, destination)
-    if found.assumed:
+    destination, found = locate(arguments.destination), resolve(arguments.source)
+    to_volume = is_volume(destination, arguments.format)
+    if found.assumed and not to_volume:
         message(found.assumed)
-    if arguments.recursive and found.location is not None:
-        if found.array is not None and found.what == "a precomputed volume":
-            return run_copy_volume(arguments, found.location, destination)
-        if found.array is None and found.as_node().kind == "group":
-            if is_converted(arguments, found.location, destination):
-                return run_conversion(arguments)
-            return run_copy_tree(arguments, found.location, destination)
+    if arguments.recursive and (to_volume or _is_tree(found)):
+        at = None if to_volume or found.array is not None else found.location
+        if at is not None and is_converted(arguments, at, destination):
+            return run_conversion(arguments)
+        return run_copy_tree(arguments, found, destination)
     if arguments.layout is not None:
-        raise UsageError(f"{arguments.source} is an array; --layout takes the group of an OME-Zarr image")
+        raise UsageError(f"{arguments.source} is an array; --layout takes an image")
+    if to_volume:
+        return _copy_to_volume(arguments, found, destination)
     source = _only_source(found)
     if arguments.region is not None:
         source = source.part(index_of(source.store, arguments.region))
     return _copy(arguments, source, destination)
+
+
+def _is_tree(found: ResolvedPlace) -> bool:
+    """Return True for a group, and for a volume with its scales."""
+    if found.array is not None:
+        return found.location is not None and found.what == "a precomputed volume"
+    return found.as_node().kind == "group"
+
+
+def _copy_to_volume(arguments: argparse.Namespace, found: ResolvedPlace, destination: Location) -> int:
+    """Copy an array to a precomputed volume."""
+    source = found.as_array()
+    if arguments.region is not None:
+        source = select(source, arguments.region)
+    from chunkwise.images.pyramid.volume_copy import copy_to_volume  # which few copies need
+
+    options, how = template_options(arguments), copy_options(arguments)
+    return run_copy(arguments, copy_to_volume(source, destination, options, how, workers_of(arguments)))
 
 
 def _only_source(found: ResolvedPlace) -> CopySource:

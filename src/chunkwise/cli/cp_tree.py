@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from chunkwise import TensorStore
 from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
 from chunkwise.cli.options import workers_of
 from chunkwise.cli.progress import progress_of
-from chunkwise.cli.region import select
-from chunkwise.cli.template_options import choose_format, template_options
+from chunkwise.cli.template_options import template_options
 from chunkwise.copying.copy_options import CopyOptions, flags_of_copies
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.losses import array_left_out, is_loss
@@ -18,36 +17,40 @@ from chunkwise.copying.part import parse_part
 from chunkwise.copying.planned_copy import PlannedCopy
 from chunkwise.copying.quantities import format_nbytes, format_pace, plural
 from chunkwise.copying.resolve import ResolvedPlace
-from chunkwise.copying.tree_plan import TreePlan
+from chunkwise.copying.tree_copy import TreeCopy
+from chunkwise.errors import OptionError
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import VOLUME, Location, require_node, tree_format
+from chunkwise.extension.trees import Location
 from chunkwise.groups.copy_tree import prepare_tree_copy
 
-__all__ = ["copy_options", "run_copy_tree", "run_copy_volume", "run_shown", "show_copy", "show_left"]
+if TYPE_CHECKING:
+    from chunkwise.images.pyramid.volume_copy import VolumeCopy
+
+__all__ = ["copy_options", "run_copy", "run_copy_tree", "run_shown", "show_copy", "show_left"]
 
 _ONE_ARRAY = {
     "region": "--region",
     "prices": "--prices",
 }
-_OF_ARRAYS = {"fill_value": "--fill-value", "dimension_names": "--dimension-names", "units": "--units"}
 
 
-def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
-    """Copy the group at `source` and everything in it; return `INCOMPLETE` if something was left out."""
-    root = require_node(source)
-    for_viewer = arguments.layout not in (None, "ome-zarr")
-    format = "n5" if for_viewer else choose_format(arguments, destination, root.own_format, kind="group")
-    to_ngff = _is_to_ngff(arguments, root.location, root.format, format)
-    _check_options(arguments)
-    if arguments.layout == "ome-zarr" and tree_format(format).has_containers:
-        raise UsageError(f"--layout ome-zarr is Zarr, not {format}: --format zarr3 or zarr2")
-    if to_ngff or arguments.layout is not None:
-        return _copy_image(arguments, root.location, destination, format if to_ngff else "n5")
-    workers = workers_of(arguments)
-    work = prepare_tree_copy(
-        source, destination, format, template_options(arguments), copy_options(arguments), workers
-    )
-    return _run(arguments, format, work)
+def run_copy_tree(arguments: argparse.Namespace, source: ResolvedPlace, destination: Location) -> int:
+    """Copy a group with everything in it, or an image; return `INCOMPLETE` if something was left out."""
+    for option, name in _ONE_ARRAY.items():
+        if getattr(arguments, option) not in (None, False):
+            raise UsageError(f"{name} is for single arrays; the arrays of a hierarchy keep theirs")
+    if arguments.format == "zarr1":
+        raise UsageError("Zarr v1 has no groups")
+    options, how, workers = template_options(arguments), copy_options(arguments), workers_of(arguments)
+    try:
+        work = prepare_tree_copy(
+            source, destination, arguments.format, arguments.layout, options, how, workers
+        )
+    except OptionError as e:
+        if e.message.startswith("layout: "):
+            raise UsageError(f"--{e.message}") from None
+        raise
+    return run_copy(arguments, work)
 
 
 def run_shown(arguments: argparse.Namespace, work: PlannedCopy) -> tuple[CopyReport, float]:
@@ -68,43 +71,6 @@ def run_shown(arguments: argparse.Namespace, work: PlannedCopy) -> tuple[CopyRep
             progress.advance(nbytes)
 
         return work.run(advance, advance), progress.seconds
-
-
-def run_copy_volume(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
-    """Copy the precomputed volume at `source` with all its scales, as an image of OME-Zarr."""
-    format = choose_format(arguments, destination, kind="group")
-    if format not in ("zarr3", "zarr2") or arguments.layout not in (None, "ome-zarr"):
-        raise UsageError(
-            f"{arguments.source} is a precomputed volume; -r copies its scales to OME-Zarr, and without -r "
-            "the first one is copied as an array"
-        )
-    _check_options(arguments)
-    return _copy_image(arguments, source, destination, format)
-
-
-def run_copy_to_volume(arguments: argparse.Namespace, found: ResolvedPlace, destination: Location) -> int:
-    """Copy an array, or with -r an image with all its levels, to a precomputed volume."""
-    if arguments.layout is not None:
-        raise UsageError("--layout is of N5 and OME-Zarr, not of a precomputed volume")
-    source: TensorStore | ResolvedPlace = found
-    if arguments.recursive:
-        _check_options(arguments)
-    else:
-        source = found.as_array()
-        if arguments.region is not None:
-            source = select(source, arguments.region)
-    from chunkwise.images.pyramid.volume_copy import copy_to_volume  # which few copies need
-
-    options, how = template_options(arguments), copy_options(arguments)
-    work = copy_to_volume(source, destination, options, how, workers_of(arguments))
-    return _run(arguments, VOLUME, work)
-
-
-def _check_options(arguments: argparse.Namespace) -> None:
-    """Raise UsageError for options that are for single arrays."""
-    for option, name in _ONE_ARRAY.items():
-        if getattr(arguments, option) not in (None, False):
-            raise UsageError(f"{name} is for single arrays; the arrays of a hierarchy keep theirs")
 
 
 def copy_options(arguments: argparse.Namespace) -> CopyOptions:
@@ -134,47 +100,10 @@ def show_left(arguments: argparse.Namespace, left: Sequence[int]) -> None:
     message(f"part {arguments.part} is done as far as it can be; {of}{n_left} of all parts are left")
 
 
-def _is_to_ngff(arguments: argparse.Namespace, source: Location, stored: str | None, format: str) -> bool:
-    """Return True if images are to be copied as images of OME-Zarr."""
-    if arguments.layout is not None or format not in ("zarr3", "zarr2") or arguments.part is not None:
-        return bool(arguments.layout == "ome-zarr")
-    from chunkwise.images.pyramid.image_sources import is_whole_image
-
-    # Unchanged attributes would not make a group of another format an image.
-    return stored != format and is_whole_image(source)
-
-
-def _copy_image(arguments: argparse.Namespace, source: Location, destination: Location, format: str) -> int:
-    """Copy the image at `source` to OME-Zarr, or to N5 in the layout of a viewer."""
-    if arguments.part is not None:
-        raise UsageError("--layout doesn't go with --part; --on has workers copy an image")
-    if format == "n5" and arguments.format not in (None, "n5"):
-        raise UsageError(f"--layout {arguments.layout} is N5, not {arguments.format}")
-    if arguments.cast == "scale":
-        raise UsageError("--cast scale would scale each array by itself; it is for single arrays")
-    for option, name in _OF_ARRAYS.items():
-        if getattr(arguments, option) is not None:
-            raise UsageError(f"{name} is for arrays; the levels of an image have those of its axes")
-    if arguments.strict:
-        raise UsageError(
-            "--strict is for trees; of an image, the levels are copied, and other arrays are named"
-        )
-    from chunkwise.images.pyramid.image_plan import ImagePlan, image_copy  # which not every copy needs
-    from chunkwise.images.pyramid.n5_image_plan import N5ImagePlan
-    from chunkwise.images.pyramid.ngff_image_plan import NgffImagePlan
-
-    image: ImagePlan
-    if format == "n5":
-        image = N5ImagePlan(source, destination, arguments.layout, template_options(arguments))
-    else:
-        image = NgffImagePlan(source, destination, format, template_options(arguments))
-    return _run(arguments, format, image_copy(image, copy_options(arguments), workers_of(arguments)))
-
-
-def _run(arguments: argparse.Namespace, format: str, work: PlannedCopy) -> int:
+def run_copy(arguments: argparse.Namespace, work: TreeCopy | VolumeCopy) -> int:
     """Make a copy, or show its plan."""
     if arguments.dry_run:
-        _show_plan(arguments, format, work.plan)
+        _show_plan(arguments, work)
         return 0
     work.begin()
     report, seconds = run_shown(arguments, work)
@@ -183,11 +112,12 @@ def _run(arguments: argparse.Namespace, format: str, work: PlannedCopy) -> int:
     if report.n_left is not None:
         show_left(arguments, [report.n_left])
         return 0
-    return _report(arguments, format, report, seconds)
+    return _report(arguments, work.format, report, seconds)
 
 
-def _show_plan(arguments: argparse.Namespace, format: str, plan: TreePlan) -> None:
+def _show_plan(arguments: argparse.Namespace, work: TreeCopy | VolumeCopy) -> None:
     """Print what a copy would do."""
+    plan = work.plan
     found = plan.to_json()
     if not arguments.json:
         _say(*plan.notes, *_left_out(plan.left_out))
@@ -195,7 +125,7 @@ def _show_plan(arguments: argparse.Namespace, format: str, plan: TreePlan) -> No
     lines = [f"{path}: {job.plan}" for path, job in plan.large.items()]
     if plan.small:
         lines.insert(0, f"{plural(len(plan.small), 'small array')}, each a task of one pass")
-    show_copy(arguments, format, found, size, *lines)
+    show_copy(arguments, work.format, found, size, *lines)
 
 
 def _report(arguments: argparse.Namespace, format: str, report: CopyReport, seconds: float) -> int:

@@ -58,7 +58,7 @@ class TreeCopy(PlannedCopy):
         self._consolidated = consolidated
         self._own: list[Location] = []  # what nobody else has anything in
         destination = destination or CopyPlace(top, top)
-        self._place = Place(top, target.format, destination.location)
+        self._place, self.format = Place(top, target.format, destination.location), target.format
         super().__init__(destination, how, workers)
 
     def _make_plan(self, begun: JournalDocument | None) -> tuple[TreePlan, SmallArrays, dict[str, JSON]]:

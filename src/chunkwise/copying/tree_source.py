@@ -36,12 +36,15 @@ class TreeSource(Protocol):
 class NodeSource:
     """A node with everything below it."""
 
-    def __init__(self, node: ResolvedNode, fields: Mapping[str, Any]) -> None:
+    def __init__(self, node: ResolvedNode, fields: Mapping[str, Any], lost: str = "") -> None:
         self.location, self._node, self._fields = node.node.location, node, array_options(fields)
+        self._lost = lost  # of what the node is, by a copy of what it holds
 
     def plan(self, room: CopyRoom) -> TreePlan:
         """Return the plan of the copy."""
-        return plan_tree(self._node, self._fields, room)
+        made = plan_tree(self._node, self._fields, room)
+        made.notes += [("", self._lost)] * bool(self._lost)
+        return made
 
     def task(self, plan: TreePlan) -> dict[str, JSON]:
         """Return what the journal of the copy is to say."""

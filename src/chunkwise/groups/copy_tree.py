@@ -20,20 +20,23 @@ from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.copying.tree_copy import TreeCopy, tree_copy_to
 from chunkwise.copying.tree_source import NodeSource
-from chunkwise.core.base.arguments import as_nbytes
+from chunkwise.core.base.arguments import as_nbytes, check_choice
 from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.base.unknown_names import options_of
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.consolidated_tree import is_consolidated
-from chunkwise.core.trees.location import LocationLike, locate, located
+from chunkwise.core.trees.location import Location, LocationLike, locate, located
 from chunkwise.core.trees.node import Node
 from chunkwise.core.trees.resolve import ResolvedNode
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError
-from chunkwise.extension.trees import format_of, is_volume
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError
+from chunkwise.extension.trees import FormatName, format_of, is_volume
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 
-__all__ = ["copy_tree", "prepare_tree_copy"]
+__all__ = ["LAYOUTS", "copy_tree", "prepare_tree_copy"]
+
+LAYOUTS = ("n5-viewer", "paintera", "bdv", "ome-zarr")
+"""How an image is to be copied: for a viewer of N5, or as OME-Zarr."""
 
 
 @options_of((*OPTIONS, *OTHER_NAMES))
@@ -44,6 +47,7 @@ def copy_tree(
     executor: Executor | Workers | None = None,
     memory: int | str | None = None,
     format: str | None = None,
+    layout: str | None = None,
     cast: Cast = "error",
     keep_fingerprint: bool = False,
     verify: bool = False,
@@ -70,6 +74,10 @@ def copy_tree(
         Bytes that a worker process may use for the copy of an array, such as ``"2GB"``.
     format : {"zarr3", "zarr2", "n5", "neuroglancer_precomputed"}, optional
         By default that of the group around the destination, or the one in its name, or that of the source.
+    layout : {"ome-zarr", "n5-viewer", "paintera", "bdv"}, optional
+        Copy an image, of any convention, with all its levels and nothing else: as OME-Zarr, or as N5 for this
+        viewer.  By default an image becomes OME-Zarr if its group holds nothing else and is copied to Zarr of
+        another format.
     cast : {"error", "clamp", "wrap", "scale"}
         Treatment of values that another ``dtype`` can't hold.
     keep_fingerprint : bool
@@ -146,7 +154,7 @@ def copy_tree(
         sync=sync,
         keep_fingerprint=keep_fingerprint,
     )
-    work = prepare_tree_copy(source, destination, format, options, how, executor)
+    work = prepare_tree_copy(source, destination, format, layout, options, how, executor)
     work.begin()
     with shown_progress(progress, "copying", work.nbytes, work.nbytes_done, work.workers) as told:
         report = work.run(told)
@@ -155,40 +163,59 @@ def copy_tree(
 
 
 def prepare_tree_copy(
-    source: LocationLike,
+    source: LocationLike | ResolvedPlace,
     destination: LocationLike,
     format: str | None,
+    layout: str | None,
     fields: dict[str, Any],
     how: CopyOptions,
     executor: Executor | Workers | None = None,
 ) -> TreeCopy:
-    """Plan a copy for `copy_tree`."""
+    """Plan a copy for `copy_tree`: of an image as one, of anything else as a tree."""
     if how.part is not None and how.overwrite:
         raise InvalidArgumentError("overwrite would delete what other parts have done")
-    found, there = resolve(source), locate(destination)
+    if layout is not None:
+        check_choice(layout, "layout", LAYOUTS)
+    found, there, workers = resolve(source), locate(destination), workers_of(executor)
     if is_volume(there, format):
-        volume: TreeCopy = hooks.find("copy to a volume")(found, there, fields, how, workers_of(executor))
+        if layout is not None:
+            raise OptionError(f"layout: {layout} is of N5 or OME-Zarr, not of a precomputed volume")
+        volume: TreeCopy = hooks.find("copy to a volume")(found, there, fields, how, workers)
         return volume
-    if found.array is not None and found.what == "a precomputed volume":
-        wanted = format_of(there, "group", format=format)
-        image = hooks.find("copy to OME-Zarr")
-        copied: TreeCopy = image(found.location, there, wanted, fields, how, workers_of(executor))
-        return copied
     if found.location is not None:
         check_apart(found.location, there)
-    root = _group_at(found)
-    here = root.location
-    wanted = format_of(there, "group", format=format, source=root.own_format)
-    tree = open_group(here, "r")
+    root = None if found.array is not None and found.what == "a precomputed volume" else _group_at(found)
+    wanted, lost = _format_of(there, format, layout, root), ""
+    if layout is not None or root is None or root.format != wanted:
+        here = found.location if root is None else root.location
+        image = hooks.find("copy of an image")(here, there, wanted, layout, fields, how, workers)
+        if not isinstance(image, str):
+            copied: TreeCopy = image
+            return copied
+        lost = image
+    assert root is not None, "a volume is an image"
+    tree = open_group(root.location, "r")
     return tree_copy_to(
-        NodeSource(ResolvedNode(tree._tree, (), tree._node), fields),
+        NodeSource(ResolvedNode(tree._tree, (), tree._node), fields, lost),
         there,
         wanted,
         how,
-        workers=workers_of(executor),
+        workers=workers,
         consolidated=bool(tree_format(wanted).consolidated_key)
         and (is_consolidated(root) or (root.own_format is None and _is_dataset(tree))),
     )
+
+
+def _format_of(there: Location, format: str | None, layout: str | None, root: Node | None) -> FormatName:
+    """Return the format of the copy; that of a layout for a viewer is N5."""
+    for_viewer = layout not in (None, "ome-zarr")
+    if for_viewer and format not in (None, "n5"):
+        raise OptionError(f"layout: {layout} is N5, not {format}")
+    source = None if root is None else root.own_format
+    wanted = format_of(there, "group", format="n5" if for_viewer else format, source=source)
+    if layout == "ome-zarr" and not tree_format(wanted).ngff_version:
+        raise OptionError(f"layout: {layout} is Zarr v3 or v2, not {wanted}; format= (--format) says which")
+    return wanted
 
 
 def _is_dataset(group: Group) -> bool:

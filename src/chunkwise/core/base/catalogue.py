@@ -284,8 +284,8 @@ METADATA_OBSERVERS: dict[str, Entry] = {
 
 HOOKS: dict[str, Entry] = {
     "array of an image": Entry("chunkwise.images.multiscale.full_resolution:array_of_image"),
+    "copy of an image": Entry("chunkwise.images.pyramid.image_copy:copy_of_image"),
     "copy to a volume": Entry("chunkwise.images.pyramid.volume_copy:copy_to_volume"),
-    "copy to OME-Zarr": Entry("chunkwise.images.pyramid.ngff_image_plan:copy_to_ngff"),
     "differences of HDMF files": Entry("chunkwise.hdmf.difference:differences_of_nodes"),
     "differences of images": Entry("chunkwise.images.pyramid.difference:differences_of_images"),
     "dask token": Entry("chunkwise.dask.convert:token_of"),

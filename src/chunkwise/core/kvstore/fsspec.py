@@ -14,8 +14,10 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from chunkwise.core.base.binding import dump
+from chunkwise.core.base.size_bound import held
 from chunkwise.core.kvstore.bucket import check_object_key
 from chunkwise.core.kvstore.byte_range import check_range, resolve_range
+from chunkwise.core.kvstore.foreign_failure import raise_failure
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
@@ -29,11 +31,9 @@ from chunkwise.core.kvstore.protocol import (
 from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.core.kvstore.this_process import ProcessName, check_process, process_name
 from chunkwise.core.kvstore.traits import StoreTraits
+from chunkwise.core.kvstore.value_bound import check_size
 from chunkwise.errors import (
     AbortedError,
-    ChunkwiseError,
-    DeadlineExceededError,
-    PermissionDeniedError,
     StorageError,
     UnsafeWriteError,
 )
@@ -126,7 +126,10 @@ class FsspecStore:
         path = self._path(key)
         try:
             if start == 0 and stop is None:
+                if held() is not None and self._is_local():
+                    check_size(self.fs.info(path)["size"], self.describe(key))
                 value: bytes = self.fs.cat_file(path)
+                check_size(len(value), self.describe(key))
                 return value
             info = self.fs.info(path)
             if info.get("type") == "directory":
@@ -135,7 +138,7 @@ class FsspecStore:
             part: bytes = self.fs.cat_file(path, start=begin, end=end) if end > begin else b""
         except _MISSING:
             return None
-        except Exception as e:
+        except BaseException as e:
             self._fail(e, "read", key)
         if len(part) != end - begin:
             raise StorageError(f"Failed to read {self.describe(key)}: got {len(part)} bytes of {end - begin}")
@@ -164,7 +167,7 @@ class FsspecStore:
             info = self.fs.info(path)
         except _MISSING:
             return None
-        except Exception as e:
+        except BaseException as e:
             self._fail(e, "read", key)
         return None if info.get("type") == "directory" else info
 
@@ -192,7 +195,7 @@ class FsspecStore:
             if parent and self._is_local():
                 self.fs.makedirs(parent, exist_ok=True)
             self.fs.pipe_file(path, bytes(memoryview(value).cast("B")))
-        except Exception as e:
+        except BaseException as e:
             self._fail(e, "write", key)
         return self._generation(key)
 
@@ -205,7 +208,7 @@ class FsspecStore:
             self.fs.rm_file(path)
         except _MISSING:
             pass
-        except Exception as e:
+        except BaseException as e:
             self._fail(e, "delete", key)
         return MISSING_GENERATION
 
@@ -225,7 +228,7 @@ class FsspecStore:
             found = self.fs.find(below.rstrip("/") or below)
         except _MISSING:
             return
-        except Exception as e:
+        except BaseException as e:
             self._fail(e, "list", start)
         for path in found:
             key = self._key(path, below)
@@ -248,7 +251,7 @@ class FsspecStore:
             found = self.fs.ls(below.rstrip("/") or below, detail=True)
         except _MISSING:
             return Children([], [])
-        except Exception as e:
+        except BaseException as e:
             self._fail(e, "list", prefix)
         for info in found:
             name = self._key(info["name"].rstrip("/"), below)
@@ -256,16 +259,9 @@ class FsspecStore:
                 (prefixes if info["type"] == "directory" else keys).append(name)
         return Children(sorted(keys, key=encode_key), sorted(prefixes, key=encode_key))
 
-    def _fail(self, error: Exception, operation: str, key: str) -> NoReturn:
-        """Raise the error of an operation; one of ours is raised again, not from itself."""
-        if isinstance(error, ChunkwiseError):
-            raise error
-        text = f"Failed to {operation} {self.describe(key)}: {error or type(error).__name__}"
-        if isinstance(error, PermissionError):
-            raise PermissionDeniedError(f"{text}; check the credentials of the file system") from error
-        if isinstance(error, TimeoutError):
-            raise DeadlineExceededError(text) from error
-        raise StorageError(text, getattr(error, "errno", None)) from error
+    def _fail(self, error: BaseException, operation: str, key: str) -> NoReturn:
+        what = f"{operation} {self.describe(key)}"
+        raise_failure(error, what, "; check the credentials of the file system")
 
 
 def _protocols(fs: AbstractFileSystem) -> set[str]:

@@ -15,15 +15,13 @@ from chunkwise.copying.array_options import array_options
 from chunkwise.copying.copy_job import planned_job
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_source import CopySource, check_apart
-from chunkwise.copying.executors import Workers
 from chunkwise.copying.small_arrays import location_below, small_view
-from chunkwise.copying.tree_copy import TreeCopy, tree_copy_to
 from chunkwise.copying.tree_plan import CopyRoom, TreePlan
 from chunkwise.errors import InvalidArgumentError, prefix
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import FormatName, Location
 
-__all__ = ["ImagePlan", "LevelSource", "image_copy"]
+__all__ = ["ImagePlan", "LevelSource"]
 
 
 class LevelSource(NamedTuple):
@@ -39,6 +37,7 @@ class ImagePlan(ABC):
     """An image to copy into the group at `destination`; subclasses know the layout."""
 
     format: FormatName  # of the copy
+    beside: list[str]  # names in the source that belong to no level
 
     def __init__(self, source: Location, destination: Location, options: Mapping[str, Any]) -> None:
         check_apart(source, destination)
@@ -87,15 +86,10 @@ class ImagePlan(ABC):
                 self._specs[path] = spec
         made.digest = digest.hexdigest()
         made.groups = self.groups()
-        made.notes += self.notes()
+        others = "is left out: it is no level of the image; copy it by itself"
+        made.notes += [*self.notes(), *((name, others) for name in self.beside)]
         return made
 
     def task(self, plan: TreePlan) -> dict[str, JSON]:
         """Return what the journal of the copy is to say."""
         return {"levels": self._specs, "source metadata": plan.digest}
-
-
-def image_copy(image: ImagePlan, how: CopyOptions, workers: Workers | None = None) -> TreeCopy:
-    """Return the copy of an image; raise AlreadyExistsError for what `how` doesn't replace."""
-    image.check_free(how)
-    return tree_copy_to(image, image.destination, image.format, how, workers=workers)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import cast, get_args
+from collections.abc import Iterator
+from typing import NamedTuple, cast, get_args
 
 from chunkwise import TensorStore
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.copy_source import CopySource, stored_source
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import ChunkedArray, Location, require_node
+from chunkwise.extension.trees import ChunkedArray, Location, find_node
+from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.array_axes import ArrayImage
+from chunkwise.images.multiscale.find_images import Multiscale
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import AxisKind, ImageAxis
 from chunkwise.images.multiscale.joined import are_alike, joined
@@ -24,7 +27,15 @@ from chunkwise.images.multiscale.open import open_multiscale
 from chunkwise.images.pyramid.kept import kept_attributes
 from chunkwise.images.pyramid.ngff_image import ImageLevel, NgffImage, read_ngff_image
 
-__all__ = ["OF_VIEWERS", "images_of", "is_whole_image", "level_source", "names_beside", "read_image"]
+__all__ = [
+    "OF_VIEWERS",
+    "images_in",
+    "images_of",
+    "is_whole_image",
+    "level_source",
+    "names_beside",
+    "read_image",
+]
 
 OF_VIEWERS = (
     "pixelResolution", "downsamplingFactors", "transform", "affineTransform", "axes", "units", "resolution",
@@ -32,12 +43,22 @@ OF_VIEWERS = (
 )  # fmt: skip
 """Attributes that say what a level is in the layout of a viewer of N5."""
 
+_IN_N5 = ("bdv", "n5-viewer")
+"""Conventions of containers of several images."""
+
+
+class ImagesIn(NamedTuple):
+    """The images that a group is."""
+
+    found: Multiscale
+    beside: list[str] | None  # paths that lead to no level; None of plates and other collections
+
 
 def images_of(found: object, source: Location) -> list[tuple[str, MultiscaleImage]]:
     """Return the images to be copied."""
     if isinstance(found, MultiscaleImage):
         return [("", found)]
-    if not isinstance(found, ImageCollection) or found.convention not in ("bdv", "n5-viewer"):
+    if not isinstance(found, ImageCollection) or found.convention not in _IN_N5:
         raise InvalidArgumentError("expected an image, or the images of a container of N5")
     images = {name: image.available() for name, image in found.items()}
     if not images:
@@ -91,8 +112,8 @@ def level_source(store: TensorStore, usual: tuple[int, ...] | None, where: str) 
 
 def read_image(location: Location) -> NgffImage:
     """Return the image at `location`: of OME-NGFF by its document, any other as it is opened."""
-    node = require_node(location)
-    if not node.rules.has_containers:
+    node = find_node(location)
+    if node is not None and not node.undeclared and not node.rules.has_containers:
         return read_ngff_image(location)
     found = images_of(open_multiscale(location, drafts=True), location)
     if len(found) > 1:
@@ -126,16 +147,36 @@ def is_whole_image(source: Location) -> bool:
 
 
 def names_beside(source: Location) -> list[str] | None:
-    """Return the names in a group that belong to no level of its images; None if it has no images."""
+    """Return the paths in a group that lead to no level of its images; None if it has no images."""
+    found = images_in(source)
+    return None if found is None else found.beside
+
+
+def images_in(source: Location) -> ImagesIn | None:
+    """Return the images that a group is; None if it is none."""
     try:
         group = open_group(source)
         found = open_multiscale(group, drafts=True)
+        if isinstance(found, MultiscaleImage):
+            if found.convention == "raw":
+                return None
+            levels = found.available()._level_paths
+        elif isinstance(found, ImageCollection) and found.convention in _IN_N5:
+            levels = frozenset(f"{at}/{path}" for at, image in found.items() for path in image._level_paths)
+        else:
+            return ImagesIn(found, None)
+        return ImagesIn(found, list(_paths_beside(group, levels, "")))
     except (InvalidArgumentError, NotImplementedError, LookupError, OSError):
         return None
-    if isinstance(found, MultiscaleImage) and found.convention != "raw":
-        own = set(found._members)
-    elif isinstance(found, ImageCollection) and found.convention in ("bdv", "n5-viewer"):
-        own = set(found)
-    else:
-        return None
-    return [name for name in group if name not in own]
+
+
+def _paths_beside(group: Group, levels: frozenset[str], above: str) -> Iterator[str]:
+    for name in group:
+        path = f"{above}{name}"
+        if path in levels:
+            continue
+        member = group[name] if any(level.startswith(f"{path}/") for level in levels) else None
+        if isinstance(member, Group):
+            yield from _paths_beside(member, levels, f"{path}/")
+        else:
+            yield path

@@ -16,8 +16,7 @@ from chunkwise.copying.losses import fitting_attributes
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
 from chunkwise.extension.n5 import array_data_type
-from chunkwise.extension.trees import FormatName, Location, container_root, require_node
-from chunkwise.groups.open_group import open_group
+from chunkwise.extension.trees import FormatName, Location, container_root
 from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
 from chunkwise.images.pyramid.geometry import Level
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
@@ -41,6 +40,7 @@ class N5ImagePlan(ImagePlan):
         super().__init__(source, destination, options)
         self._layout = LAYOUTS[layout]
         self._image = image = read_image(source)
+        self.beside = names_beside(source) or []
         first = image.levels[0]
         order = slowest_first(first.source.store, image.axes)[::-1]
         self._space = [dim for dim in order if image.axes[dim].kind == "space"]
@@ -60,7 +60,7 @@ class N5ImagePlan(ImagePlan):
 
     def check_free(self, how: CopyOptions) -> None:
         """Raise AlreadyExistsError if the XML file is there already, unless it may be replaced."""
-        if self._xml is not None and not (how.overwrite or how.resume):
+        if self._xml is not None and not (how.overwrite or how.go_on):
             at, key = self._xml
             if at.store.read(key).value is not None:
                 raise AlreadyExistsError(f"{at.store.describe(key)} is there already")
@@ -153,11 +153,7 @@ class N5ImagePlan(ImagePlan):
     def notes(self) -> list[tuple[str, str]]:
         """Return paths, and what the copy lacks or has in another form there."""
         _, notes = fitting_attributes(self._image.attributes, "n5")
-        others = "is left out: it is no level of the image; copy it by itself"
-        return [
-            *(("", note) for note in (*notes, *self._own_notes())),
-            *((name, others) for name in self._others()),
-        ]
+        return [("", note) for note in (*notes, *self._own_notes())]
 
     def _own_notes(self) -> list[str]:
         image, viewer = self._image, self._layout.viewer
@@ -177,13 +173,6 @@ class N5ImagePlan(ImagePlan):
         if image.labels and self._layout.name == "paintera":
             out.append("Paintera's tables of labels aren't made; open \"data\" as a dataset that has none")
         return out
-
-    def _others(self) -> list[str]:
-        """Return the groups and arrays beside the levels."""
-        if require_node(self.location).rules.has_containers:
-            return names_beside(self.location) or []
-        levels = {level.path.strip("/").partition("/")[0] for level in self._image.levels}
-        return [name for name in open_group(self.location, "r") if name not in levels]
 
     def _xml_location(self) -> tuple[Location, str]:
         """Return the directory of the XML file, and its key."""

@@ -14,8 +14,6 @@ from chunkwise import Unit
 from chunkwise.copying.array_options import check_named
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_source import CopySource
-from chunkwise.copying.executors import Workers
-from chunkwise.copying.tree_copy import TreeCopy
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import Location, tree_format
@@ -24,24 +22,12 @@ from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis, slowest_first
 from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.open import open_multiscale
-from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource, image_copy
-from chunkwise.images.pyramid.image_sources import OF_VIEWERS, images_of, level_source
+from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
+from chunkwise.images.pyramid.image_sources import OF_VIEWERS, images_of, level_source, names_beside
 from chunkwise.images.pyramid.kept import Kept, kept_attributes
 from chunkwise.images.pyramid.ngff import check_ngff_axes, ngff_image
 
-__all__ = ["NgffImagePlan", "copy_to_ngff"]
-
-
-def copy_to_ngff(
-    source: Location,
-    destination: Location,
-    format: str,
-    options: Mapping[str, Any],
-    how: CopyOptions,
-    workers: Workers | None = None,
-) -> TreeCopy:
-    """Return the copy of an image to OME-Zarr."""
-    return image_copy(NgffImagePlan(source, destination, format, options), how, workers)
+__all__ = ["NgffImagePlan"]
 
 
 class _Part(NamedTuple):
@@ -67,6 +53,7 @@ class NgffImagePlan(ImagePlan):
             raise InvalidArgumentError(f"OME-Zarr is Zarr v3 or v2, not {format}")
         self._version, self.format = rules.ngff_version, rules.name
         found = open_multiscale(source, drafts=True)
+        self.beside = names_beside(source) or []
         self._problems = list(found.problems) if not isinstance(found, MultiscaleImage) else []
         self._parts = [self._part(*one) for one in images_of(found, source)]
 

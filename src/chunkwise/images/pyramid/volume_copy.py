@@ -32,18 +32,18 @@ from chunkwise.core.driver.neuroglancer_precomputed.schema import with_new_scale
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, OptionError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump_bytes
-from chunkwise.extension.trees import Location, check_outside_arrays, delete_below
+from chunkwise.extension.trees import VOLUME, Location, check_outside_arrays, delete_below
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage, corner
 from chunkwise.images.multiscale.image_axes import unit_in
 from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.open import open_multiscale
 from chunkwise.images.multiscale.single_array import single_array
+from chunkwise.images.pyramid.image_sources import images_of
 from chunkwise.images.pyramid.kept import kept_attributes
 
 __all__ = ["VolumeCopy", "copy_to_volume"]
 
-_DRIVER = "neuroglancer_precomputed"
 _CHUNK = 64
 _TAKEN = ("chunks", "shards", "codec", "dtype")
 _ENCODINGS = ("encoding", "jpeg_quality", "png_level", "compressed_segmentation_block_size")
@@ -69,9 +69,12 @@ def copy_to_volume(
         return VolumeCopy(single_array(found), destination, options, how, workers)
     image = open_multiscale(found, drafts=True)
     if not isinstance(image, MultiscaleImage):
-        raise InvalidArgumentError(
-            f"{found.named or 'the source'} holds several images; a precomputed volume is one of them"
-        )
+        parts = [] if found.location is None else images_of(image, found.location)
+        if len(parts) != 1:
+            raise InvalidArgumentError(
+                f"{found.named or 'the source'} holds several images; a precomputed volume is one of them"
+            )
+        ((_, image),) = parts
     return VolumeCopy(image.available(), destination, options, how, workers)
 
 
@@ -79,6 +82,7 @@ class VolumeCopy(PlannedCopy):
     """A copy of an image to a precomputed volume."""
 
     command: ClassVar[str] = "the same command with --resume"
+    format: ClassVar[str] = VOLUME
 
     def __init__(
         self,
@@ -119,7 +123,7 @@ class VolumeCopy(PlannedCopy):
 
     def open(self) -> TensorStore:
         """Return the first scale, newly opened."""
-        return open_spec({"driver": _DRIVER, "kvstore": self._top.kvstore(), "open": True}).result()
+        return open_spec({"driver": VOLUME, "kvstore": self._top.kvstore(), "open": True}).result()
 
     def _planned_scales(self) -> list[_Scale]:
         image, keys, dims = self._image, self._keys, self._dims
@@ -148,7 +152,7 @@ class VolumeCopy(PlannedCopy):
             kind = "segmentation" if is_labels else "image"
             check_dtype(dtype)
             spec: dict[str, JSON] = {
-                "driver": _DRIVER,
+                "driver": VOLUME,
                 "multiscale_metadata": {
                     "type": kind,
                     "data_type": dtype.name,

@@ -1,0 +1,74 @@
+"""``copy_of_image``: which copy `copy_tree` and ``chunkwise cp -r`` make of an image.
+
+In another format an image becomes an image again if that needs no choice: of OME-Zarr in Zarr.  In N5 each
+viewer has a layout of its own, and what lies beside the levels has no place, so then a layout is to be given;
+without one the copy is a plain tree, whose report says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chunkwise.copying.array_options import array_options
+from chunkwise.copying.copy_options import CopyOptions
+from chunkwise.copying.executors import Workers
+from chunkwise.copying.tree_copy import TreeCopy, tree_copy_to
+from chunkwise.errors import InvalidArgumentError, OptionError, UnsupportedError
+from chunkwise.extension.trees import FormatName, Location, find_node, require_node, tree_format
+from chunkwise.images.pyramid.image_plan import ImagePlan
+from chunkwise.images.pyramid.image_sources import images_in
+from chunkwise.images.pyramid.n5_image_plan import N5ImagePlan
+from chunkwise.images.pyramid.ngff_image_plan import NgffImagePlan
+
+__all__ = ["copy_of_image"]
+
+_OF_ARRAYS = ("fill_value", "dimension_names", "dimension_units")
+_VIEWERS = 'layout="n5-viewer", "paintera" or "bdv" (--layout) makes an image for that viewer'
+
+
+def copy_of_image(
+    source: Location,
+    destination: Location,
+    format: FormatName,
+    layout: str | None,
+    options: Mapping[str, Any],
+    how: CopyOptions,
+    workers: Workers,
+) -> TreeCopy | str:
+    """Return the copy of an image; or, of what is to be copied as a tree, what is lost by that."""
+    node, is_n5 = find_node(source), tree_format(format).has_containers
+    is_volume = node is None or node.undeclared
+    if layout is None and is_volume and is_n5:
+        raise InvalidArgumentError(f"{source.text} is a precomputed volume; in N5, {_VIEWERS}")
+    if layout is None and not is_volume:
+        images = images_in(source)
+        if images is None:
+            return ""
+        if is_n5:
+            return f"what makes it an image is left out, since N5 has no such attributes; {_VIEWERS}"
+        if images.beside is None or (images.beside and not require_node(source).rules.has_containers):
+            return ""
+        if images.beside:
+            return (
+                f"what makes it an image is left out, since {images.beside[0]} is no level of it; "
+                'layout="ome-zarr" (--layout ome-zarr) copies the image alone'
+            )
+    _check_options(options, how)
+    image: ImagePlan
+    if layout in (None, "ome-zarr"):
+        image = NgffImagePlan(source, destination, format, options)
+    else:
+        image = N5ImagePlan(source, destination, layout, options)
+    if how.strict and image.beside:
+        raise UnsupportedError(f"{image.beside[0]}: it is no level of the image, so the copy would lack it")
+    image.check_free(how)
+    return tree_copy_to(image, destination, format, how, workers=workers)
+
+
+def _check_options(options: Mapping[str, Any], how: CopyOptions) -> None:
+    for name in array_options(options):
+        if name in _OF_ARRAYS:
+            raise OptionError(f"{name}: it is for arrays; the levels of an image have those of its axes")
+    if how.cast == "scale":
+        raise OptionError("cast: scale would scale each level by itself; it is for single arrays")

@@ -1,0 +1,168 @@
+"""`copy_tree` and `cp -r` make the same of an image: all conventions, to all formats and layouts."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tifffile
+
+import chunkwise as cw
+from chunkwise.cli.main import main
+from chunkwise.errors import InvalidArgumentError, LossWarning, NotFoundError, UnsupportedError
+
+VALUES = np.arange(4 * 6 * 8, dtype="uint16").reshape(4, 6, 8)
+VOLUME = "neuroglancer_precomputed"
+SOURCES = (
+    "ome-ngff-0.5",
+    "ome-ngff-0.4",
+    "labels",
+    "n5-viewer",
+    "cosem",
+    "paintera",
+    "bdv",
+    "tiff",
+    "volume",
+)
+OF_N5 = ("n5-viewer", "cosem", "paintera", "bdv")
+VIEWERS = ("n5-viewer", "paintera", "bdv")
+WAYS = [
+    *({"format": format} for format in ("zarr3", "zarr2", "n5", VOLUME)),
+    *({"layout": layout} for layout in VIEWERS),
+    *({"layout": "ome-zarr", "format": format} for format in ("zarr3", "zarr2")),
+]
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """An image of two levels in each convention; of one in TIFF."""
+    at = tmp_path_factory.mktemp("sources")
+    out = {name: at / f"{name}{'.n5' if name in OF_N5 else '.zarr'}" for name in SOURCES}
+    out |= {"tiff": at / "a.ome.tif", "volume": at / "volume"}
+    options = {"levels": 1, "axes": list("zyx"), "units": ["40 nm", "4 nm", "4 nm"], "sync": False}
+    array = cw.array(VALUES)
+    for convention in ("ome-ngff-0.5", "ome-ngff-0.4", "n5-viewer", "cosem"):
+        cw.downsample_pyramid(array, out[convention], convention=convention, **options).result()
+    cw.downsample_pyramid(array, out["labels"], labels=True, **options).result()
+    for layout in ("paintera", "bdv"):
+        cw.copy_tree(out["ome-ngff-0.5"], out[layout], layout=layout, sync=False)
+    sizes = {
+        f"PhysicalSize{name}{unit}": value for name in "ZYX" for unit, value in (("", 4), ("Unit", "nm"))
+    }
+    tifffile.imwrite(out["tiff"], VALUES, metadata={"axes": "ZYX", **sizes, "PhysicalSizeZ": 40})
+    cw.copy_tree(out["ome-ngff-0.5"], out["volume"], format=VOLUME, sync=False)
+    return out
+
+
+def _described(path: Path) -> Any:
+    """Return convention, axes of space, sizes and elements of the image at a path; None if there is none."""
+    try:
+        found = cw.open_multiscale(path)
+    except (InvalidArgumentError, NotFoundError):
+        return None
+    if isinstance(found, cw.ImageCollection):
+        (found,) = found.values()
+    assert isinstance(found, cw.MultiscaleImage)
+    dims = [[axis.name for axis in found.axes].index(name) for name in "zyx"]
+    others = [dim for dim in range(len(found.axes)) if dim not in dims]
+    levels = [np.asarray(level).transpose(others + dims) for level in found.levels]
+    assert all(level.shape[: len(others)] == (1,) * len(others) for level in levels)
+    scales = [[scale[dim] for dim in dims] for scale in found.scales]
+    return found.convention, scales, [level.reshape(level.shape[-3:]).tolist() for level in levels]
+
+
+def _expected(of: str, way: dict[str, str]) -> str | None:
+    """Return the convention of the copy; None if it is no image."""
+    layout, format = way.get("layout"), way.get("format")
+    if layout in VIEWERS:
+        return layout
+    if format == VOLUME:
+        return "neuroglancer precomputed"
+    if format == "n5":
+        return of if of in OF_N5 else None
+    return {"zarr3": "ome-ngff-0.5", "zarr2": "ome-ngff-0.4"}[str(format)]
+
+
+@pytest.mark.parametrize("of", SOURCES)
+def test_both_doors_make_the_same(sources: dict[str, Path], tmp_path: Path, of: str) -> None:
+    """What the copy lacks is warned of in Python, and exit status 3 on the command line."""
+    _, scales, levels = _described(sources[of])
+    for number, way in enumerate(WAYS):
+        suffix = "" if way.get("format") == VOLUME else ".n5" if way.get("layout") in VIEWERS else ".out"
+        ours, theirs = (tmp_path / f"{door}{number}{suffix}" for door in ("python", "command"))
+        command = ["cp", "-r", "--quiet", "--no-sync", str(sources[of]), str(theirs)]
+        command += [text for name, value in way.items() for text in (f"--{name}", value)]
+        if of == "volume" and way == {"format": "n5"}:
+            with pytest.raises(InvalidArgumentError, match="layout"):
+                cw.copy_tree(sources[of], ours, **way)
+            assert main(command) == 1 and not ours.exists() and not theirs.exists()
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LossWarning)
+            report = cw.copy_tree(sources[of], ours, sync=False, **way)
+        assert main(command) == (3 if report.losses else 0), way
+        found, expected = _described(ours), _expected(of, way)
+        assert _described(theirs) == found, way
+        if expected is None:
+            assert found is None and "what makes it an image is left out" in report.losses[0][1]
+            assert report.n_arrays == len(levels)
+        elif of == "labels" and expected == "paintera":  # without its tables, as a report says
+            assert _described(ours / "data") == _described(theirs / "data") == (expected, scales, levels)
+        else:
+            assert found == (expected, scales, levels), way
+
+
+@pytest.mark.parametrize("door", ["python", "command"])
+def test_what_lies_beside_an_image(
+    sources: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], door: str
+) -> None:
+    """A tree has it, and is no image; an image lacks it: both are said."""
+
+    def copy(to: str, **options: str) -> str:
+        if door == "python":
+            with pytest.warns(LossWarning) as caught:
+                cw.copy_tree(tmp_path / "a.n5", tmp_path / to, **options)
+            return str(caught[0].message)
+        words = [text for name, value in options.items() for text in (f"--{name}", value)]
+        assert main(["cp", "-r", str(tmp_path / "a.n5"), str(tmp_path / to), *words]) == 3
+        return capsys.readouterr().err
+
+    shutil.copytree(sources["n5-viewer"], tmp_path / "a.n5")
+    cw.create_array(tmp_path / "a.n5/notes", np.arange(3), format="n5")
+    assert "notes is no level of it" in copy("tree", format="zarr3")
+    assert sorted(cw.open_group(tmp_path / "tree")) == ["notes", "s0", "s1"]
+    assert "notes: is left out" in copy("image", format="zarr3", layout="ome-zarr")
+    assert sorted(cw.open_group(tmp_path / "image")) == ["0", "1"]
+    with pytest.raises(UnsupportedError, match="notes: it is no level"):
+        cw.copy_tree(tmp_path / "a.n5", tmp_path / "b", format="zarr3", layout="ome-zarr", strict=True)
+    assert not (tmp_path / "b").exists()
+
+
+def test_parts_of_an_image(sources: dict[str, Path], tmp_path: Path) -> None:
+    for part in ("1/2", "2/2"):
+        cw.copy_tree(sources["n5-viewer"], tmp_path / "b.zarr", format="zarr3", part=part, sync=False)
+    assert _described(tmp_path / "b.zarr")[1:] == _described(sources["n5-viewer"])[1:]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"layout": "bdv", "format": "zarr3"}, "layout: bdv is N5"),
+        ({"layout": "ome-zarr", "format": "n5"}, "layout: ome-zarr is Zarr"),
+        ({"layout": "ome-zarr", "format": VOLUME}, "layout: ome-zarr is of"),
+        ({"layout": "imaris"}, "layout: expected"),
+        ({"format": "zarr3", "fill_value": 1}, "fill_value: it is for arrays"),
+        ({"format": "zarr3", "dimension_names": ["a", "b", "c"]}, "dimension_names: it is for arrays"),
+        ({"format": "zarr3", "dtype": "uint8", "cast": "scale"}, "cast: scale"),
+    ],
+)
+def test_what_an_image_cant_have(
+    sources: dict[str, Path], tmp_path: Path, options: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=says):
+        cw.copy_tree(sources["n5-viewer"], tmp_path / "b", **options)
+    assert not (tmp_path / "b").exists()
