@@ -133,6 +133,6 @@ def test_colours_of_samples(tmp_path: Path) -> None:
 def test_units_of_ome_tiff(tmp_path, unit, expected):
     """Each unit of OME-XML is kept; a size in pixels has none."""
     metadata = {"axes": "ZYX", "PhysicalSizeZ": 2.0, "PhysicalSizeZUnit": unit}
-    tifffile.imwrite(tmp_path / "a.ome.tif", np.zeros((2, 3, 4), "u1"), metadata=metadata)
-    image = cw.open_multiscale(tmp_path / "a.ome.tif")
+    tifffile.imwrite(tmp_path / "a.ome.tif", np.zeros((3, 4, 5), "u1"), metadata=metadata)
+    image = ts.open_multiscale(tmp_path / "a.ome.tif")
     assert image.scales[0][0] == 2 and image.axes[0].unit == expected
