@@ -1,6 +1,6 @@
 """Run the tests with the lowest versions that pyproject.toml allows, or with the newest that there are.
 
-python release/versions.py {lowest,newest} [--python PYTHON] [--tests PATH ...]
+python release/versions.py {lowest,newest} [--python PYTHON] [--tests PATH ...] [--workers N]
 
 Makes an environment in build/lowest or build/newest with every extra and the packages of the tests.  For the
 lowest, direct requirements have their stated minimum; everything else is the newest that goes with them.
@@ -84,6 +84,7 @@ def main() -> None:
     parser.add_argument("which", choices=("lowest", "newest"))
     parser.add_argument("--python", default="3.11" if "lowest" in sys.argv else sys.executable)
     parser.add_argument("--tests", nargs="+")
+    parser.add_argument("--workers", type=int, default=3)
     arguments = parser.parse_args()
     which, place = arguments.which, ROOT / "build" / arguments.which
     place.mkdir(parents=True, exist_ok=True)
@@ -108,7 +109,7 @@ def main() -> None:
     run(sys.executable, "-m", "uv", "pip", "install", "--quiet", "-p", python, "-r", place / "all.txt")
     run(sys.executable, "-m", "uv", "pip", "install", "--quiet", "-p", python, "--no-deps", "-e", ROOT)
     tests = arguments.tests or [*CORE, *EXTRAS]
-    how = ["-n", "3", "--dist", "loadfile", "-m", "not slow", "-p", "no:npe2"]
+    how = ["-n", arguments.workers, "--dist", "loadfile", "-m", "not slow", "-p", "no:npe2"]
     if which == "lowest":
         how += NEWEST_ONLY
     run(python, "-m", "pytest", *how, *tests)

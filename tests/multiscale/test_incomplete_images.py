@@ -153,6 +153,8 @@ def test_plates_with_missing_wells_and_fields(tmp_path, version):
     shutil.rmtree(path / "B/2/0")
     plate = cw.open_multiscale(path)
     assert list(plate.fields) == ["A/1/0", "A/1/1", "B/2/1"] and len(plate.fields) == 3
+    assert list(plate) == list(plate.fields) and "A/1/1" in plate and "B/1/0" not in plate
+    assert plate["A/1/1"].location == plate.wells["A/1"]["1"].location
     problems = " ".join(plate.problems)
     assert len(plate.problems) == 3 and all(name in problems for name in ("A/2", "B/1", "B/2"))
     assert plate.wells["B/2"].fields["1"].levels[0].size
@@ -244,3 +246,17 @@ def test_versions_of_spatialdata_and_none(tmp_path, stored, version, read):
     assert image.convention == f"ome-ngff-{read}" and image.problems == ()
     assert image.scales == cw.open_multiscale(tmp_path / "a.zarr").scales
     assert main(["view", str(tmp_path / "a.zarr"), "--headless", str(tmp_path / "a.png")]) == 0
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_properties_of_labels_are_features_in_napari(tmp_path, version):
+    rows = [
+        {"label-value": 7, "class": "nucleus"},
+        {"label-value": 3, "area": 2.5, "class": None},
+        {"a": 1},
+        5,
+    ]
+    write_image(tmp_path / "a.zarr", "zyx", version, **{"image-label": {"properties": rows}})
+    ((_, options, kind),) = _layers(tmp_path / "a.zarr")
+    assert kind == "labels"
+    assert options["features"] == {"index": [7, 3], "class": ["nucleus", None], "area": [None, 2.5]}

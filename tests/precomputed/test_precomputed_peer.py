@@ -390,3 +390,17 @@ def test_verify_counts_the_chunks_of_shards(tmp_path):
     array.write(np.ones(array.shape, "u1")).result()
     (report,) = [report for report in cw.verify(tmp_path) if report.n_chunks]
     assert (report.n_chunks, report.bad) == (3 * 4 * 2, [])
+
+
+@pytest.mark.parametrize("suffix", ["gz", "br", "zstd"])
+@pytest.mark.parametrize(
+    "door",
+    [cw.read, cw.open_array, cw.open_multiscale, cw.verify, lambda path: cw.copy(path, f"{path}.zarr")],
+)
+def test_compressed_files_of_cloud_volume_are_not_read_as_zeros(tmp_path, suffix, door):
+    array = cw.open({**new_spec("raw", "uint8", 1, None), "kvstore": f"file://{tmp_path}/v/"}).result()
+    array[...] = 1
+    for chunk in (tmp_path / "v/8_8_40").iterdir():
+        chunk.rename(f"{chunk}.{suffix}")
+    with pytest.raises(ValueError, match=f"compressed files such as .*[.]{suffix}"):
+        door(tmp_path / "v")

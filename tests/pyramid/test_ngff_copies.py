@@ -104,12 +104,36 @@ def test_shards_that_do_not_fit_are_refused_before_anything_is_written(tmp_path,
     assert "can't be divided" in capsys.readouterr().err and not (tmp_path / "b.zarr").exists()
 
 
-def test_what_lies_beside_an_image_stays_a_tree(tmp_path):
-    """A group that is an image and more is copied as a tree, which lacks what made it an image."""
-    _image(tmp_path / "a.n5", "zyx")
-    cw.create_array(tmp_path / "a.n5/notes", np.arange(3), format="n5")
-    assert _copy(tmp_path / "a.n5", tmp_path / "b.zarr") == 3
-    assert sorted(cw.open_group(tmp_path / "b.zarr")) == ["notes", "s0", "s1", "s2"]
+@pytest.mark.parametrize(
+    ("levels", "beside"),
+    [
+        ("a.n5", "notes"),
+        ("a.n5/c0", "c0/notes"),
+        ("a.n5/setup0/timepoint0", "setup1/mask"),
+        ("a.zarr", "notes"),
+        ("a.zarr", "full/notes"),
+        ("a.zarr", "full/deep/notes"),
+    ],
+)
+def test_what_lies_beside_an_image_stays_a_tree(tmp_path, capsys, levels, beside):
+    """A group that is an image and more, at any depth, is a tree; --layout names what it leaves."""
+    source, inner = tmp_path / levels.partition("/")[0], beside.rpartition("/")[0]
+    if source.suffix == ".n5":
+        _image(tmp_path / levels, "zyx", convention="n5-viewer")
+    else:
+        _image(source, "zyx", convention="ome-ngff-0.4")
+        if inner:
+            cw.create_group(source / inner, format="zarr2")
+            (source / "0").rename(source / inner / "0")
+            document = json.loads((source / ".zattrs").read_text())
+            document["multiscales"][0]["datasets"][0]["path"] = f"{inner}/0"
+            (source / ".zattrs").write_text(json.dumps(document))
+    cw.create_array(source / beside, np.arange(3), format="n5" if source.suffix == ".n5" else "zarr2")
+    assert _copy(source, tmp_path / "b.zarr", "--format", "zarr3") in (0, 3)
+    np.testing.assert_array_equal(cw.open_array(tmp_path / f"b.zarr/{beside}"), np.arange(3))
+    if levels.count("/") < 2:
+        assert _copy(source, tmp_path / "c.zarr", "--layout", "ome-zarr", "--format", "zarr3") == 3
+        assert f"{beside}: is left out" in capsys.readouterr().err
 
 
 def test_versions_and_tiff(tmp_path):

@@ -392,6 +392,33 @@ def test_keys_that_rotate(service: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert store.read("k").value == b"v" and len(calls) == 2
 
 
+@pytest.mark.parametrize("source", ["environment", "profile"])
+def test_keys_of_this_machine_that_rotate(
+    source: str, nothing: pytest.MonkeyPatch, service: str, tmp_path: Path
+) -> None:
+    """Keys of the environment, and of a process, that expire in the middle of a job."""
+    nothing.setattr(Service, "expired", "none")
+    file = tmp_path / "keys"
+    (tmp_path / "f").write_text(f"[profile a]\ncredential_process = cat {file}\n")
+    options = {"profile": "a", "config_file": str(tmp_path / "f")} if source == "profile" else {}
+
+    def rotate(name: str) -> None:
+        nothing.setenv("AWS_ACCESS_KEY_ID", name)
+        nothing.setenv("AWS_SECRET_ACCESS_KEY", "s")
+        if source == "profile":
+            nothing.delenv("AWS_ACCESS_KEY_ID")
+        file.write_text(json.dumps({"Version": 1, "AccessKeyId": name, "SecretAccessKey": "s"}))
+
+    rotate("OLDKEY")
+    store = ObjectStore(S3Bucket("bucket", "", service, False, source, tuple(options.items())), QUICK)
+    learned(store.bucket).forget_access()
+    assert store.read("k").value == b"v"
+    rotate("NEWKEY")
+    nothing.setattr(Service, "expired", "OLDKEY")
+    assert store.read("k").value == b"v" and store.read("k").value == b"v"
+    assert Service.seen[0] == "OLDKEY" and Service.seen[-2:] == ["NEWKEY"] * 2
+
+
 @pytest.mark.parametrize("name", ["s3", "azure"])
 def test_large_values_are_sent_in_parts(request: pytest.FixtureRequest, name: str) -> None:
     """A value of 40 MB is stored whole, and read by parts."""

@@ -150,13 +150,30 @@ def test_what_uses_a_listing_fails_with_it(
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", between.url)
     place = f"s3://{s3.bucket.bucket}/g.zarr"
     ts.create_group(place).create_array("x", np.ones((40, 2), np.uint8), chunks=(10, 2))
-    array = ts.open_array(f"{place}/x")
+    once = ts.Context({"s3_request_retries": {"max_retries": 0}})
+    array = ts.open_array(f"{place}/x", context=once)
     before = sorted(s3.list())
     page = {"method": "GET", "path": "list-type", "action": "200", "body": BODIES[fault], "times": 10**6}
     between.set(page)
-    for command in (["verify", place], ["rm", "-r", place], ["cp", "-r", place, str(tmp_path / "o.zarr")]):
-        assert main([*command, "--retries=0"]) == 1, command
-    with pytest.raises(errors.ChunkwiseError):
-        array.resize(exclusive_max=[10, 2]).result()
+    for command in (
+        ["verify", place],
+        ["rm", "-r", place],
+        ["cp", "-r", place, str(tmp_path / "o.zarr")],
+        ["zip", place, str(tmp_path / "o.zip")],
+        ["diff", place, place],
+        ["consolidate", place],
+        ["tree", place],
+    ):
+        assert main([*command, "--retries=0"]) == (2 if command[0] == "diff" else 1), command
+    uses: list[Callable[[], object]] = [
+        lambda: list(ts.open_group(place, context=once).walk()),
+        lambda: list(ts.open_group(place, context=once)),
+        lambda: ts.create_array(f"{place}/x", shape=[1], dtype="int8", overwrite=True, context=once),
+        lambda: ts.create_group(place, overwrite=True, context=once),
+        lambda: array.resize(exclusive_max=[10, 2]).result(),
+    ]
+    for use in uses:
+        with pytest.raises(errors.ChunkwiseError):
+            use()
     between.set()
     assert sorted(s3.list()) == before

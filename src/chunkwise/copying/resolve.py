@@ -334,10 +334,6 @@ def _detected(location: Location, node: Node | None, context: Context | None) ->
         return _opened(kvstore, context)
     except NoFormatError:
         return None
-    except ChunkwiseError:
-        if node is None:  # a picture or a volume that is damaged
-            raise
-        return None
 
 
 def _opened(kvstore: KvStoreSpec, context: Context | None) -> TensorStore:

@@ -24,6 +24,7 @@ from chunkwise.images.multiscale.image_axes import ngff_unit
 from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.metadata import Window
 from chunkwise.images.multiscale.ome_plates import Plate, Well
+from chunkwise.images.multiscale.ome_versions import ome_members
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 from chunkwise.images.multiscale.plate_image import plate_image
 from chunkwise.images.multiscale.single_array import single_array
@@ -167,9 +168,22 @@ def _layer(image: MultiscaleImage, name: str) -> LayerData:
     if is_labels and image.label_colors:
         colors = {label: [n / 255 for n in rgba] for label, rgba in image.label_colors.items()}
         options["colormap"] = {None: [0.5, 0.5, 0.5, 1.0], 0: [0.0, 0.0, 0.0, 0.0], **colors}
+    if is_labels and (features := _features(image)):
+        options["features"] = features
     if len(data) > 1:
         return data, {**options, "multiscale": True}, "labels" if is_labels else "image"
     return data[0], {**options, "multiscale": False}, "labels" if is_labels else "image"
+
+
+def _features(image: MultiscaleImage) -> dict[str, list[Any]]:
+    """Return the properties of labels in the metadata as napari's columns; ``index`` is the label."""
+    label = ome_members(image.metadata, "")[0].get("image-label")
+    listed = label.get("properties") if isinstance(label, Mapping) else None
+    rows = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    rows = [one for one in rows if isinstance(one.get("label-value"), int)]
+    names = dict.fromkeys(name for one in rows for name in one if name not in ("label-value", "index"))
+    columns = {name: [one.get(name) for one in rows] for name in names}
+    return {"index": [one["label-value"] for one in rows], **columns} if columns else {}
 
 
 def _channel_options(image: MultiscaleImage, name: str, n: int) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from chunkwise.core.arrays.resources import cached
 from chunkwise.core.arrays.shared_metadata import shared_with
 from chunkwise.core.driver.chunked.open_flow import Opened
 from chunkwise.core.driver.flow import run
+from chunkwise.core.driver.neuroglancer_precomputed.chunk_keys import parse_chunk_name
 from chunkwise.core.driver.neuroglancer_precomputed.format import PrecomputedMetadata, scale_directory
 from chunkwise.core.driver.neuroglancer_precomputed.open_flow import open_scale
 from chunkwise.core.driver.neuroglancer_precomputed.spec import PrecomputedSpec
@@ -25,11 +26,13 @@ from chunkwise.core.engine.read import ArrayReader
 from chunkwise.core.engine.strategy import ReadStrategy
 from chunkwise.core.index_space import IndexDomain, IndexTransform, d
 from chunkwise.core.kvstore.adapter.pending import PendingStore
+from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.adapter.sharded import ShardedStore
 from chunkwise.core.kvstore.adapter.uint64_shards import Uint64Shards
+from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.specs.kvstore_spec import kvstore_missing
-from chunkwise.errors import ChunkwiseError
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError
 
 __all__ = ["PrecomputedArray", "open_precomputed"]
 
@@ -114,6 +117,23 @@ def _admit(store: PendingStore, what: object, writes: bool) -> None:
     """Allow all reads and writes."""
 
 
+def _refuse_compressed_files(store: KvStoreDriver, path: str, metadata: PrecomputedMetadata) -> None:
+    """Raise if the chunks of a local scale are files such as ``0-64_0-64_0-64.gz``, of cloud-volume."""
+    # Every chunk would seem to be missing, and be read as zeros.
+    whole, above = whole_store(store)
+    if metadata.scale.sharding is not None or not isinstance(whole, FileStore):
+        return
+    directory = f"{above}{path}{scale_directory(metadata.scale.key)}"
+    name = next(whole.list(directory, directory.removesuffix("/") + "0"), "").removeprefix(directory)
+    stem, dot, suffix = name.rpartition(".")
+    if dot and parse_chunk_name(stem) is not None:
+        how = f': gunzip -r "/{directory}"' if suffix == "gz" else ""
+        raise FailedPreconditionError(
+            f"{whole.describe(directory)}: the chunks are compressed files such as {name}, as cloud-volume "
+            f"writes them unless it is told compress=False; decompress them first{how}"
+        )
+
+
 def open_precomputed(
     spec: PrecomputedSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None
 ) -> PrecomputedArray:
@@ -126,6 +146,7 @@ def open_precomputed(
     seen = store if wrap is None else wrapped(spec, stored, wrap)
     opened = run(open_scale(request, spec.precomputed), seen)
     assert isinstance(opened.metadata, PrecomputedMetadata)
+    _refuse_compressed_files(store, request.path, opened.metadata)
     request = request._replace(format=spec.precomputed.of_scale(opened.metadata))
     shared = shared_with(spec.metadata_pool, store, request, opened, pending=wrap is not None)
     if opened.written and wrap is None:

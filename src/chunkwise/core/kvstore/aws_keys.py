@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 from xml.etree import ElementTree
 
-from chunkwise.core.kvstore.aws_signature import Keys
+from chunkwise.core.kvstore.aws_signature import Keys, aws_domain
 from chunkwise.core.kvstore.bucket import Provider
 from chunkwise.core.kvstore.http_request import Answer
 from chunkwise.core.kvstore.key_source import Lease, answered_json, ask_service, expiry
@@ -70,7 +70,7 @@ def web_identity_keys(refused: bool) -> Lease[Keys]:
     except (OSError, UnicodeDecodeError) as e:
         raise CredentialsError(f"No credentials: {e}") from e
     region = get("AWS_REGION") or get("AWS_DEFAULT_REGION") or "us-east-1"
-    service = get("AWS_ENDPOINT_URL_STS") or f"https://sts.{region}.amazonaws.com"
+    service = get("AWS_ENDPOINT_URL_STS") or f"https://sts.{region}.{aws_domain(region)}"
     wanted = {
         "Action": "AssumeRoleWithWebIdentity",
         "DurationSeconds": "3600",
@@ -97,6 +97,8 @@ def _lease_of_json(answer: Answer) -> Lease[Keys]:
 def _lease_of(found: dict[str, Any], url: str) -> Lease[Keys]:
     try:
         keys = Keys(found["AccessKeyId"], found["SecretAccessKey"], found.get("Token") or "")
+        if not all(isinstance(text, str) for text in keys):
+            raise TypeError("a key is no text")
         until = found.get("Expiration")
         return Lease(keys, datetime.fromisoformat(until).timestamp() if until else None)
     except (KeyError, ValueError, TypeError, AttributeError) as e:

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 from chunkwise.core.kvstore.http_connection import host_of
 from chunkwise.core.kvstore.protocol import Buffer
 
-__all__ = ["Keys", "aws_quote", "query_of", "signed_by_aws"]
+__all__ = ["Keys", "aws_domain", "aws_quote", "query_of", "signed_by_aws"]
 
 _EMPTY = hashlib.sha256().hexdigest()
 
@@ -27,6 +27,11 @@ class Keys(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Keys({self.access_key!r})"
+
+
+def aws_domain(region: str) -> str:
+    """Return the domain of the services in a region."""
+    return "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
 
 
 def aws_quote(text: str) -> str:

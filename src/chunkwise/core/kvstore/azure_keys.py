@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from chunkwise.core.kvstore.bucket import Provider
@@ -119,11 +119,7 @@ def _of_machine(found: Mapping[str, str]) -> Lease[str]:
     headers = [("Metadata", "true")]
     if secret := get("IDENTITY_HEADER"):
         headers.append(("X-IDENTITY-HEADER", secret))
-    answer = ask_service("GET", f"{url}?{urlencode(wanted)}", headers)
-    told: dict[str, Any] = json.loads(bytes(answer.body))
-    if "expires_in" not in told and "expires_on" in told:
-        return Lease(str(told["access_token"]), float(told["expires_on"]))
-    return token_lease(answer)
+    return token_lease(ask_service("GET", f"{url}?{urlencode(wanted)}", headers))
 
 
 def _of_command_line(found: Mapping[str, str]) -> Lease[str]:
@@ -135,6 +131,6 @@ def _of_command_line(found: Mapping[str, str]) -> Lease[str]:
         )
         told = json.loads(done.stdout)
         return Lease(str(told["accessToken"]), float(told.get("expires_on") or time.time() + 300))
-    except (OSError, ValueError, KeyError, subprocess.SubprocessError) as e:
+    except (OSError, ValueError, KeyError, TypeError, subprocess.SubprocessError) as e:
         why = getattr(e, "stderr", "") or str(e)
         raise CredentialsError(f"No credentials: Azure's command line: {why.strip()}") from e

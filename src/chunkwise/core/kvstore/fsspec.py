@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from chunkwise.core.base.binding import dump
 from chunkwise.core.kvstore.bucket import check_object_key
 from chunkwise.core.kvstore.byte_range import check_range, resolve_range
+from chunkwise.core.kvstore.foreign_failure import raise_failure
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
@@ -31,9 +32,6 @@ from chunkwise.core.kvstore.this_process import ProcessName, check_process, proc
 from chunkwise.core.kvstore.traits import StoreTraits
 from chunkwise.errors import (
     AbortedError,
-    ChunkwiseError,
-    DeadlineExceededError,
-    PermissionDeniedError,
     StorageError,
     UnsafeWriteError,
 )
@@ -135,7 +133,7 @@ class FsspecStore:
             part: bytes = self.fs.cat_file(path, start=begin, end=end) if end > begin else b""
         except _MISSING:
             return None
-        except Exception as e:
+        except BaseException as e:
             self._fail(e, "read", key)
         if len(part) != end - begin:
             raise StorageError(f"Failed to read {self.describe(key)}: got {len(part)} bytes of {end - begin}")
@@ -164,7 +162,7 @@ class FsspecStore:
             info = self.fs.info(path)
         except _MISSING:
             return None
-        except Exception as e:
+        except BaseException as e:
             self._fail(e, "read", key)
         return None if info.get("type") == "directory" else info
 
@@ -192,7 +190,7 @@ class FsspecStore:
             if parent and self._is_local():
                 self.fs.makedirs(parent, exist_ok=True)
             self.fs.pipe_file(path, bytes(memoryview(value).cast("B")))
-        except Exception as e:
+        except BaseException as e:
             self._fail(e, "write", key)
         return self._generation(key)
 
@@ -205,7 +203,7 @@ class FsspecStore:
             self.fs.rm_file(path)
         except _MISSING:
             pass
-        except Exception as e:
+        except BaseException as e:
             self._fail(e, "delete", key)
         return MISSING_GENERATION
 
@@ -225,7 +223,7 @@ class FsspecStore:
             found = self.fs.find(below.rstrip("/") or below)
         except _MISSING:
             return
-        except Exception as e:
+        except BaseException as e:
             self._fail(e, "list", start)
         for path in found:
             key = self._key(path, below)
@@ -248,7 +246,7 @@ class FsspecStore:
             found = self.fs.ls(below.rstrip("/") or below, detail=True)
         except _MISSING:
             return Children([], [])
-        except Exception as e:
+        except BaseException as e:
             self._fail(e, "list", prefix)
         for info in found:
             name = self._key(info["name"].rstrip("/"), below)
@@ -256,16 +254,9 @@ class FsspecStore:
                 (prefixes if info["type"] == "directory" else keys).append(name)
         return Children(sorted(keys, key=encode_key), sorted(prefixes, key=encode_key))
 
-    def _fail(self, error: Exception, operation: str, key: str) -> NoReturn:
-        """Raise the error of an operation; one of ours is raised again, not from itself."""
-        if isinstance(error, ChunkwiseError):
-            raise error
-        text = f"Failed to {operation} {self.describe(key)}: {error or type(error).__name__}"
-        if isinstance(error, PermissionError):
-            raise PermissionDeniedError(f"{text}; check the credentials of the file system") from error
-        if isinstance(error, TimeoutError):
-            raise DeadlineExceededError(text) from error
-        raise StorageError(text, getattr(error, "errno", None)) from error
+    def _fail(self, error: BaseException, operation: str, key: str) -> NoReturn:
+        what = f"{operation} {self.describe(key)}"
+        raise_failure(error, what, "; check the credentials of the file system")
 
 
 def _protocols(fs: AbstractFileSystem) -> set[str]:

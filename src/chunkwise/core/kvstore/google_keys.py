@@ -1,4 +1,4 @@
-"""Tokens for Google Cloud Storage: of a service account, of gcloud's login, and of the machine."""
+"""Tokens for Google Cloud Storage: of a service account, a login, another provider, and the machine."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
 from chunkwise.core.base.extras import needs
-from chunkwise.core.kvstore.key_source import Lease, ask_service, token_lease
+from chunkwise.core.kvstore.key_source import Lease, answered_json, ask_service, token_lease
 from chunkwise.errors import CredentialsError, UnsupportedError
 
 __all__ = ["google_token", "has_google_credentials"]
@@ -65,11 +66,59 @@ def _token_of(found: Mapping[str, Any], name: str) -> Lease[str]:
             body = urlencode({"grant_type": "refresh_token", **wanted}).encode()
             headers = [("Content-Type", "application/x-www-form-urlencoded")]
             return token_lease(ask_service("POST", _SERVICE, headers, body, proxies=True))
+        if kind == "external_account":
+            return _exchanged_token(found, name)
     except KeyError as e:
         raise CredentialsError(f"No credentials: {name} has no {e}") from e
     raise CredentialsError(
-        f"No credentials: {name} has the type {kind!r}, expected 'service_account' or 'authorized_user'"
+        f"No credentials: {name} has the type {kind!r}, expected 'service_account', 'authorized_user' or "
+        "'external_account'"
     )
+
+
+def _exchanged_token(found: Mapping[str, Any], name: str) -> Lease[str]:
+    """Return a token for one of another provider, perhaps of a service account that it may act for."""
+    wanted = {
+        "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+        "requested_token_type": "urn:ietf:params:oauth:token-type:access_token",
+        "scope": _SCOPE,
+        "audience": found["audience"],
+        "subject_token_type": found["subject_token_type"],
+        "subject_token": _subject_token(found["credential_source"], name),
+    }
+    headers = [("Content-Type", "application/x-www-form-urlencoded")]
+    url, body = found["token_url"], urlencode(wanted).encode()
+    lease = token_lease(ask_service("POST", url, headers, body, proxies=True))
+    other = found.get("service_account_impersonation_url")
+    if not other:
+        return lease
+    headers = [("Content-Type", "application/json"), ("Authorization", f"Bearer {lease.keys}")]
+    body = json.dumps({"scope": [_SCOPE], "lifetime": f"{_HOUR}s"}).encode()
+    answer = ask_service("POST", other, headers, body, proxies=True)
+    told = answered_json(answer)
+    try:
+        return Lease(str(told["accessToken"]), datetime.fromisoformat(told["expireTime"]).timestamp())
+    except (KeyError, ValueError, TypeError) as e:
+        raise CredentialsError(f"No credentials: {answer.url}: the answer has no token: {e!r}") from e
+
+
+def _subject_token(source: Mapping[str, Any], name: str) -> str:
+    """Return the token of the other provider, from a file or a service."""
+    if "file" in source:
+        try:
+            with open(source["file"], encoding="utf-8") as file:
+                text = file.read()
+        except (OSError, UnicodeDecodeError) as e:
+            raise CredentialsError(f"No credentials: {e}") from e
+    elif "url" in source:
+        answer = ask_service("GET", source["url"], list(source.get("headers", {}).items()), proxies=True)
+        text = bytes(answer.body).decode("utf-8", "replace")
+    else:
+        raise CredentialsError(f'No credentials: {name}: expected "file" or "url" in "credential_source"')
+    form = source.get("format", {})
+    if form.get("type") == "json":
+        return str(_parsed(text, name)[form["subject_token_field_name"]])
+    return text.strip()
 
 
 def _signed_token(email: str, key: str, key_id: str | None) -> Lease[str]:

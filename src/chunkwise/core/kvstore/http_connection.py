@@ -7,6 +7,7 @@ where urllib3 waits forever, since http.client does.  Nothing here repeats a req
 
 from __future__ import annotations
 
+import atexit
 import os
 import select
 import socket
@@ -263,6 +264,13 @@ def exchange(
 # -- connections --------------------------------------------------------------------------------------
 
 _idle_connections: dict[tuple[int, Route], deque[tuple[float, Any]]] = {}
+
+
+@atexit.register
+def _close_idle() -> None:
+    for kept in _idle_connections.values():
+        for _, connection in kept:
+            connection.close()
 
 
 def _keep(route: Route, connection: Any) -> None:

@@ -103,7 +103,11 @@ def token_lease(answer: Answer) -> Lease[str]:
     """Return the bearer token that a service has answered with."""
     found = answered_json(answer)
     try:
-        return Lease(str(found["access_token"]), time.time() + float(found["expires_in"]))
+        lasts, until = found.get("expires_in"), found.get("expires_on")
+        end = time.time() + float(lasts) if lasts is not None else float(until)  # type: ignore[arg-type]
+        if not isinstance(token := found["access_token"], str):
+            raise TypeError("access_token is no text")
+        return Lease(token, end)
     except (KeyError, ValueError, TypeError) as e:
         raise CredentialsError(f"No credentials: {answer.url}: the answer has no token: {e!r}") from e
 

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.kvstore.bucket import Access, Bucket
+from chunkwise.core.kvstore.foreign_failure import is_failure
 from chunkwise.core.kvstore.object_failure import Failure, RequestFailedError, failure_of
 from chunkwise.core.kvstore.object_library import object_library
 from chunkwise.core.kvstore.object_probe import ConditionalWrites
@@ -120,13 +121,11 @@ class Connection:
     def _request(self, request: Request[T], access: Access) -> T:
         try:
             result = request(*self._store(access))
-        except Exception as e:
+        except BaseException as e:
+            if not isinstance(e, Exception) and is_failure(e):
+                raise RequestFailedError(Failure("other", f"obstore failed: {e}")) from e
             if failure_of(e).kind in _ANSWERS:
                 self.facts.access = access
-            raise
-        except BaseException as e:
-            if type(e).__name__ == "PanicException":  # of obstore; it is no `Exception`
-                raise RequestFailedError(Failure("other", f"obstore failed: {e}")) from e
             raise
         self.facts.access = access
         return result

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chunkwise.core.kvstore.aws_keys import provided_keys
-from chunkwise.core.kvstore.aws_signature import Keys, signed_by_aws
+from chunkwise.core.kvstore.aws_signature import Keys, aws_domain, signed_by_aws
 from chunkwise.core.kvstore.bucket import Access, Provider
 from chunkwise.core.kvstore.http_request import NoAnswerError, send
 from chunkwise.core.kvstore.key_range import quote_key
@@ -132,7 +132,7 @@ class S3Bucket:
         """Return the requests to the bucket."""
         credentials = self._find_credentials() if access.signed else None
         region = self._region(access, credentials)
-        endpoint = (self._endpoint() or _regional(region)).rstrip("/")
+        endpoint = (self._endpoint() or f"https://s3.{region}.{aws_domain(region)}").rstrip("/")
         url = "/".join(filter(None, (endpoint, self.bucket)))
         source = None if credentials is None else credentials.source
         dialect = _Dialect(url, region, source, self.requester_pays)
@@ -188,11 +188,6 @@ class _Dialect:
     def condition(self, mode: str | Mapping[str, str]) -> Pairs:
         """Return the header of a conditional write."""
         return [("If-None-Match", "*") if isinstance(mode, str) else ("If-Match", mode["e_tag"])]
-
-
-def _regional(region: str) -> str:
-    suffix = ".cn" if region.startswith("cn-") else ""
-    return f"https://s3.{region}.amazonaws.com{suffix}"
 
 
 _PICKLED = ("bucket", "region", "endpoint", "requester_pays", "credentials", "options")

@@ -12,13 +12,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from chunkwise.core.base.binding import dump
+from chunkwise.core.kvstore.foreign_failure import is_failure, raise_failure
 from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.errors import (
-    ChunkwiseError,
-    DeadlineExceededError,
     InvalidArgumentError,
-    PermissionDeniedError,
-    StorageError,
     UnsupportedError,
 )
 
@@ -70,7 +67,7 @@ class ZarrPythonRequests:
                 found = self.store.get_sync(key, prototype=self._prototype, byte_range=request)
             else:
                 found = self._wait(self.store.get(key, self._prototype, request))
-        except Exception as e:
+        except BaseException as e:
             if _is_missing(e):
                 return None
             self._fail(e, "read", key)
@@ -88,8 +85,10 @@ class ZarrPythonRequests:
                 return None
             try:
                 found = await self.store.get(key, self._prototype, self._range(start, stop))
-            except Exception:  # raised again when requested alone
-                return None
+            except BaseException as e:
+                if not is_failure(e):
+                    raise
+                return None  # raised again when requested alone
             return None if found is None else _view(found)
 
         async def get_all() -> list[memoryview | None]:
@@ -119,7 +118,7 @@ class ZarrPythonRequests:
                 now(key, *arguments)
             else:
                 self._wait(getattr(self.store, method)(key, *arguments))
-        except Exception as e:
+        except BaseException as e:
             if operation == "delete" and _is_missing(e):
                 return
             self._fail(e, operation, key)
@@ -139,7 +138,7 @@ class ZarrPythonRequests:
             found: T = self._wait(request())
         except _MISSING:
             return []
-        except Exception as e:
+        except BaseException as e:
             self._fail(e, "list", prefix)
         return found
 
@@ -172,18 +171,11 @@ class ZarrPythonRequests:
 
         return await asyncio.gather(*(kind(prefix + name) for name in names if name))
 
-    def _fail(self, error: Exception, operation: str, key: str) -> NoReturn:
-        """Raise the error of an operation; one of ours is raised again, not from itself."""
-        if isinstance(error, ChunkwiseError):
-            raise error
-        text = f"Failed to {operation} {self.describe(key)}: {error or type(error).__name__}"
+    def _fail(self, error: BaseException, operation: str, key: str) -> NoReturn:
+        what = f"{operation} {self.describe(key)}"
         if operation == "write" and _is_missing(error):
-            raise InvalidArgumentError(f"Invalid key: {text}") from error
-        if isinstance(error, PermissionError):
-            raise PermissionDeniedError(text) from error
-        if isinstance(error, TimeoutError):
-            raise DeadlineExceededError(text) from error
-        raise StorageError(text, getattr(error, "errno", None)) from error
+            raise InvalidArgumentError(f"Invalid key: Failed to {what}: {error}") from error
+        raise_failure(error, what)
 
 
 async def _collect(found: AsyncIterator[str]) -> Sequence[str]:
@@ -194,7 +186,7 @@ def _view(found: Any) -> memoryview:
     return memoryview(found.as_numpy_array()).cast("B")
 
 
-def _is_missing(error: Exception) -> bool:
+def _is_missing(error: BaseException) -> bool:
     """Return True for an error that means a missing key."""
     if isinstance(error, _MISSING):
         return True

@@ -26,11 +26,17 @@ def describe_images(found: Multiscale) -> list[tuple[str, str]]:
             ("rows", _names(found.rows)),
             ("columns", _names(found.columns)),
             ("wells", f"{len(found.wells)}: {_names(found.wells)}"),
+            *_acquisitions(found),
             *_problems(found.problems),
         ]
     if isinstance(found, Well):
         return [("well", f"fields {_names(found.fields)}"), *_problems(found.problems)]
     return [("images", f"{found.convention}: {_names(found)}"), *_problems(found.problems)]
+
+
+def _acquisitions(plate: Plate) -> list[tuple[str, str]]:
+    names = [str(one.get("name") or one.get("id")) for one in plate.acquisitions if isinstance(one, dict)]
+    return [("acquisitions", _names(names))] if names else []
 
 
 def _image(image: MultiscaleImage) -> list[tuple[str, str]]:

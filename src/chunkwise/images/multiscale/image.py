@@ -184,11 +184,9 @@ class MultiscaleImage(Resolvable):
         return (*self._metadata.problems, *(why for _, why in self._unreadable()))
 
     @property
-    def _members(self) -> frozenset[str]:
-        """Names in the group of the image that lead to its levels."""
-        if self._own is not None:
-            return frozenset(self._own)
-        return frozenset(path.partition("/")[0] for path in self.paths)
+    def _level_paths(self) -> frozenset[str]:
+        """Paths in the group of the image that are its levels, or have nothing but levels in them."""
+        return frozenset(self.paths if self._own is None else self._own)
 
     def _seen_from(self, path: str, location: str) -> MultiscaleImage:
         """Return the image as that of a group above its own, which is at `path` there."""

@@ -26,8 +26,25 @@ from chunkwise.images.multiscale.ome_versions import ome_members
 __all__ = ["Plate", "Well"]
 
 
-class Well:
-    """A well of a plate, with an image for each field of view."""
+class _Fields:
+    """Fields of view by path."""
+
+    @property
+    def fields(self) -> Mapping[str, MultiscaleImage]:
+        raise NotImplementedError
+
+    def __getitem__(self, path: str) -> MultiscaleImage:
+        return self.fields[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.fields)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self.fields
+
+
+class Well(_Fields):
+    """A well of a plate: its fields of view by path, such as ``well["0"]``."""
 
     def __init__(self, group: Group, options: Options) -> None:
         self._group = group
@@ -81,8 +98,11 @@ class Well:
         return panel("Well", table([("location", self.location), ("fields", ", ".join(self._fields))]))
 
 
-class Plate:
-    """A plate with wells; `open_multiscale` opens one by reading its own document only."""
+class Plate(_Fields):
+    """A plate: the fields of view of its wells by path, such as ``plate["A/1/0"]``.
+
+    `open_multiscale` opens one by reading its own document only.
+    """
 
     def __init__(self, group: Group, options: Options) -> None:
         self._group = group

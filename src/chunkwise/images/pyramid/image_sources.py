@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple, cast, get_args
 
 from chunkwise import TensorStore
@@ -11,6 +12,7 @@ from chunkwise.copying.copy_source import CopySource, stored_source
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import ChunkedArray, Location, find_node
+from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.find_images import Multiscale
@@ -49,7 +51,7 @@ class ImagesIn(NamedTuple):
     """The images that a group is."""
 
     found: Multiscale
-    beside: list[str] | None  # names that belong to no level; None of plates and other collections
+    beside: list[str] | None  # paths that lead to no level; None of plates and other collections
 
 
 def images_of(found: object, source: Location) -> list[tuple[str, MultiscaleImage]]:
@@ -145,7 +147,7 @@ def is_whole_image(source: Location) -> bool:
 
 
 def names_beside(source: Location) -> list[str] | None:
-    """Return the names in a group that belong to no level of its images; None if it has no images."""
+    """Return the paths in a group that lead to no level of its images; None if it has no images."""
     found = images_in(source)
     return None if found is None else found.beside
 
@@ -155,14 +157,26 @@ def images_in(source: Location) -> ImagesIn | None:
     try:
         group = open_group(source)
         found = open_multiscale(group, drafts=True)
+        if isinstance(found, MultiscaleImage):
+            if found.convention == "raw":
+                return None
+            levels = found._level_paths
+        elif isinstance(found, ImageCollection) and found.convention in _IN_N5:
+            levels = frozenset(f"{at}/{path}" for at, image in found.items() for path in image._level_paths)
+        else:
+            return ImagesIn(found, None)
+        return ImagesIn(found, list(_paths_beside(group, levels, "")))
     except (InvalidArgumentError, NotImplementedError, LookupError, OSError):
         return None
-    if isinstance(found, MultiscaleImage):
-        own = set(found._members)
-        if found.convention == "raw":
-            return None
-    elif isinstance(found, ImageCollection) and found.convention in _IN_N5:
-        own = set(found)
-    else:
-        return ImagesIn(found, None)
-    return ImagesIn(found, [name for name in group if name not in own])
+
+
+def _paths_beside(group: Group, levels: frozenset[str], above: str) -> Iterator[str]:
+    for name in group:
+        path = f"{above}{name}"
+        if path in levels:
+            continue
+        member = group[name] if any(level.startswith(f"{path}/") for level in levels) else None
+        if isinstance(member, Group):
+            yield from _paths_beside(member, levels, f"{path}/")
+        else:
+            yield path
