@@ -85,6 +85,11 @@ class VolumeCopy(PlannedCopy):
     command: ClassVar[str] = "the same command with --resume"
     format: ClassVar[str] = VOLUME
 
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """What nothing says about the source."""
+        return self._image.assumed
+
     def __init__(
         self,
         image: MultiscaleImage,
