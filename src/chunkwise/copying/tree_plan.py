@@ -26,6 +26,7 @@ from chunkwise.copying.copy_job import ArrayJob, CopyJob, planned_job
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_source import tree_source
 from chunkwise.copying.losses import fitting_attributes
+from chunkwise.copying.ome_attributes import level_names, ome_attributes
 from chunkwise.copying.small_arrays import SmallArray, location_below, small_array
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.driver.tree_format import FormatName
@@ -139,6 +140,7 @@ class _Found(NamedTuple):
     why_not: str = ""  # there is none
     attributes: Mapping[str, JSON] = {}  # of a group
     children: Sequence[str] = ()
+    files: Sequence[str] = ()  # that belong to no node
     links: Mapping[str, Link] = {}
 
 
@@ -150,6 +152,7 @@ class _Planning:
         self._made = TreePlan()
         self._digest = hashlib.sha256()
         self._dimensions: set[str | None] = set()  # names of those of all arrays
+        self._level_names: dict[tuple[str, ...], tuple[str, ...]] = {}  # of axes of images, by array
 
     def plan(self) -> TreePlan:
         store = self._source.node.location.store
@@ -185,8 +188,13 @@ class _Planning:
         if node.kind == "group":
             attributes = tree.attributes(names, node).asdict()
             links = links_of(node, attributes)
-            children = tree.children(names, node)
-            return found._replace(attributes=attributes, children=children, links=links)
+            files: list[str] = []
+            children = tree.children(names, node, files)
+            attributes = without_links(attributes)
+            name = names[-1] if names else node.location.name
+            attributes = ome_attributes(attributes, self._target.format, name)
+            self._level_names.update({(*names, *k.split("/")): v for k, v in level_names(attributes).items()})
+            return found._replace(attributes=attributes, children=children, links=links, files=files)
         try:
             job = self._job(names, node)
         except ChunkwiseError as e:
@@ -206,6 +214,9 @@ class _Planning:
         where = location_below(self._top, self._below(names))
         check_new_names(list(names[len(self._source.names) :]), self._target.format)
         source = tree_source(self._source.tree, names, node)
+        axes = self._level_names.get(names, ())
+        if not any(source.template.names) and len(axes) == source.store.rank:
+            source = source._replace(template=source.template.replaced({"names": axes}))
         self._dimensions.update(source.template.names)
         fields = dict(self._fields)
         if source.store.dtype.memory_dtype.hasobject and not isinstance(fields.get("codec"), Compressor):
@@ -229,13 +240,12 @@ class _Planning:
         """Plan the copy of a node."""
         made, path = self._made, self._below(found.names)
         if found.node.kind == "group":
+            made.notes += self._files_left_out(path, found.files)
             if found.node.undeclared and not found.children:
                 return  # a directory that isn't part of the tree
             if path:
                 check_new_names(path.split("/")[-1:], self._target.format)
-            made.groups[path], notes = fitting_attributes(
-                without_links(found.attributes), self._target.format
-            )
+            made.groups[path], notes = fitting_attributes(found.attributes, self._target.format)
             notes += _left_out(found.node)
             made.notes += [(path, note) for note in notes]
             self._note(path, made.groups[path])
@@ -253,6 +263,16 @@ class _Planning:
                 target = job.target_spec
                 document = dict(found.node.document)
                 self._note(path, document, target.spec, target.attributes, job.plan.to_json())
+
+    def _files_left_out(self, path: str, files: Sequence[str]) -> list[tuple[str, str]]:
+        """Return the notes on files of a group that belong to no node."""
+        if not files:
+            return []
+        first = f"{path}/{files[0]}".lstrip("/")
+        if self._room.how.strict:
+            raise UnsupportedError(f"{first}: it is no array or group, so the copy would lack it")
+        others = f", as are {len(files) - 1} others in {path or 'the top'}" if len(files) > 1 else ""
+        return [(first, f"is left out{others}: it is no array or group")]
 
     def _note(self, *values: Any) -> None:
         self._digest.update(json.dumps(values, sort_keys=True).encode())

@@ -184,7 +184,7 @@ def _template(
     return made.replaced(
         {
             "shape": level.shape,
-            "codec": given.get("codec") or parse_compressor(rules.codecs.new_compressor or "zstd"),
+            "codec": given.get("codec", parse_compressor(rules.codecs.new_compressor or "zstd")),
             "fill_value": made.fill_value if rules.has_fill_value else None,
             "units": tuple(units),
             "attributes": convention.level_attributes(axes, level, begin),
