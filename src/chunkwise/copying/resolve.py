@@ -39,7 +39,6 @@ from chunkwise.core.trees.location import (
     is_root_of_file,
     locate,
 )
-from chunkwise.core.trees.new_format import node_above
 from chunkwise.core.trees.node import Node, find_documented, find_node, nothing_at, what_is_at
 from chunkwise.core.trees.tree import Tree
 from chunkwise.core.trees.walk import walk
@@ -50,7 +49,7 @@ from chunkwise.errors import (
     NotFoundError,
     prefix,
 )
-from chunkwise.extension.trees import is_vacant, looking
+from chunkwise.extension.trees import is_vacant, looking, node_above
 
 __all__ = ["Place", "Resolvable", "ResolvedPlace", "inside_array", "resolve", "resolved_node", "what_is"]
 
