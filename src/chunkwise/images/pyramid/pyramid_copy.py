@@ -303,11 +303,11 @@ class PyramidCopy(PlannedCopy):
     def _surround(self) -> None:
         """Let the levels take their places, and make the group a pyramid."""
         for to in self._places:
-            if to.replacement is None or to.is_staged:
-                with to.alone():
+            with to.alone():  # and take over the lease of a process that was killed meanwhile
+                if to.replacement is None or to.is_staged:
                     to.commit()
-            else:  # a process was killed after this, perhaps before it had deleted the old level
-                to.clear()
+                else:  # it was killed after this, perhaps before it had deleted the old level
+                    to.clear()
         if self._replaces:
             self._group.clear()
         pyramid = self._pyramid
