@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 from chunkwise.core.kvstore import staging
@@ -74,15 +75,20 @@ class FailingStore(SameKeysStore):
         return counted
 
 
+@cache
+def _ended() -> int:
+    """Return the number of a process that has ended."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        return process.pid
+
+
 @contextlib.contextmanager
 def ending_process() -> Iterator[None]:
     """Let leases and staging places that are made in the block be those of a process that has ended."""
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
 
     class Os:
         def __getattr__(self, name: str) -> Any:
-            return (lambda: ended.pid) if name == "getpid" else getattr(os, name)
+            return _ended if name == "getpid" else getattr(os, name)
 
     staging.os = Os()  # type: ignore[attr-defined]
     try:
