@@ -16,10 +16,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numcodecs
 import numcodecs.blosc
 import numpy as np
+import obstore.store
+import PIL.Image
 import pytest
+import zarr.storage
 import zstandard
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "remote"))
@@ -28,6 +32,8 @@ from test_web_servers import web
 
 import chunkwise as ts
 from chunkwise.copying.plain_read import read_plainly
+from chunkwise.core.base import size_bound
+from chunkwise.core.base.size_bound import DOCUMENT
 from chunkwise.errors import ChunkwiseError
 
 LARGE = 100_000_000
@@ -108,6 +114,10 @@ def of_reference(text: Callable[[Path], Any]) -> Callable[[Path], Any]:
     return make
 
 
+def of_object(store: Any, **members: Any) -> Any:
+    return {"driver": "object", "object": store, "single_writer": True, **members}
+
+
 PLACES: dict[str, Callable[[Path], Any]] = {
     "file": of_file,
     "memmap": lambda root: {"driver": "file", "path": of_file(root)[7:], "file_io_mode": {"mode": "memmap"}},
@@ -122,6 +132,8 @@ PLACES: dict[str, Callable[[Path], Any]] = {
         "layers": [{"base": of_file(root)}],
     },
     "cache": lambda root: {"driver": "cache", "base": of_file(root)},
+    "fsspec": lambda root: of_object(fsspec.filesystem("file"), path=of_file(root)[7:]),
+    "zarr-python": lambda root: of_object(zarr.storage.LocalStore(of_file(root)[7:])),
 }
 CODECS: dict[str, list[Any]] = {"raw": [BYTES], "zstd": [BYTES, "zstd"]}
 
@@ -164,19 +176,37 @@ def zipped(target: str, head: str) -> Iterator[bytes]:
     yield ZIPPED
 
 
+def obstore_of(url: str) -> Any:
+    store = obstore.store.S3Store(
+        "bucket",
+        config={"aws_endpoint_url_s3": url, "region": "us-east-1", "skip_signature": True},
+        client_options={"allow_http": True},
+        retry_config={"max_retries": 0},
+    )
+    return of_object(store, path="a/")
+
+
+def azure(url: str) -> dict[str, str]:
+    return {"account_name": "acc", "endpoint": f"{url}/acc"}
+
+
+SERVERS: dict[str, Callable[[str], Any]] = {
+    "http": lambda url: {"driver": "http", "base_url": url, "path": "a/"},
+    "s3": lambda url: {
+        "driver": "s3", "bucket": "bucket", "endpoint": url, "aws_region": "us-east-1", "path": "a/",
+    },
+    "gcs": lambda url: {"driver": "gcs", "bucket": "bucket", "path": "a/"},
+    "azure": lambda url: {"driver": "azure", "container": "bucket", "path": "a/", **azure(url)},
+    "obstore": obstore_of,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("answers", [said_to_be_large, endless, zipped])
-@pytest.mark.parametrize("name", ["http", "s3"])
-def test_values_of_servers(answers: Any, name: str) -> None:
+@pytest.mark.parametrize("name", SERVERS)
+def test_values_of_servers(answers: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with web(answers) as server:
-        kvstore: Any = {"driver": "http", "base_url": server.url, "path": "a/"}
-        if name == "s3":
-            kvstore = {
-                "driver": "s3",
-                "bucket": "bucket",
-                "endpoint": server.url,
-                "aws_region": "us-east-1",
-                "path": "a/",
-            }
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        kvstore = SERVERS[name](server.url)
         for codecs in CODECS.values():
             array = open_array(kvstore, metadata(codecs))
             assert "/a/c/" in refused(lambda: array.read().result())  # noqa: B023
@@ -242,6 +272,104 @@ def test_n5_headers_and_payloads(compression: str, bombs: dict[str, bytes]) -> N
         kvstore["0"] = struct.pack(">HHI", 0, 1, n) + bombs[named]
         for use, act in USES.items():
             refused(lambda: act(array), use)  # noqa: B023
+
+
+# -- what has no size of its own -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("dtype", ["string", "bytes", "json"])
+@pytest.mark.parametrize("outer", ["zstd", "zstd of unknown size", "blosc", "bz2", "lzma"])
+def test_elements_of_any_length(
+    outer: str, dtype: str, n: int, bombs: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(size_bound, "DOCUMENT", DOCUMENT._replace(nbytes=1 << 20))
+    encoded = bombs[outer]
+    kvstore = ts.KvStore.open("memory://").result()
+    if dtype == "json":
+        compressor = {"id": outer.partition(" ")[0]}
+        document = {
+            "zarr_format": 2, "shape": [8], "chunks": [4], "dtype": "|O", "fill_value": "", "order": "C",
+            "filters": [{"id": "json2"}], "compressor": compressor,
+        }  # fmt: skip
+        kvstore[".zarray"] = json.dumps(document).encode()
+        array = ts.open({"driver": "zarr", "kvstore": kvstore}).result()
+    else:
+        vlen = {"string": "vlen-utf8", "bytes": "vlen-bytes"}[dtype]
+        codecs = [vlen, *[COMPRESSORS[outer][0]] * n]
+        array = open_array(kvstore, metadata(codecs, data_type=dtype, fill_value=""))
+        if n == 2:
+            encoded = bytes(COMPRESSORS[outer][1](encoded))
+    kvstore["c/0"] = kvstore["0"] = encoded
+    for use, act in USES.items():
+        if use != "write":
+            refused(lambda: act(array), use)  # noqa: B023
+    array[0:4].write(array[4:8].read().result()).result()  # all elements replace it
+    assert array.read().result().shape == (8,)
+
+
+def test_text_that_nobody_could_read_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(size_bound, "DOCUMENT", DOCUMENT._replace(nbytes=1 << 20))
+    array = open_array("memory://", metadata(["vlen-utf8", "zstd"], data_type="string", fill_value=""))
+    array.write(np.array(["x" * 200_000, *"abcdefg"], object)).result()
+    with pytest.raises(ChunkwiseError, match="would not be read again: make chunks smaller"):
+        array.write(np.array(["x" * 2_000_000, *"abcdefg"], object)).result()
+    assert array.read().result()[0] == "x" * 200_000
+
+
+@pytest.mark.parametrize("codecs", CODECS)
+def test_whole_shards(codecs: str, tmp_path: Path) -> None:
+    """A codec around shards makes them wholes."""
+    configuration = {"chunk_shape": [2], "codecs": CODECS[codecs], "index_codecs": [BYTES]}
+    chain = [{"name": "sharding_indexed", "configuration": configuration}, "crc32c"]
+    sparse(tmp_path / "a/c/0")
+    for act in USES.values():
+        refused(lambda: act(open_array(f"file://{tmp_path}/a/", metadata(chain))))  # noqa: B023
+
+
+@pytest.mark.parametrize("encoding", ["raw", "compressed_segmentation", "png"])
+@pytest.mark.parametrize("sharded", [False, True])
+def test_precomputed_volumes(encoding: str, sharded: bool, tmp_path: Path) -> None:
+    sharding = {
+        "@type": "neuroglancer_uint64_sharded_v1", "hash": "identity", "preshift_bits": 0,
+        "minishard_bits": 0, "shard_bits": 0, "data_encoding": "gzip",
+    }  # fmt: skip
+    small = {"size": [8, 4, 4], "chunk_size": [4, 4, 4], "resolution": [1, 1, 1], "encoding": encoding}
+    if encoding == "compressed_segmentation":
+        small["compressed_segmentation_block_size"] = [4, 4, 4]
+    place = f"file://{tmp_path}/v/"
+    spec = {
+        "driver": "neuroglancer_precomputed", "kvstore": place,
+        "multiscale_metadata": {
+            "type": "image", "num_channels": 1,
+            "data_type": "uint32" if encoding == "compressed_segmentation" else "uint8",
+        },
+        "scale_metadata": {**small, "key": "s", **({"sharding": sharding} if sharded else {})},
+    }  # fmt: skip
+    array = ts.open(spec, create=True).result()
+    if sharded:
+        shards = {"driver": "neuroglancer_uint64_sharded", "metadata": sharding, "base": place + "s/"}
+        ts.KvStore.open(shards).result()[bytes(8)] = bytes(LARGE)
+    else:
+        sparse(tmp_path / "v/s/0-4_0-4_0-4")
+    for use, act in USES.items():
+        if use != "write" and (use != "one chunk" or not sharded):
+            refused(lambda: act(array), use)  # noqa: B023
+    array[0:4].write(7).result()
+    assert array[0:4].read().result().min() == 7
+
+
+@pytest.mark.parametrize("format", ["png", "webp"])
+def test_pictures_that_say_they_are_large(
+    format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = PIL.Image.new("L" if format != "webp" else "RGB", (8000, 4000))
+    image.save(tmp_path / f"a.{format}", lossless=True)
+    picture = ts.open({"driver": format, "kvstore": f"file://{tmp_path}/a.{format}"}).result()
+    assert picture.shape[:2] == (4000, 8000)
+    monkeypatch.setattr(size_bound, "_memory", lambda: MOST)
+    said = refused(lambda: picture[0, 0].read().result())
+    assert f"the {format.upper()} picture" in said and "this process has memory for" in said
 
 
 # -- documents ---------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.copy_source import CopySource, stored_source, view_source
 from chunkwise.copying.executors import Workers, workers_of
+from chunkwise.copying.ome_attributes import ome_attributes
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.resolve import resolve
 from chunkwise.copying.value_difference import (
@@ -256,7 +257,8 @@ def _kind(node: Node | CopySource) -> str:
 
 
 def _group_attributes(node: Node) -> dict[str, JSON]:
-    attributes = {} if node.implicit else node_attributes(node)
+    # OME-Zarr 0.4 and 0.5 say the same.
+    attributes = {} if node.implicit else ome_attributes(node_attributes(node), "zarr3", node.location.name)
     version = node.rules.container_member
     return {name: value for name, value in attributes.items() if not version or name != version}
 

@@ -21,6 +21,7 @@ from chunkwise.copying.migrate import (
     old_node,
     plan_migration,
 )
+from chunkwise.copying.ome_attributes import level_names, ome_attributes
 from chunkwise.copying.resolve import resolve
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.trees.attributes import node_attributes
@@ -126,7 +127,7 @@ def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNod
         )
     found = [each._replace(node=old_node(each.node)) for each in walk(root) if not each.node.implicit]
     nodes = [each for each in found if each.node.format != each.node.rules.successor]
-    report = [_plan(name, node, keep_old) for name, node in nodes]
+    report = _with_axes([_plan(name, node, keep_old) for name, node in nodes])
     if not apply or not report or any(node.error for node in report):
         return report
     written: dict[str, bytes] = {}
@@ -162,11 +163,28 @@ def _plan(name: str, node: Node, keep_old: bool) -> MigratedNode:
             return MigratedNode(name, "array", planned.removed, planned.notes, document=planned.document)
         if node.rules.successor is None:
             raise FailedPreconditionError(f"it is a group of {node.format}")
-        attributes, changed = finite_attributes(node_attributes(node), "zarr3")
         location = node.location
+        attributes = ome_attributes(node_attributes(node), "zarr3", location.name)
+        attributes, changed = finite_attributes(attributes, "zarr3")
         removed = [] if keep_old else [k for k in _OLD_KEYS if location.store.read(location.path + k).value]
         notes = (*changed, *(() if name else notes_above(location)))  # the groups below are migrated too
         document: dict[str, JSON] = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
         return MigratedNode(name, "group", tuple(removed), tuple(notes), document=document)
     except ChunkwiseError as e:
         return MigratedNode(name, node.kind, error=e.message)
+
+
+def _with_axes(report: list[MigratedNode]) -> list[MigratedNode]:
+    """Name the dimensions of levels of images after the axes, as OME-Zarr 0.5 has them."""
+    names = {
+        f"{node.name}/{path}".lstrip("/"): axes
+        for node in report
+        if node.kind == "group"
+        for path, axes in level_names(node.document.get("attributes") or {}).items()
+    }
+    for node in report:
+        document, axes = node.document, names.get(node.name, ())
+        unnamed = not any(document.get("dimension_names") or ())
+        if axes and unnamed and isinstance(document, dict) and len(axes) == len(document.get("shape", ())):
+            document["dimension_names"] = list(axes)
+    return report

@@ -26,6 +26,7 @@ from chunkwise.copying.copy_job import ArrayJob, CopyJob, planned_job
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_source import tree_source
 from chunkwise.copying.losses import fitting_attributes
+from chunkwise.copying.ome_attributes import level_names, ome_attributes
 from chunkwise.copying.small_arrays import SmallArray, location_below, small_array
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.driver.tree_format import FormatName
@@ -150,6 +151,7 @@ class _Planning:
         self._made = TreePlan()
         self._digest = hashlib.sha256()
         self._dimensions: set[str | None] = set()  # names of those of all arrays
+        self._level_names: dict[tuple[str, ...], tuple[str, ...]] = {}  # of axes of images, by array
 
     def plan(self) -> TreePlan:
         store = self._source.node.location.store
@@ -186,6 +188,10 @@ class _Planning:
             attributes = tree.attributes(names, node).asdict()
             links = links_of(node, attributes)
             children = tree.children(names, node)
+            attributes = without_links(attributes)
+            name = names[-1] if names else node.location.name
+            attributes = ome_attributes(attributes, self._target.format, name)
+            self._level_names.update({(*names, *k.split("/")): v for k, v in level_names(attributes).items()})
             return found._replace(attributes=attributes, children=children, links=links)
         try:
             job = self._job(names, node)
@@ -206,6 +212,9 @@ class _Planning:
         where = location_below(self._top, self._below(names))
         check_new_names(list(names[len(self._source.names) :]), self._target.format)
         source = tree_source(self._source.tree, names, node)
+        axes = self._level_names.get(names, ())
+        if not any(source.template.names) and len(axes) == source.store.rank:
+            source = source._replace(template=source.template.replaced({"names": axes}))
         self._dimensions.update(source.template.names)
         fields = dict(self._fields)
         if source.store.dtype.memory_dtype.hasobject and not isinstance(fields.get("codec"), Compressor):
@@ -233,9 +242,7 @@ class _Planning:
                 return  # a directory that isn't part of the tree
             if path:
                 check_new_names(path.split("/")[-1:], self._target.format)
-            made.groups[path], notes = fitting_attributes(
-                without_links(found.attributes), self._target.format
-            )
+            made.groups[path], notes = fitting_attributes(found.attributes, self._target.format)
             notes += _left_out(found.node)
             made.notes += [(path, note) for note in notes]
             self._note(path, made.groups[path])

@@ -27,7 +27,7 @@ from chunkwise.core.engine.strategy import ReadStrategy
 from chunkwise.core.index_space import IndexDomain, IndexTransform, d
 from chunkwise.core.kvstore.adapter.pending import PendingStore
 from chunkwise.core.kvstore.adapter.prefix import whole_store
-from chunkwise.core.kvstore.adapter.sharded import ShardedStore
+from chunkwise.core.kvstore.adapter.sharded import Put, ShardedStore
 from chunkwise.core.kvstore.adapter.uint64_shards import Uint64Shards
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
@@ -91,7 +91,8 @@ class PrecomputedArray(ChunkedArray):
         shards, pending = self._chunks, PendingStore(self._chunks, _admit)
 
         def store_shards(_: None) -> None:
-            shards.change({key: change.apply for key, change in pending.changes.items()})
+            changes = pending.changes.items()
+            shards.change({key: c.apply if c.from_base else Put(c.apply(None)) for key, c in changes})
 
         done = map_future(store_shards, self._write(pending, onto, source))
         return WriteFutures.of(done, done)

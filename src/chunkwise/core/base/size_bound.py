@@ -26,6 +26,7 @@ __all__ = [
     "hold",
     "largest_value",
     "release",
+    "text_bound",
     "too_large",
 ]
 
@@ -54,6 +55,12 @@ def chunk_bound(nbytes: int | None) -> SizeBound | None:
     if nbytes is None:
         return None
     return SizeBound(2 * nbytes + _SLACK, "a chunk of this array may have", DataCorruptionError)
+
+
+def text_bound(stored: int, n_elements: int = 0) -> SizeBound:
+    """Return the bound for a decoded chunk of elements of any length, of which `stored` bytes were read."""
+    most = max(DOCUMENT.nbytes, 100 * stored, 1024 * n_elements)
+    return SizeBound(most, f"a chunk of {stored} stored bytes may have", DataCorruptionError)
 
 
 @contextmanager

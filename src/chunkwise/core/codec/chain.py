@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.base.cached import cached_property
-from chunkwise.core.base.size_bound import SizeBound
+from chunkwise.core.base.size_bound import SizeBound, text_bound
 from chunkwise.core.codec.codec_json import codec_to_json, codecs_to_json, parse_codecs
 from chunkwise.core.codec.decode import (
     Stages,
@@ -42,7 +42,7 @@ from chunkwise.core.codec.protocol import (
     DecodeInto,
     Encode,
 )
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, TooLargeError, prefix
 
 __all__ = [
     "Chain",
@@ -190,6 +190,21 @@ def open_encoder(stages: Stages) -> Encode:
             encoded = step(encoded)
         return encoded
 
+    def encode_any(array: npt.NDArray[Any]) -> Buffer:
+        for apply in filters:
+            array = apply(array)
+        stored = serialized = serialize(array)
+        for step in compress:
+            stored = step(stored)
+        if len(serialized) > text_bound(len(stored), array.size).nbytes:
+            raise TooLargeError(
+                f"a chunk of {len(serialized)} bytes that compresses to {len(stored)} would not be read "
+                "again: make chunks smaller"
+            )
+        return stored
+
+    if compress and bound_of(stages) is None:
+        return encode_any
     if filters or len(compress) > 1:
         return encode
     if not compress:

@@ -111,6 +111,11 @@ class CompressedSegmentation(ArrayToBytes):
             )
         return blocks
 
+    def most_encoded(self, item: ChunkSpec) -> int:
+        """Return the size with a header, a table and 32 bits of each element in all blocks."""
+        n_cells, n_blocks = prod(self._blocks(item).padded), prod(self._blocks(item).counts)
+        return 4 * item.shape[0] * (1 + 2 * n_blocks + n_cells * (1 + item.dtype.itemsize // 4))
+
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
         """Return a decoder; it takes memory for the blocks of one channel at a time."""
         n_channels, blocks = item.shape[0], self._blocks(item)

@@ -14,12 +14,13 @@ A fast path skips work whose result is known; it is never a different algorithm:
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.base.size_bound import SizeBound, chunk_bound
+from chunkwise.core.base.size_bound import SizeBound, chunk_bound, text_bound
 from chunkwise.core.codec.bytes import Bytes, Layout
 from chunkwise.core.codec.copying import copy_rows
 from chunkwise.core.codec.protocol import (
@@ -31,7 +32,7 @@ from chunkwise.core.codec.protocol import (
     ChunkSpec,
     DecodeInto,
     byte_view,
-    open_bounded,
+    open_decoders,
     size_error,
 )
 from chunkwise.core.codec.transpose import Transpose
@@ -99,9 +100,12 @@ def open_decoder(stages: Stages) -> DecodeInto:
 
 def _open_decompressors(stages: Stages, first: int) -> list[Callable[[Buffer], Buffer]]:
     """Return decoders of the compressors from number `first` on, the last one first."""
-    opened = zip(stages.compressors[first:], stages.sizes[first:], strict=False)
-    decoders = [open_bounded(codec, size, bound_of(stages)) for codec, size in opened]
-    return decoders[::-1]
+    known, n_elements = bound_of(stages), prod(stages.items[-1].shape)
+    return open_decoders(
+        stages.compressors[first:],
+        stages.sizes[first:],
+        lambda nbytes: known or text_bound(nbytes, n_elements),
+    )
 
 
 def open_raw_view(stages: Stages) -> Callable[[Buffer], npt.NDArray[Any]] | None:

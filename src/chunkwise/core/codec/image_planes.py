@@ -92,6 +92,10 @@ class ImagePlanes(ArrayToBytes):
         """Nanoseconds for each byte to encode."""
         return 20.0
 
+    def most_encoded(self, item: ChunkSpec) -> int:
+        """Return the size of the elements, which pictures seldom exceed."""
+        return item.nbytes
+
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
         """Return a decoder that checks the size of a picture before decoding it."""
         n_channels, n_pixels = item.shape[0], prod(item.shape[1:])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from chunkwise.core.base.binding import Members
-from chunkwise.core.base.size_bound import chunk_bound
+from chunkwise.core.base.size_bound import chunk_bound, text_bound
 from chunkwise.core.codec.n5_compression import compression_to_json, parse_compression
 from chunkwise.core.codec.n5_header import parse_header
 from chunkwise.core.codec.protocol import (
@@ -20,7 +20,7 @@ from chunkwise.core.codec.protocol import (
     BytesToBytes,
     ChunkSpec,
     compressors_have_checksum,
-    open_bounded,
+    open_decoders,
 )
 from chunkwise.errors import DataCorruptionError
 
@@ -54,7 +54,7 @@ def open_decompress(
         size = sizes[-1]
         sizes.append(None if size is None else codec.encoded_nbytes(size))
     bound = chunk_bound(nbytes)
-    steps = [open_bounded(codec, size, bound) for codec, size in zip(compression, sizes, strict=False)][::-1]
+    steps = open_decoders(compression, sizes, lambda stored: bound or text_bound(stored))
 
     def decompress(payload: memoryview) -> Buffer:
         data: Buffer = payload

@@ -34,7 +34,7 @@ __all__ = [
     "PreparedChain",
     "byte_view",
     "compressors_have_checksum",
-    "open_bounded",
+    "open_decoders",
     "size_error",
 ]
 
@@ -256,22 +256,27 @@ class BytesToBytes(Codec):
         """Return a function that encodes any buffer."""
 
 
-def open_bounded(
-    codec: BytesToBytes, nbytes: int | None, bound: SizeBound | None
-) -> Callable[[Buffer], Buffer]:
-    """Return a decoder to `nbytes` bytes, or if None, to no more than `bound`."""
-    decode = codec.open_decoder(nbytes)
-    if nbytes is not None or bound is None:
-        return decode
+def open_decoders(
+    codecs: Sequence[BytesToBytes], sizes: Sequence[int | None], bound: Callable[[int], SizeBound]
+) -> list[Callable[[Buffer], Buffer]]:
+    """Return decoders to `sizes`, the last first, or one for all codecs if a size is None.
 
-    def decode_bounded(encoded: Buffer) -> Buffer:
-        [before] = map(hold, (bound,))
+    That one decodes to no more than the `bound`, which may depend on the number of encoded bytes.
+    """
+    opened = [codec.open_decoder(size) for codec, size in zip(codecs, sizes, strict=False)][::-1]
+    if None not in sizes[: len(codecs)]:
+        return opened
+
+    def decode(encoded: Buffer) -> Buffer:
+        [before] = map(hold, (bound(len(encoded)),))
         try:
-            return decode(encoded)
+            for step in opened:
+                encoded = step(encoded)
         finally:
             release(before)
+        return encoded
 
-    return decode_bounded
+    return [decode]
 
 
 def compressors_have_checksum(compressors: Sequence[BytesToBytes], encoded: memoryview) -> bool:

@@ -27,6 +27,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -118,6 +119,12 @@ class ShardingIndexed(ArrayToBytes):
     def index_chain(self, chunks_per_shard: tuple[int, ...]) -> Chain:
         """Return the chain of the index, a uint64 array of shape ``(*chunks_per_shard, 2)``."""
         return index_chain(self.index_codecs, chunks_per_shard)
+
+    def most_encoded(self, item: ChunkSpec) -> int | None:
+        """Return the size of a shard whose chunks are all as large as can be."""
+        cells, inner = self.chunks_per_shard(item.shape), self.inner_chain(item).bound
+        index = self.index_chain(cells).encoded_nbytes
+        return None if inner is None or index is None else prod(cells) * inner.nbytes + index
 
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
         cells = self.chunks_per_shard(item.shape)

@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from chunkwise.core.base.binding import dump
+from chunkwise.core.base.size_bound import held
 from chunkwise.core.kvstore.bucket import check_object_key
 from chunkwise.core.kvstore.byte_range import check_range, resolve_range
 from chunkwise.core.kvstore.foreign_failure import raise_failure
@@ -30,6 +31,7 @@ from chunkwise.core.kvstore.protocol import (
 from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.core.kvstore.this_process import ProcessName, check_process, process_name
 from chunkwise.core.kvstore.traits import StoreTraits
+from chunkwise.core.kvstore.value_bound import check_size
 from chunkwise.errors import (
     AbortedError,
     StorageError,
@@ -124,7 +126,10 @@ class FsspecStore:
         path = self._path(key)
         try:
             if start == 0 and stop is None:
+                if held() is not None and self._is_local():
+                    check_size(self.fs.info(path)["size"], self.describe(key))
                 value: bytes = self.fs.cat_file(path)
+                check_size(len(value), self.describe(key))
                 return value
             info = self.fs.info(path)
             if info.get("type") == "directory":

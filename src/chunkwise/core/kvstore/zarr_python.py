@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from chunkwise.core.base.fork import KeyLocks
+from chunkwise.core.base.size_bound import bounded
 from chunkwise.core.kvstore.byte_range import check_range, slice_range
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import (
@@ -118,7 +120,8 @@ class ZarrPythonStore:
         if self._fixed:
             value, generation = self._load(key, start, stop), b"\0"
         else:
-            value = self._load(key)
+            with bounded(None) if byte_range else nullcontext():
+                value = self._load(key)
             generation = digest_generation(value)
             if value is not None and byte_range is not None:
                 value = slice_range(value, start, stop)

@@ -12,8 +12,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from chunkwise.core.base.binding import dump
+from chunkwise.core.base.size_bound import held, largest_value
 from chunkwise.core.kvstore.foreign_failure import is_failure, raise_failure
 from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
+from chunkwise.core.kvstore.value_bound import check_size
 from chunkwise.errors import (
     InvalidArgumentError,
     UnsupportedError,
@@ -61,6 +63,9 @@ class ZarrPythonRequests:
 
     def get(self, key: str, start: int = 0, stop: int | None = None) -> memoryview | None:
         """Return the bytes of a range, which may be fewer; None if `key` is missing."""
+        whole = start == 0 and stop is None
+        if whole and self.synchronous and held() is not None:
+            stop = largest_value() + 1
         request = None if start == 0 and stop is None else self._range(start, stop)
         try:
             if self.synchronous:
@@ -71,6 +76,8 @@ class ZarrPythonRequests:
             if _is_missing(e):
                 return None
             self._fail(e, "read", key)
+        if found is not None and whole:
+            check_size(len(found), self.describe(key))
         return None if found is None else _view(found)
 
     def get_ranges(

@@ -160,7 +160,7 @@ def images_in(source: Location) -> ImagesIn | None:
         if isinstance(found, MultiscaleImage):
             if found.convention == "raw":
                 return None
-            levels = found._level_paths
+            levels = found.available()._level_paths
         elif isinstance(found, ImageCollection) and found.convention in _IN_N5:
             levels = frozenset(f"{at}/{path}" for at, image in found.items() for path in image._level_paths)
         else:

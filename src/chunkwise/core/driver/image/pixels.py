@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from chunkwise.core.codec.pictures import read_picture, sniff
 from chunkwise.core.kvstore.protocol import Buffer
+from chunkwise.core.kvstore.value_bound import check_size
 from chunkwise.errors import DataCorruptionError, UnsupportedError
 
 __all__ = ["picture_shape", "read_pixels"]
@@ -29,7 +31,12 @@ def picture_shape(format: str, data: Buffer, page: int | None) -> tuple[int, ...
 
 def read_pixels(format: str, data: Buffer, page: int | None) -> npt.NDArray[np.uint8]:
     """Return the pixels, shape ``(y, x, channel)``."""
-    return _read(format, data, page, lambda picture, shape: np.asarray(picture).reshape(shape))
+
+    def decode(picture: Any, shape: Shape) -> npt.NDArray[Any]:
+        check_size(prod(shape), f"the {format.upper()} picture")
+        return np.asarray(picture).reshape(shape)
+
+    return _read(format, data, page, decode)
 
 
 def _read(

@@ -9,6 +9,7 @@ once, by `ShardedStore.change`.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -45,9 +46,19 @@ from chunkwise.errors import (
     prefix,
 )
 
-__all__ = ["ShardedStore", "SingleShardStore"]
+__all__ = ["Put", "ShardedStore", "SingleShardStore"]
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Put:
+    """A change that needs no old value, which may be damaged."""
+
+    value: Buffer | None
+
+    def __call__(self, old: Buffer | None) -> Buffer | None:
+        return self.value
 
 
 class _KnownIndex(NamedTuple):
@@ -165,7 +176,11 @@ class ShardedStore:
                 self._indexes.put(name, _KnownIndex(read.generation, index), index.nbytes)
             bounds = index.find(place.entry)
             if bounds is not None and byte_range is None:
-                check_claim(bounds[1] - bounds[0], self.format.describe(place))
+                try:
+                    check_claim(bounds[1] - bounds[0], self.format.describe(place))
+                except ChunkwiseError:
+                    read.confirm()  # or the known index is that of a shard which was replaced
+                    raise
             return self._read_entry(read, bounds, byte_range, if_not_equal)
         except ReplacedError:
             self._indexes.evict(name)
@@ -206,11 +221,11 @@ class ShardedStore:
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
         """Replace the shard by one with the new value of `key`; return its generation."""
         new = bytes(value)
-        return self._change_one(key, partial(_replace, new), if_equal)
+        return self._change_one(key, Put(new), if_equal)
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
         """Replace the shard by one without `key`, or delete it if that was its only value."""
-        done = self._change_one(key, partial(_replace, None), if_equal)
+        done = self._change_one(key, Put(None), if_equal)
         return None if done is None else MISSING_GENERATION
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
@@ -281,7 +296,8 @@ class ShardedStore:
                     del after[entry]
         for entry, change in changes.items():
             stored = after.pop(entry, None)
-            value = change(None if stored is None else self.format.decode(stored))
+            old = None if stored is None or isinstance(change, Put) else self.format.decode(stored)
+            value = change(old)
             if value is not None:
                 after[entry], written = self.format.encode(value), True
         return after if written or len(after) < len(entries) else None
@@ -315,10 +331,6 @@ class ShardedStore:
         return Children.of(prefix, self.list(below.start, below.stop))
 
 
-def _replace(new: Buffer | None, old: Buffer | None) -> Buffer | None:
-    return new
-
-
 class SingleShardStore(ShardedStore):
     """The values in one shard, which many changes replace only once; its key in `base` is `path`."""
 
@@ -331,7 +343,7 @@ class SingleShardStore(ShardedStore):
     ) -> str | None:
         """Make many changes with one new shard; see `chunkwise.core.kvstore.atomic.AtomicWritable`."""
         entry_of = {key: self.format.place(key).entry for key in (*values, *conditions)}
-        changes = {entry_of[key]: partial(_replace, value) for key, value in values.items()}
+        changes = {entry_of[key]: Put(value) for key, value in values.items()}
         expected = {entry_of[key]: generation for key, generation in conditions.items() if generation}
         failed, _ = self._change_shard("", changes, expected, deleted)
         return None if failed is None else self.format.key(failed)
