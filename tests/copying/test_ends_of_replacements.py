@@ -87,22 +87,21 @@ def test_nothing_is_left(writer: Writer, plain: bool, step: int) -> None:
 
 def test_begun_again_between_the_old_and_the_new() -> None:
     """A group whose document a process has deleted, in a store that changes keys one by one."""
-    n = 0
-    while True:
-        n += 1
+
+    def replaced(call: int) -> FailingStore:
         store = MemoryStore()
         _written(_copy_tree, VALUES[:20], place_in(FailingStore(store, _fail, 0, plain=True), "t/"))
-        dying = FailingStore(store, _fail, n, always=True, plain=True)
-        try:
-            with ending_process():
-                _written(_copy_tree, VALUES, place_in(dying, "t/"), overwrite=True)
-            break
-        except StorageError:
-            gc.collect()
-        if "t/zarr.json" not in contents(store):
-            to = place_in(FailingStore(store, _fail, 0, plain=True), "t/")
-            _written(_copy_tree, VALUES, to, overwrite=True)
-            np.testing.assert_array_equal(cw.read(to.child("x")), VALUES)
-            assert not [key for key in contents(store) if ".chunkwise" in key]
-            return
-    pytest.fail("the document was always there")
+        dying = FailingStore(store, _fail, call, always=True, plain=True)
+        with suppress(StorageError), ending_process():
+            _written(_copy_tree, VALUES, place_in(dying, "t/"), overwrite=True)
+        gc.collect()
+        return dying
+
+    deleted = replaced(0).calls.index(("delete", "t/zarr.json")) + 1
+    for call in (deleted + 1, deleted + 5):
+        store = replaced(call).base
+        assert "t/zarr.json" not in contents(store)
+        to = place_in(FailingStore(store, _fail, 0, plain=True), "t/")
+        _written(_copy_tree, VALUES, to, overwrite=True)
+        np.testing.assert_array_equal(cw.read(to.child("x")), VALUES)
+        assert not [key for key in contents(store) if ".chunkwise" in key]
