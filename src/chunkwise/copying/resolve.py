@@ -25,7 +25,6 @@ from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.spec_file import read_spec_file
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.catalogue import DRIVERS, hooks
-from chunkwise.core.driver.auto.detect import NoFormatError
 from chunkwise.core.driver.tree_formats import FORMATS
 from chunkwise.core.engine.together import is_slow
 from chunkwise.core.specs.context import Context
@@ -49,7 +48,7 @@ from chunkwise.errors import (
     NotFoundError,
     prefix,
 )
-from chunkwise.extension.trees import is_vacant, looking, node_above
+from chunkwise.extension.trees import NoFormatError, is_vacant, looking, node_above
 
 __all__ = ["Place", "Resolvable", "ResolvedPlace", "inside_array", "resolve", "resolved_node", "what_is"]
 

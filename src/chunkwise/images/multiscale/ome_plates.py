@@ -226,6 +226,9 @@ class _PlateFields(Mapping[str, MultiscaleImage]):
         except KeyError:
             raise KeyError(path) from None
 
+    def __contains__(self, path: object) -> bool:
+        return isinstance(path, str) and attempt(lambda: self.get(path)) is not None
+
     def __iter__(self) -> Iterator[str]:
         for path in self._wells:
             well = attempt(lambda: self._wells[path])  # noqa: B023
