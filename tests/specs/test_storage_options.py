@@ -105,7 +105,9 @@ def test_urls_of_others_say_what_to_write(entry: str, url: str, note: str) -> No
 @pytest.mark.parametrize("url", ["s3://bucket/a", "simplecache::s3://bucket/a", "zip::s3://bucket/a.zip"])
 def test_options_by_protocol(url: str) -> None:
     """As fsspec takes those of a chain; options of other parts, and mixtures, are refused."""
-    plain, named = (with_storage_options(url, options) for options in ({"anon": True}, {"s3": {"anon": True}}))
+    plain, named = (
+        with_storage_options(url, options) for options in ({"anon": True}, {"s3": {"anon": True}})
+    )
     assert plain == named != url
     for options, words in (
         ({"gs": {"token": "anon"}}, '"gs" is no part of the URL; .*s3'),
