@@ -7,7 +7,6 @@ import time
 import warnings
 from contextlib import ExitStack
 
-from chunkwise import TensorStore
 from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
 from chunkwise.cli.options import (
     add_memory,
@@ -25,7 +24,7 @@ from chunkwise.cli.region import select
 from chunkwise.copying.executors import Workers
 from chunkwise.copying.pictures import without_channel
 from chunkwise.copying.quantities import format_pace, format_shape
-from chunkwise.copying.resolve import ResolvedPlace, resolve
+from chunkwise.copying.resolve import resolve
 from chunkwise.extension.inside import new_lock
 from chunkwise.extension.trees import VOLUME
 from chunkwise.images.pyramid.convention import CONVENTIONS
@@ -128,11 +127,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("a pyramid of a spec file, or of pictures, needs a DST")
     if arguments.region is not None and arguments.destination is None:
         raise UsageError("a pyramid of a --region needs a DST")
-    source: TensorStore | ResolvedPlace = found
+    source = found
     if arguments.region is not None:
-        source = select(without_channel(found.as_array(of_image=True)), arguments.region)
-        if found.assumed:
-            message(found.assumed)
+        source = found.part(select(without_channel(found.as_array(of_image=True)), arguments.region))
     started = time.monotonic()
     workers = workers_of(arguments, DEFAULT_MEMORY)
     options = {

@@ -268,7 +268,7 @@ def prepare_pyramid(
     else:
         mode: Mode = "among" if overwrite else "resume" if resume else "add"
         store, group, first, format = _places(found, destination, convention, mode)
-    known = image_of_array(store)
+    known = image_of_array(store, found.image)
     if first is not None and known.error is not None:
         raise known.error  # what the metadata say would be lost
     if labels is None:

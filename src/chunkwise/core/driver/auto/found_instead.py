@@ -39,6 +39,7 @@ _UNREAD = {
         "it is a NetCDF-3 file, which is not read here; `nccopy -k nc4` makes NetCDF-4 of it, which is",
     ),
     b"GRIB": "it is a GRIB file, which is not read here",
+    **dict.fromkeys((b"<?xm", b"<Spi"), "it is an XML file; open_multiscale opens those of BigDataViewer"),
 }
 PICTURE_SUFFIXES = (".tif", ".tiff", ".png", ".jpg", ".jpeg", ".bmp", ".webp", ".avif")
 """Extensions of picture files, in lower case."""
