@@ -124,7 +124,7 @@ def _said(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_protocol(text: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the options of the store that a URL ends with; they may be given by protocol, as fsspec's are."""
+    """Return the options of the store that a URL ends with; they may be given by protocol."""
     named = [name for name, value in given.items() if isinstance(value, Mapping) and name in _PROTOCOLS]
     if not named:
         return given
@@ -166,8 +166,9 @@ def _members(driver: str, given: Mapping[str, Any]) -> dict[str, JSON]:
     return out
 
 
-_PROTOCOLS = ("s3", "s3a", "gs", "gcs", "az", "abfs", "adl", "http", "https", "file", "local", "memory", "zip",
-              "reference", "simplecache", "filecache", "blockcache")  # fmt: skip
+_PROTOCOLS = frozenset(
+    "s3 s3a gs gcs az abfs adl http https file local memory zip reference simplecache filecache blockcache".split()
+)
 """Names that fsspec has for parts of a URL."""
 
 _KNOWN: dict[str, dict[str, str]] = {

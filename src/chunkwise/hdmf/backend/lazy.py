@@ -209,9 +209,7 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
         if not self.shape or row.ndim < len(self.shape):
             row = row[np.newaxis]
         elif len(row) != 1:
-            raise InvalidArgumentError(
-                f"append adds one row, not {len(row)}; did you mean data.extend(rows)?"
-            )
+            raise InvalidArgumentError(f"append adds one row, not {len(row)}: data.extend(rows) adds them")
         self._append_rows(row)
 
     def extend(self, arg: Any) -> None:
