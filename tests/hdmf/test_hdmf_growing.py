@@ -223,12 +223,9 @@ def test_a_row_may_have_an_axis_in_front(
         data = io.read_builder().datasets["a"].data
         for added in (row, [row], np.array([row])):
             data.append(added)
-        with pytest.raises(InvalidArgumentError, match=r"append adds one row, not 2; .*data\.extend\(rows\)"):
+        with pytest.raises(InvalidArgumentError, match=r"append adds one row, not 2: data\.extend\(rows\)"):
             data.append(several)
         data.extend(several)
     with ZarrIO(tmp_path / "a", mode="r") as io:
-        assert io.read_builder().datasets["a"].data[3:].tolist() == [
-            np.zeros(shape[1:]).tolist(),
-            *[row] * 3,
-            *several,
-        ]
+        found = io.read_builder().datasets["a"].data[4:]
+    assert found.tolist() == [row, row, row, *several]

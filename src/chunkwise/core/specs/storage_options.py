@@ -166,8 +166,23 @@ def _members(driver: str, given: Mapping[str, Any]) -> dict[str, JSON]:
     return out
 
 
-_PROTOCOLS = frozenset(
-    "s3 s3a gs gcs az abfs adl http https file local memory zip reference simplecache filecache blockcache".split()
+_PROTOCOLS = (
+    "s3",
+    "s3a",
+    "gs",
+    "gcs",
+    "az",
+    "abfs",
+    "adl",
+    "http",
+    "https",
+    "file",
+    "memory",
+    "zip",
+    "reference",
+    "simplecache",
+    "filecache",
+    "blockcache",
 )
 """Names that fsspec has for parts of a URL."""
 
