@@ -137,7 +137,13 @@ def open_group(
         if consolidated:
             raise NotFoundError(f"there are no consolidated metadata at {location.text}")
     if mode == "w-":
-        return _create(Destination.of(location, "group", format=wanted), attributes or {}, options)
+        return _create(
+            Destination.of(
+                location, "group", format=wanted, way='mode="w", or overwrite=True of create_group,'
+            ),
+            attributes or {},
+            options,
+        )
     node = find_node(location, wanted)
     if node is not None and wanted is not None and node.format not in (wanted, None):
         if mode in ("r", "r+"):
