@@ -16,7 +16,8 @@ from chunkwise.copying.journal_document import JournalDocument, read_journal
 from chunkwise.copying.sessions import is_session
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.kvstore.staging import REPLACED
+from chunkwise.core.kvstore.lease import is_of_ended
+from chunkwise.core.kvstore.staging import APPEND, REPLACED
 from chunkwise.core.kvstore.take_place import nobody_else, staging_path
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import container_root, create_container
@@ -68,6 +69,7 @@ class CopyPlace:
             beside = cls.replacing(location, **rules)
             if read_journal(beside.place) is not None or beside.is_staged:
                 return beside
+            beside._tidy()
         return cls(location, location)
 
     @classmethod
@@ -93,6 +95,16 @@ class CopyPlace:
         return any(
             place.store.read(place.path + name).value is not None for name in self.replacement.documents
         )
+
+    def _tidy(self) -> None:
+        """Delete what a process has left that was killed after its copy had taken its place."""
+        store, place = self.location.store, self.place
+        below, lease = store.list_children(place.path), store.read(self.location.path + APPEND).value
+        if not (below.keys or below.prefixes or (lease is not None and is_of_ended(lease))):
+            return
+        with excluding(self.location):
+            if read_journal(place) is None and not self.is_staged:
+                self.clear()
 
     def clear(self) -> None:
         """Delete what an unfinished copy has left, if its place is beside the location."""

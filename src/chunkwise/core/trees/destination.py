@@ -184,8 +184,8 @@ def check_place(
         state = _state(location, node, others)
     if state == "container" and kind == "array" and format != CONTAINER_FORMAT:
         state = "group"
-    if kind == "volume" and state == "files" and was_replaced(location):
-        state = "unfinished"  # without its info for a moment, in which a process was killed
+    if mode == "overwrite" and state in ("files", "nodes") and was_replaced(location):
+        state = "unfinished"  # without its document for a moment, in which a process was killed
     is_other = state in ("volume", "database")  # where a node would be a second format
     if state not in _ANSWERS[kind, mode] and (is_other or not _is_n5_group(node, kind, format)):
         is_new = found is None and node is not None and node.implicit and find_documented(location)
