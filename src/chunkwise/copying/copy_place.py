@@ -7,7 +7,8 @@ place follows from the location, so another process can find it and continue.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,7 +18,7 @@ from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.lease import is_of_ended
 from chunkwise.core.kvstore.staging import APPEND, REPLACED
-from chunkwise.core.kvstore.take_place import staging_path
+from chunkwise.core.kvstore.take_place import nobody_else, staging_path
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import container_root, create_container
 from chunkwise.core.trees.location import Location
@@ -118,15 +119,15 @@ class CopyPlace:
             if root is not None and root.path == self.location.path:
                 create_container(self.place)
 
-    def alone(self) -> AbstractContextManager[object]:
+    def alone(self) -> AbstractContextManager[Callable[[], None]]:
         """Keep others out who begin again, or end, a copy in a place beside the same location."""
         is_alone = self.replacement is None or is_session(self.location.store)
-        return nullcontext() if is_alone else excluding(self.location)
+        return nobody_else() if is_alone else excluding(self.location)
 
-    def commit(self) -> None:
-        """Let the copy, whose journal is deleted, replace the old data; called within `alone`."""
+    def commit(self, confirm: Callable[[], None]) -> None:
+        """Let the copy, whose journal is deleted, replace the old data; `confirm` is what `alone` yields."""
         if self.replacement is not None:
-            self.replacement.commit(alone=True)
+            self.replacement.commit(confirm)
         else:
             update_consolidated(self.location.store, self.location.path)
 

@@ -29,7 +29,7 @@ processes have left.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -41,7 +41,6 @@ from chunkwise.core.kvstore.protocol import SyncedLater, offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import COMPLETE, in_staging, is_staging, new_owner
 from chunkwise.core.kvstore.take_place import (
-    nobody_else,
     remove_abandoned,
     staging_path,
     staging_paths,
@@ -98,10 +97,10 @@ class Replacement:
         remove_abandoned(store, path, DOCUMENTS)
         return cls(location, location.at(staging_path(store, path, new_owner())).alone(), is_vacant=True)
 
-    def commit(self, *, alone: bool = False) -> None:
+    def commit(self, confirm: Callable[[], None] | None = None) -> None:
         """Replace the old data by the new; foreign keys stay.
 
-        The caller may be `alone`, since it keeps others out by `chunkwise.core.trees.append.excluding`.
+        A caller that keeps others out by `chunkwise.core.trees.append.excluding` gives what that yields.
         """
         location, staging = self.location, self.staging
         if self.is_vacant:
@@ -117,7 +116,8 @@ class Replacement:
             location.path,
             documents=self.documents,
             keep=keep,
-            excluding=nobody_else if alone else partial(excluding, location),
+            excluding=partial(excluding, location) if confirm is None else lambda: nullcontext(confirm),
+            confirm=confirm or (lambda: None),
         )
         renew_copies_above(location)
         if not at_once:

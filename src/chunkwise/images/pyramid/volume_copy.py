@@ -7,7 +7,7 @@ voxels, as the format has them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -84,6 +84,11 @@ class VolumeCopy(PlannedCopy):
 
     command: ClassVar[str] = "the same command with --resume"
     format: ClassVar[str] = VOLUME
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """What nothing says about the source."""
+        return self._image.assumed
 
     def __init__(
         self,
@@ -295,9 +300,9 @@ class VolumeCopy(PlannedCopy):
     def _surround(self) -> None:
         self._top.store.write(self._top.path + INFO_KEY, dump_bytes(self._info.document))
 
-    def _commit(self) -> None:
+    def _commit(self, confirm: Callable[[], None]) -> None:
         if self._destination.replacement is not None:
-            self._destination.commit()
+            self._destination.commit(confirm)
 
     def _name_of(self, path: str) -> str:
         return f"scale {path}"
