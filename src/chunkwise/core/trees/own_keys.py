@@ -32,7 +32,7 @@ from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import DOCUMENTS, Node, node_of
 from chunkwise.errors import ChunkwiseError
 
-__all__ = ["delete_own", "foreign_keys", "is_made_here", "was_replaced"]
+__all__ = ["delete_own", "foreign_files", "foreign_keys", "is_made_here", "was_replaced"]
 
 _IsChunk: TypeAlias = Callable[[str], bool]
 
@@ -41,6 +41,7 @@ _DOCUMENTS = frozenset(DOCUMENTS) - {"meta", "attrs"} | {".nczarray", ".nczgroup
 _NODES = ("zarr.json", ".zarray", ".zgroup", "attributes.json", "meta")
 _ARRAY = re.compile(r"c|c[./](?:[0-9]+[./])*[0-9]+|(?:[0-9]+[./])*[0-9]+")
 """Keys of chunks in any format, for arrays with unknown metadata."""
+_OF_DESKTOPS = (".DS_Store", "Thumbs.db", "desktop.ini", ".directory")
 _DIGITS = re.compile("[0-9]+")
 _ORPHAN = re.compile(r"(?:\A|/)(?:c(?:(?:/[0-9]+)+|(?:\.[0-9]+)+)|[0-9]+(?:\.[0-9]+)+|[0-9]+(?:/[0-9]+)+)\Z")
 _BEGUN = re.compile(rf"(?:\A|/)(?:{_ARRAY.pattern})\Z")
@@ -92,6 +93,15 @@ def foreign_keys(location: Location, known: Iterable[Node] = (), busy: list[str]
     foreign = [name for name in names if not _is_own(name, own)]
     orphans = _orphans(foreign)
     return sorted((path + name for name in foreign if name not in orphans), key=encode_key)
+
+
+def foreign_files(names: Iterable[str]) -> list[str]:
+    """Return those of the names of files in a group that belong to no node, in order."""
+    return sorted(
+        name
+        for name in names
+        if name not in _DOCUMENTS and name not in _OF_DESKTOPS and not is_made_here(name)
+    )
 
 
 def _orphans(names: list[str]) -> set[str]:
