@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, NotFoundError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import cached_property, panel, plate_drawing, table
 from chunkwise.groups.group import Group
@@ -227,7 +227,10 @@ class _PlateFields(Mapping[str, MultiscaleImage]):
             raise KeyError(path) from None
 
     def __contains__(self, path: object) -> bool:
-        return isinstance(path, str) and attempt(lambda: self.get(path)) is not None
+        try:
+            return isinstance(path, str) and self[path] is not None
+        except (KeyError, NotFoundError):  # the plate lists wells that aren't stored
+            return False
 
     def __iter__(self) -> Iterator[str]:
         for path in self._wells:
