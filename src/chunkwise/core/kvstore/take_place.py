@@ -47,6 +47,7 @@ from chunkwise.core.kvstore.staging import (
     COMPLETE,
     JOURNAL,
     REPLACED,
+    give_up,
     is_abandoned,
     is_resumable,
     is_staging,
@@ -214,6 +215,7 @@ def replace_below(store: KvStoreDriver, path: str, values: Mapping[str, bytes]) 
             store.write(staging + name, value)
         take_place(store, staging, path, documents=list(values))
     except BaseException:
+        give_up(staging)
         with suppress(ChunkwiseError):  # the store may have failed permanently
             if store.read(staging + COMPLETE).value is None:
                 delete_all_below(store, staging)
@@ -259,8 +261,12 @@ def _exchange(
     if resumable:  # where others may begin again while the old data is deleted
         staging = staging_path(store, path, new_owner())
         store.move_directory(new, staging[:-1])
-    delete_documents(store, staging, documents)
-    store.delete_directory(staging[:-1])
+    try:
+        delete_documents(store, staging, documents)
+        store.delete_directory(staging[:-1])
+    except BaseException:
+        give_up(staging)
+        raise
 
 
 # -- several keys at once ------------------------------------------------------------------------------
