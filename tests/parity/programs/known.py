@@ -355,6 +355,30 @@ KNOWN: dict[str, list[tuple[str, Callable[[Difference], bool]]]] = {
             ),
         ),
         (
+            "a commit that changes no chunk, or replaces the array anyway: TensorStore refuses it, if the "
+            "transaction had opened the array that others have replaced",
+            lambda d: (
+                "Error writing" in d.text
+                and "Updated" in d.text
+                and d.ours is None
+                and d.step == "t.commit_sync()"
+                and (
+                    not any(re.match(r"[xy][.\[].*\.write\(", step) for step in d.steps)
+                    or any("delete_existing=True" in s and "transaction=t" in s for s in d.steps)
+                )
+            ),
+        ),
+        (
+            "chunks of an array that this process has replaced: TensorStore's cache still has them",
+            lambda d: (
+                any("delete_existing=True" in s and "transaction=t" not in s for s in d.steps[:-1])
+                and "1000000" in d.steps[0]
+                and not d.before("recheck_cached=True")
+                and re.match(r"b.*\.read\(\)", d.step) is not None
+                and _elements_differ(d, lambda _, ours: ours == 0)
+            ),
+        ),
+        (
             "a commit over an array that others have replaced: TensorStore writes over it",
             lambda d: (
                 d.before("delete_existing=True")
@@ -374,7 +398,23 @@ KNOWN: dict[str, list[tuple[str, Callable[[Difference], bool]]]] = {
             ),
         ),
     ],
-    "reopened": [],
+    "reopened": [
+        (
+            "the data type of layers, and the rank of a base, are written where they could be left out",
+            lambda d: (
+                _all_members(d, r"(/\d+)?(/base|/layers/\d+)+/(rank|dtype)")
+                and all(theirs == _NONE for theirs, _ in d.members.values())
+            ),
+        ),
+        (
+            "layers that go beyond the end of their array are refused, as the views that they are",
+            lambda d: (
+                d.step in ("b.read().result()", "a.read().result()")
+                and re.match(r"OUT_OF_RANGE: Layer \d+: Propagated bounds", d.our_text) is not None
+                and not _failed(d.theirs)
+            ),
+        ),
+    ],
     "batches": [
         (
             "where the index of a shard lies is written out",
