@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 CORE := api chunk_key codec drivers dtypes engine grid image index_space interop kvstore ocdbt parity \
         plan precomputed specs trees virtual
 
-.PHONY: demo test test-core test-all test-lowest test-newest coverage release-check man check fmt lint types layers bench docs clean
+.PHONY: demo test test-core test-all test-lowest test-newest coverage mutants release-check man check fmt lint types layers bench docs clean
 
 demo: $(READY)
 	$(BIN)/python demo/demo.py
@@ -45,8 +45,13 @@ release-check: $(TESTED)
 
 # The lowest versions that pyproject.toml allows, and the newest of the index; VERSIONS="--python 3.13" is passed on.
 test-lowest test-newest: test-%: $(READY)
-	$(PIP) -r requirements-release.txt
+	$(PIP) "uv>=0.5"
 	$(BIN)/python release/versions.py $* $(VERSIONS)
+
+# Changes one place at a time and lists what no test notices; MUTANTS="--sample 10 engine" is passed on.
+mutants: $(TESTED)
+	$(PIP) -r requirements-release.txt
+	$(BIN)/python release/mutants.py $(MUTANTS)
 
 man: $(READY)
 	$(PIP) -r requirements-release.txt

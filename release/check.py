@@ -2,14 +2,18 @@
 
 python release/check.py [--tests PATH ...] [--online]
 
-Builds the sdist and the wheel in dist/, checks both, and tests what a user gets: the wheel that is built from
-the sdist, in a new environment, with the tests of the sdist.  Stops at the first error.  Needs
-requirements-release.txt.
+Builds the sdist and the wheel in dist/, twice, which has to give the same bytes, checks both, and tests what
+a user gets: the wheel that is built from the sdist, in a new environment, with the tests of the sdist and
+the examples of the README. Writes a bill of materials and a table of licences of all dependencies. Says at
+the end what a person has to do. Stops at the first error. Needs requirements-release.txt.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -25,6 +29,14 @@ from urllib.request import urlopen
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
+LEFT = (
+    "read the section of the changelog, and the list of licences in dist/licences.md",
+    "run make check, make docs, make test-lowest and make test-newest, unless that was done for this commit",
+    "register the names at the package index and the host of the documentation, before the first release",
+    "register .github/workflows/release.yml as the trusted publisher, before the first release",
+    "tag the commit and push the tag: the workflow builds, attests and uploads; no token is needed",
+    "install from the index in an empty environment, and run the examples of the README",
+)
 ONLY_IN_SDIST = ("tests", "docs", "benchmarks", "demo", "release")
 
 
@@ -75,14 +87,94 @@ def check_requirements() -> None:
         raise Wrong(f"requirements of the conda recipe: {sorted(packed ^ wanted)}")
 
 
+def check_recipe(version: str) -> None:
+    """Parse the conda recipe, and render it as conda-forge does."""
+    from rattler_build import Stage0Recipe, VariantConfig
+
+    recipe = Stage0Recipe.from_file(ROOT / "release/conda/recipe.yaml")
+    least = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    (rendered,) = recipe.render(VariantConfig({"python_min": [least.removeprefix(">=")]}))
+    package = rendered.recipe.package
+    if (package.name, package.version) != ("chunkwise", version):
+        raise Wrong(f"the conda recipe is of {package.name} {package.version}")
+
+
+def check_kept(version: str) -> None:
+    """Raise Wrong unless the stores and the public names that later versions are compared with are kept."""
+    for kept in (f"tests/golden/stores/{version}.zip", f"tests/golden/surface/{version}.txt"):
+        if not (ROOT / kept).exists():
+            raise Wrong(f"{kept} is missing: docs/releasing.md says what makes it")
+
+
 def build() -> tuple[Path, Path]:
-    """Return the sdist, and the wheel that is built from it."""
+    """Return the sdist, and the wheel that is built from it; raise Wrong unless a second build is equal."""
     shutil.rmtree(DIST, ignore_errors=True)
-    run(sys.executable, "-m", "build", "--outdir", DIST, ROOT)
-    (sdist,), (wheel,) = DIST.glob("*.tar.gz"), DIST.glob("*.whl")
+    with tempfile.TemporaryDirectory() as again:
+        for place in (DIST, again):
+            run(sys.executable, "-m", "build", "--outdir", place, ROOT)
+        (sdist,), (wheel,) = DIST.glob("*.tar.gz"), DIST.glob("*.whl")
+        for path in (sdist, wheel):
+            if path.read_bytes() != Path(again, path.name).read_bytes():
+                raise Wrong(f"{path.name} isn't reproducible: a second build has other bytes")
+            print(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}, twice")
     run(sys.executable, "-m", "twine", "check", "--strict", sdist, wheel)
     run("check-wheel-contents", wheel)
     return sdist, wheel
+
+
+def list_dependencies(wheel: Path) -> None:
+    """Write a bill of materials and a table of licences of all that the wheel and its extras install."""
+    from uv import find_uv_bin
+
+    with tempfile.TemporaryDirectory() as directory:
+        run(sys.executable, "-m", "venv", "--without-pip", f"{directory}/venv")
+        python = python_of(directory)
+        run(find_uv_bin(), "pip", "install", "--quiet", "-p", python, f"{wheel}[all]")
+        bill, table = DIST / "bill.cdx.json", DIST / "licences.md"
+        described = ["--pyproject", ROOT / "pyproject.toml", "--mc-type", "library", "--output-reproducible"]
+        # Each in an environment of its own: what they need contradicts cffconvert's needs.
+        tool = [find_uv_bin(), "tool", "run", "--quiet"]
+        run(
+            *tool,
+            "--from",
+            "cyclonedx-bom>=7,<8",
+            "cyclonedx-py",
+            "environment",
+            *described,
+            "-o",
+            bill,
+            python,
+        )
+        run(
+            *tool,
+            "pip-licenses",
+            "--python",
+            python,
+            "--format=markdown",
+            "--with-urls",
+            f"--output-file={table}",
+        )
+    unknown = [line for line in table.read_text().splitlines() if "UNKNOWN" in line.split("|")[3:4]]
+    print(
+        f"{bill.name}, {table.name}: {len(table.read_text().splitlines()) - 2} packages", *unknown, sep="\n"
+    )
+
+
+def check_tried_versions() -> None:
+    """Raise Wrong unless the tests have passed with the lowest and the newest versions."""
+    record = ROOT / "release" / "versions.json"
+    known = json.loads(record.read_text()) if record.exists() else {}
+    for which in ("lowest", "newest"):
+        if which not in known:
+            raise Wrong(f"make test-{which} has not passed")
+        print(f"{which} versions: {known[which]['date']}, CPython {known[which]['python']}")
+    if known["newest"]["date"] < (datetime.date.today() - datetime.timedelta(days=30)).isoformat():
+        raise Wrong("make test-newest has passed more than 30 days ago")
+
+
+def python_of(directory: str) -> Path:
+    """Return the interpreter of the environment in a directory."""
+    return Path(directory, "venv", "Scripts" if os.name == "nt" else "bin", "python")
 
 
 def relative_links(text: str) -> list[str]:
@@ -124,7 +216,7 @@ def test_installed(sdist: Path, wheel: Path, tests: list[str]) -> None:
             archive.extractall(directory, filter="data")
         (source,) = Path(directory).iterdir()
         run(sys.executable, "-m", "venv", f"{directory}/venv")
-        python = Path(directory, "venv", "Scripts" if os.name == "nt" else "bin", "python")
+        python = python_of(directory)
         install = [python, "-m", "pip", "install", "--quiet"]
         run(*install, f"{wheel}[cli]", "-r", source / "requirements-test.txt")
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -142,14 +234,20 @@ def main() -> None:
     arguments = parser.parse_args()
     version = check_versions()
     check_requirements()
+    check_recipe(version)
+    check_tried_versions()
+    check_kept(version)
     run("cffconvert", "--validate", "--infile", ROOT / "CITATION.cff")
     sdist, wheel = build()
     check_contents(sdist, wheel, version)
+    list_dependencies(wheel)
+    run(sys.executable, ROOT / "release/try_wheel.py", "--wheel", wheel, sys.executable)
     if arguments.online:
         check_addresses()
     test_installed(sdist, wheel, arguments.tests)
     run(sys.executable, ROOT / "release/man_page.py", DIST / "chunkwise.1")
-    print(f"chunkwise {version}: docs/releasing.md says what is left to do by hand")
+    print(f"chunkwise {version}: a program finds nothing wrong. What a person has to do (docs/releasing.md):")
+    print(*(f"- {line}" for line in LEFT), sep="\n")
 
 
 if __name__ == "__main__":

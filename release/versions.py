@@ -1,10 +1,13 @@
 """Run the tests with the lowest versions that pyproject.toml allows, or with the newest that there are.
 
 python release/versions.py {lowest,newest} [--python PYTHON] [--tests PATH ...] [--workers N]
+                           [--quick]
 
-Makes an environment in build/lowest or build/newest with every extra and the packages of the tests.  For the
+Makes an environment in build/lowest or build/newest with every extra and the packages of the tests. For the
 lowest, direct requirements have their stated minimum; everything else is the newest that goes with them.
-After the default tests have passed, the versions are written to release/versions.json.  Needs
+After the default tests have passed, the versions are written to release/versions.json. The newest are run
+with Debian's CPython 3.14 (release/interpreter.py) as root on Debian, unless an interpreter is named.
+``--quick`` runs what takes less than two minutes: arrays, shards, checksums, xarray, NWB. Needs
 requirements-release.txt.
 """
 
@@ -16,9 +19,11 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
+
+from interpreter import inside, make_root
+from uv import find_uv_bin
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "release" / "versions.json"
@@ -37,6 +42,17 @@ EXTRAS = (
     "tests/hdmf/test_nwb_round_trip.py",
 )
 
+QUICK = (
+    "tests/api/test_public_names.py",
+    "tests/codec/test_codec_contracts.py",
+    "tests/engine/test_shards.py",
+    "tests/engine/test_read_write.py",
+    "tests/kvstore/test_sharded_contract.py",
+    "tests/xarray/test_xarray_read.py",
+    "tests/hdmf/test_nwb_round_trip.py",
+)
+DEBIAN = "3.14"
+
 # TensorStore treats nested lists, and names types in messages, as a newer NumPy does.  Sessions and
 # manifests are of packages that need more.
 NEWEST_ONLY = (
@@ -50,12 +66,13 @@ NEWEST_ONLY = (
 TOO_NEW = ("hdmf", "pynwb", "icechunk", "virtualizarr", "kerchunk", "npe2")
 
 
-def run(*command: object) -> None:
-    """Run a command; exit with its status if it fails."""
+def run(*command: object, root: Path | None = None) -> None:
+    """Run a command, in another root if one is given; exit with its status if it fails."""
     words = [str(word) for word in command]
     print("$", *words, flush=True)
     environment = {**os.environ, "PATH": f"{Path(words[0]).parent}{os.pathsep}{os.environ['PATH']}"}
-    status = subprocess.run(words, cwd=ROOT, env=environment).returncode
+    told = words if root is None else inside(root, words, ROOT)
+    status = subprocess.run(told, cwd=ROOT, env=environment).returncode
     if status:
         raise SystemExit(status)
 
@@ -72,55 +89,59 @@ def direct_names() -> set[str]:
     return {name_of(r) for group in (project["dependencies"], *extras) for r in group} - {"chunkwise"}
 
 
-def compiled(output: Path, *arguments: object) -> dict[str, str]:
+def compiled(output: Path, *arguments: object, root: Path | None) -> dict[str, str]:
     """Return the versions that uv chooses, by name."""
-    run(sys.executable, "-m", "uv", "pip", "compile", "--quiet", "-o", output, *arguments)
+    run(find_uv_bin(), "pip", "compile", "--quiet", "-o", output, *arguments, root=root)
     found = re.findall(r"^([\w.-]+)==(\S+)", output.read_text(), flags=re.MULTILINE)
     return {name_of(name): version for name, version in found}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("which", choices=("lowest", "newest"))
-    parser.add_argument("--python", default="3.11" if "lowest" in sys.argv else sys.executable)
-    parser.add_argument("--tests", nargs="+")
+    parser.add_argument("--python", help="by default 3.11 for the lowest, Debian's for the newest")
+    parser.add_argument("--tests", nargs="+", help="other tests than the core's and those of the extras")
+    parser.add_argument("--quick", action="store_true", help="what takes less than two minutes")
     parser.add_argument("--workers", type=int, default=3)
     arguments = parser.parse_args()
     which, place = arguments.which, ROOT / "build" / arguments.which
     place.mkdir(parents=True, exist_ok=True)
+    root, interpreter = None, arguments.python or "3.11"
+    if which == "newest" and arguments.python is None:
+        root, interpreter = make_root(place / "debian", DEBIAN), f"/usr/bin/python{DEBIAN}"
     tools = place / "tests.txt"
     left_out = TOO_NEW if which == "lowest" else ()
     lines = (ROOT / "requirements-test.txt").read_text().splitlines()
     kept = [line for line in lines if name_of(line) not in left_out and not line.startswith("-r")]
     tools.write_text("\n".join([*kept, "-r ../../requirements-docs.txt", ""]))
-    options: list[object] = ["pyproject.toml", "--all-extras", "--python", arguments.python]
+    options: list[object] = ["pyproject.toml", "--all-extras", "--python", interpreter]
     if which == "lowest":
-        lowest = compiled(place / "lowest.txt", *options, "--resolution", "lowest-direct")
+        lowest = compiled(place / "lowest.txt", *options, "--resolution", "lowest-direct", root=root)
         pins = place / "pins.txt"
         pins.write_text("".join(f"{n}=={v}\n" for n, v in sorted(lowest.items()) if n in direct_names()))
         options += ["-c", pins]
     else:
         options += ["--prerelease", "if-necessary-or-explicit"]
-    versions = compiled(place / "all.txt", *options, tools)
+    versions = compiled(place / "all.txt", *options, tools, root=root)
     python = place / "venv" / "bin" / "python"
-    run(
-        sys.executable, "-m", "uv", "venv", "--quiet", "--clear", "--python", arguments.python, place / "venv"
-    )
-    run(sys.executable, "-m", "uv", "pip", "install", "--quiet", "-p", python, "-r", place / "all.txt")
-    run(sys.executable, "-m", "uv", "pip", "install", "--quiet", "-p", python, "--no-deps", "-e", ROOT)
-    tests = arguments.tests or [*CORE, *EXTRAS]
+    uv = find_uv_bin()
+    run(uv, "venv", "--quiet", "--clear", "--python", interpreter, place / "venv", root=root)
+    install = (uv, "pip", "install", "--quiet", "-p", python)
+    run(*install, "-r", place / "all.txt", root=root)
+    run(*install, "--no-deps", "-e", ROOT, root=root)
+    tests = arguments.tests or (QUICK if arguments.quick else [*CORE, *EXTRAS])
     how = ["-n", arguments.workers, "--dist", "loadfile", "-m", "not slow", "-p", "no:npe2"]
     if which == "lowest":
         how += NEWEST_ONLY
-    run(python, "-m", "pytest", *how, *tests)
-    if arguments.tests is None:
-        record(which, python, {name: versions[name] for name in sorted(direct_names()) if name in versions})
+    run(python, "-m", "pytest", *how, *tests, root=root)
+    if arguments.tests is None and not arguments.quick:
+        found = {name: versions[name] for name in sorted(direct_names()) if name in versions}
+        record(which, place / "venv" / "pyvenv.cfg", found)
 
 
-def record(which: str, python: Path, versions: dict[str, str]) -> None:
+def record(which: str, settings: Path, versions: dict[str, str]) -> None:
     """Write which versions the tests have passed with."""
-    command = [str(python), "-c", "import platform; print(platform.python_version())"]
-    interpreter = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    (interpreter,) = re.findall(r"^version_info = (\S+)", settings.read_text(), flags=re.MULTILINE)
     known = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     today = datetime.date.today().isoformat()
     known[which] = {"date": today, "python": interpreter, "packages": versions}

@@ -13,8 +13,8 @@ import tensorstore
 
 import chunkwise as cw
 from chunkwise.copying.journal import Journal
-from chunkwise.copying.part import Part, parse_part
-from chunkwise.copying.parts import PartJournals
+from chunkwise.copying.part import MOST_PARTS, Part, parse_part
+from chunkwise.copying.parts import PartJournals, n_parts
 from chunkwise.core.trees.location import locate
 from chunkwise.errors import InvalidArgumentError
 
@@ -161,3 +161,13 @@ def test_a_part_overwrites_nothing(run: Cp, planes: Path, tmp_path: Path) -> Non
     cw.create_array(tmp_path / "c.zarr", np.zeros(3))
     result = run("cp", planes, tmp_path / "c.zarr", "--part", "1/2")
     assert result.status == 1 and "is an array already" in result.err
+
+
+@pytest.mark.parametrize(
+    ("found", "n"),
+    [(0, None), (1, 1), (2, 2), (MOST_PARTS, MOST_PARTS), (MOST_PARTS + 1, None), (True, None), (-1, None),
+     ("2", None), (2.0, None), (None, None)],
+)  # fmt: skip
+def test_the_number_of_parts_in_a_journal(found: Any, n: int | None) -> None:
+    """What no copy would write is no number of parts."""
+    assert n_parts({"task": {"number of parts": found}}) == n  # type: ignore[arg-type, typeddict-item]

@@ -1,6 +1,7 @@
 """Reads of one batch fetch what several of them want once; each gives what it would give alone."""
 
 import struct
+import threading
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from chunkwise.core.engine.batch import Batch
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.read import ArrayReader
+from chunkwise.core.engine.shared_reads import SharedReads
 from chunkwise.core.engine.write import write_from
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS
@@ -152,3 +154,35 @@ def test_a_shard_that_is_replaced_meanwhile(made, request_of):
     for i, row in enumerate(rows):
         assert (row == DATA[i, 0, 0:4] + 1).all() or (row == DATA[i, 0, 0:4]).all()
     assert (rows[-1] == DATA[2, 0, 0:4] + 1).all()
+
+
+class SlowlyCounted(list):
+    """Positions that let another thread in while they are counted."""
+
+    def __init__(self, positions, work):
+        super().__init__(positions)
+        self.thread = threading.Thread(target=work)
+
+    def __len__(self):
+        if not self.thread.ident:
+            self.thread.start()
+            self.thread.join(0.2)  # it waits, unless it is let in
+        return super().__len__()
+
+
+def test_reads_that_register_at_the_same_time_are_all_counted():
+    """The last of them forgets what was read, and no earlier one does."""
+    shared = SharedReads()
+    fetched = []
+
+    def fetch(positions):
+        fetched.append(tuple(positions))
+        return [p * 10 for p in positions]
+
+    slow = SlowlyCounted([1, 2], lambda: shared.expect("array", "key", [2, 3]))
+    shared.expect("array", "key", slow)
+    slow.thread.join()
+    shared.complete()
+    assert shared.take("array", "key", [1, 2], fetch) == [10, 20]
+    assert shared.take("array", "key", [2, 3], fetch) == [20, 30]
+    assert fetched == [(1, 2, 3)]

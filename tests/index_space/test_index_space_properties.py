@@ -9,6 +9,7 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import chunkwise as cw
 from chunkwise.core.index_space import IndexDomain, IndexTransform, OutputIndexMap, compose
 from chunkwise.core.index_space.fast_index import fast_index
 from chunkwise.core.index_space.indexing import index_mapping
@@ -196,3 +197,25 @@ def test_a_caller_keeps_its_array():
     transform = IndexTransform(input_shape=[10])[mine]
     mine[0] = 9
     assert transform([0]) == (1,)
+
+
+@given(domains())
+@settings(max_examples=examples(100), deadline=None)
+def test_a_domain_has_as_many_elements_as_points(domain):
+    """Its size and shape count from its origin, wherever that is."""
+    counts = [hi - lo for lo, hi in zip(domain.inclusive_min, domain.exclusive_max, strict=True)]
+    assert list(domain.shape) == counts
+    assert domain.size == int(np.prod(counts))
+
+
+@pytest.mark.parametrize("arrays", [([0, 1], [0, 1, 2]), ([[0], [1]], [[0, 1], [1, 0], [1, 1]])])
+def test_arrays_that_do_not_go_together_are_refused_before_they_are_applied(arrays):
+    """An expression that fits no array is an error where it is written, except with `oindex`."""
+    terms = tuple(map(np.array, arrays))
+    for expression in (cw.d[0, 1], cw.d[0, 1].vindex):
+        with pytest.raises(OutOfBoundsError, match="Incompatible index array shapes"):
+            expression[terms]
+    transform = IndexTransform(input_shape=[9, 9])
+    assert transform[cw.d[0, 1].oindex[terms]].input_rank == sum(term.ndim for term in terms)
+    with pytest.raises(OutOfBoundsError, match="Incompatible index array shapes"):
+        transform[(*terms, 0)]  # rather than that there is one term too many

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from chunkwise.core.kvstore import file_path
 from chunkwise.core.kvstore.platform import extended_path, name_fault
 from chunkwise.core.specs.kvstores.file import file_url
 from chunkwise.core.specs.url import path_of_file_url
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 
 
 @pytest.mark.parametrize(
@@ -76,3 +81,25 @@ def test_urls_of_files_elsewhere() -> None:
     for path in ("data", "C:data"):
         with pytest.raises(InvalidArgumentError, match="do not support relative paths"):
             file_url(path, windows=True)
+
+
+def test_a_name_in_other_case_is_found_where_the_system_folds_names(tmp_path: Path, monkeypatch: Any) -> None:
+    """A system that takes "abc" for "ABC" says that "abc" is there; its listing says what it is called."""
+    (tmp_path / "Deep" / "ABC").mkdir(parents=True)
+    found = os.lstat
+    folded = {name.lower(): name for name in ("Deep", "ABC")}
+
+    def lstat(path: str) -> os.stat_result:
+        parts = str(path).split("/")
+        return found("/".join(folded.get(part.lower(), part) for part in parts))
+
+    monkeypatch.setattr(file_path, "FOLDS_NAMES", True)
+    monkeypatch.setattr(file_path.os, "lstat", lstat)
+    root = f"{tmp_path}/"
+    assert file_path.other_case(root, "Deep/ABC") == ""
+    assert file_path.other_case(root, "Deep/abc") == "ABC"
+    assert file_path.other_case(root, "deep/ABC") == "Deep"
+    assert file_path.other_case(root, "Deep/new") == ""
+    with pytest.raises(FailedPreconditionError, match='"ABC" is there, which the system takes for "abc"'):
+        file_path.check_case(root, "Deep/abc")
+    file_path.check_case(root, "Deep/ABC")

@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from chunkwise.copying.journal_document import JournalDocument, read_journal
 from chunkwise.copying.sessions import is_session
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.kvstore.staging import REPLACED
+from chunkwise.core.kvstore.staging import APPEND, REPLACED
 from chunkwise.core.kvstore.take_place import nobody_else, staging_path
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import container_root, create_container
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.new_location import create_parents
-from chunkwise.core.trees.node import find_documented
+from chunkwise.core.trees.node import DOCUMENTS, find_documented
 from chunkwise.core.trees.replacement import Replacement
 from chunkwise.errors import AlreadyExistsError
-from chunkwise.extension.inside import delete_all_below, excluding
+from chunkwise.extension.inside import delete_all_below, excluding, is_of_ended
 from chunkwise.extension.trees import Kind, check_outside_arrays, check_place, was_replaced
 
 __all__ = ["CopyPlace", "begun_at", "unfinished"]
@@ -48,27 +48,33 @@ class CopyPlace:
         *,
         overwrite: bool,
         go_on: bool,
+        **rules: Any,
     ) -> Self:
         """Return where a copy is made; raise if the old data can't be replaced.
 
-        With `go_on`, that is where an unfinished copy is, if there is one.
+        With `go_on`, that is where an unfinished copy is, if there is one.  `rules` of the replacement are
+        those of `Replacement.begin`.
         """
         if overwrite:
             check_outside_arrays(location)
             state, _ = check_place(location, kind, format, "overwrite")
-            is_replaced = state in ("array", "group", "unfinished") or (state, kind) == ("container", "group")
+            is_replaced = state in ("array", "group", "volume", "unfinished") or (state, kind) == (
+                "container",
+                "group",
+            )
             is_replaced = is_replaced or was_replaced(location)
-            return cls.replacing(location) if is_replaced else cls(location, location)
+            return cls.replacing(location, **rules) if is_replaced else cls(location, location)
         if go_on and not is_session(location.store) and read_journal(location) is None:
-            beside = cls.replacing(location)
+            beside = cls.replacing(location, **rules)
             if read_journal(beside.place) is not None or beside.is_staged:
                 return beside
+            beside._tidy()
         return cls(location, location)
 
     @classmethod
-    def replacing(cls, location: Location) -> Self:
+    def replacing(cls, location: Location, **rules: Any) -> Self:
         """Return a place beside a location."""
-        replacement = Replacement.begin(location, resumable=True)
+        replacement = Replacement.begin(location, resumable=True, **rules)
         return cls(location, replacement.staging, replacement)
 
     @property
@@ -79,13 +85,25 @@ class CopyPlace:
 
     @property
     def is_staged(self) -> bool:
-        """True if a node is beside the old data that is to replace it, and is not old data itself."""
+        """True if what is to replace the old data is complete beside it, and is not old data itself."""
         place = self.place
-        return (
-            self.replacement is not None
-            and find_documented(place) is not None
-            and place.store.read(place.path + REPLACED).value is None
+        if self.replacement is None or place.store.read(place.path + REPLACED).value is not None:
+            return False
+        if self.replacement.documents == DOCUMENTS:
+            return find_documented(place) is not None
+        return any(
+            place.store.read(place.path + name).value is not None for name in self.replacement.documents
         )
+
+    def _tidy(self) -> None:
+        """Delete what a process has left that was killed after its copy had taken its place."""
+        store, place = self.location.store, self.place
+        below, lease = store.list_children(place.path), store.read(self.location.path + APPEND).value
+        if not (below.keys or below.prefixes or (lease is not None and is_of_ended(lease))):
+            return
+        with excluding(self.location):
+            if read_journal(place) is None and not self.is_staged:
+                self.clear()
 
     def clear(self) -> None:
         """Delete what an unfinished copy has left, if its place is beside the location."""

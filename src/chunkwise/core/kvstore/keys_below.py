@@ -8,11 +8,17 @@ from chunkwise.core.kvstore.atomic import Directories
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver, offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
-from chunkwise.core.kvstore.staging import COMPLETE, is_staging
+from chunkwise.core.kvstore.staging import (
+    APPEND,
+    COMPLETE,
+    in_staging,
+    is_staging,
+)
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.errors import FailedPreconditionError
 
 __all__ = [
+    "OURS",
     "copy_below",
     "delete_all_below",
     "delete_but",
@@ -27,7 +33,7 @@ __all__ = [
 ]
 
 
-_OURS = ".chunkwise"  # how keys and staging places of our own begin
+OURS = ".chunkwise"  # how keys and staging places of our own begin
 
 
 def list_below(store: KvStoreDriver, path: str) -> Iterator[str]:
@@ -121,7 +127,7 @@ def old_ranges(store: KvStoreDriver, path: str, before: Iterable[str], keep: Seq
 
     Places where others write new data are not in them, not even those that are begun later.
     """
-    below, ours = KeyRange.of_prefix(path), KeyRange.of_prefix(path + _OURS)
+    below, ours = KeyRange.of_prefix(path), KeyRange.of_prefix(path + OURS)
     around = (
         KeyRange(below.inclusive_min, ours.inclusive_min),
         KeyRange(ours.exclusive_max, below.exclusive_max),
@@ -130,7 +136,7 @@ def old_ranges(store: KvStoreDriver, path: str, before: Iterable[str], keep: Seq
     own = [
         KeyRange.of_key(key)
         for key in before
-        if key.startswith(path + _OURS) and key not in kept and not is_staged(key, path)
+        if key.startswith(path + OURS) and key not in kept and not is_staged(key, path)
     ]
     parts = (part for keys in _ranges_but(store, path, keep) for part in map(keys.intersect, around))
     return [*own, *(part for part in parts if not part.empty)]
@@ -139,8 +145,9 @@ def old_ranges(store: KvStoreDriver, path: str, before: Iterable[str], keep: Seq
 def copy_below(
     store: KvStoreDriver, source: str, path: str, documents: Collection[str], *, to: KvStoreDriver
 ) -> None:
-    """Copy all keys below `source` to below `path` of a store, which is vacant."""
-    for names in in_safe_order(to, names_below(store, source), documents):
+    """Copy all keys below `source`, but others' work, to below `path` of a store, which is vacant."""
+    mine = [n for n in names_below(store, source) if not in_staging(n) and n.rpartition("/")[2] != APPEND]
+    for names in in_safe_order(to, mine, documents):
         for name in names:
             value = store.read(source + name).value
             if value is not None:

@@ -13,6 +13,7 @@ from types import EllipsisType
 from typing import Literal, Self, TypeAlias
 
 from chunkwise.core.base.binding import dump
+from chunkwise.core.driver.auto.detect import is_info
 from chunkwise.core.driver.n5.document import is_marker
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
@@ -32,7 +33,7 @@ from chunkwise.core.trees.new_format import Kind, format_of, node_above
 from chunkwise.core.trees.new_location import create_parents, parents_made
 from chunkwise.core.trees.node import DOCUMENTS, JOURNAL, Node, find_documented, find_node, nodes_below
 from chunkwise.core.trees.node_name import check_new_names
-from chunkwise.core.trees.own_keys import is_made_here
+from chunkwise.core.trees.own_keys import is_made_here, was_replaced
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import (
     AlreadyExistsError,
@@ -58,6 +59,8 @@ State: TypeAlias = Literal[
     "group",
     "array",
     "unfinished",  # a copy that was begun and not finished
+    "volume",  # a precomputed one
+    "database",  # of OCDBT
     "file",
 ]
 
@@ -69,8 +72,15 @@ _ANSWERS: dict[tuple[Kind, Mode], frozenset[State]] = {
     ("group", "resume"): frozenset({"nothing", "nodes", "container", "group", "unfinished"}),
     ("group", "among"): frozenset({"nothing", "files", "nodes", "container", "group", "unfinished"}),
     ("group", "overwrite"): frozenset({"nothing", "files", "container", "group", "array", "unfinished"}),
+    ("volume", "new"): frozenset({"nothing"}),
+    ("volume", "overwrite"): frozenset({"nothing", "volume", "unfinished"}),
 }
 """The states in which a writer writes; in all others it raises, and nothing has changed."""
+
+OVERWRITE = "overwrite=True (--overwrite)"
+"""What users of most functions and commands say for what is there to be replaced."""
+
+_VOLUME, _DATABASE = "info", "manifest.ocdbt"  # keys by which these are recognised
 
 
 @dataclass(frozen=True)
@@ -94,9 +104,13 @@ class Destination:
         source: str | None = None,
         default: FormatName = "zarr3",
         mode: Mode = "new",
+        way: str = OVERWRITE,
         context: Context | None = None,
     ) -> Self:
-        """Decide; raise for what can't be written there, before anything is written."""
+        """Decide; raise for what can't be written there, before anything is written.
+
+        `way` is what the caller's user has to say for what is there to be replaced.
+        """
         location = locate(place, context)
         with looking(location) as seen:
             above = node_above(seen)
@@ -104,7 +118,7 @@ class Destination:
             chosen = format_of(location, kind, format=format, source=source, default=default, above=above)
             if location.name and not is_staging(location.name):
                 check_new_names([location.name], chosen)
-            state, node = check_place(seen, kind, chosen, mode)
+            state, node = check_place(seen, kind, chosen, mode, way=way)
         return cls(location, kind, chosen, state, node and node.in_store(location.store), above)
 
     @property
@@ -151,6 +165,8 @@ def check_place(
     format: FormatName,
     mode: Mode = "new",
     found: tuple[Node | None, list[str]] | None = None,
+    *,
+    way: str = OVERWRITE,
 ) -> tuple[State, Node | None]:
     """Return what is at a location; raise if a writer of this kind and mode doesn't write there."""
     # `found` is the node, with the names of keys that exist instead of a document, if that is known.
@@ -168,11 +184,14 @@ def check_place(
         state = _state(location, node, others)
     if state == "container" and kind == "array" and format != CONTAINER_FORMAT:
         state = "group"
-    if state not in _ANSWERS[kind, mode] and not _is_n5_group(node, kind, format):
+    if mode == "overwrite" and state in ("files", "nodes") and was_replaced(location):
+        state = "unfinished"  # without its document for a moment, in which a process was killed
+    is_other = state in ("volume", "database")  # where a node would be a second format
+    if state not in _ANSWERS[kind, mode] and (is_other or not _is_n5_group(node, kind, format)):
         is_new = found is None and node is not None and node.implicit and find_documented(location)
         if is_new:  # somebody has just made it
-            return check_place(location, kind, format, mode)
-        raise _refusal(location, kind, mode, state, node, others)
+            return check_place(location, kind, format, mode, way=way)
+        raise _refusal(location, kind, mode, state, node, others, way)
     if state in ("files", "nodes"):
         _check_contents(location, kind, format, state, node)
     elif state == "array" and kind == "array" and node is not None:
@@ -185,6 +204,10 @@ def check_place(
 
 
 def _state(location: Location, node: Node | None, others: Collection[str]) -> State:
+    if _DATABASE in others:
+        return "database"
+    if _VOLUME in others and is_info(bytes(location.store.read(location.path + _VOLUME).value or b"")):
+        return "volume"
     if node is None:
         if _foreign(others):
             return "files"
@@ -254,10 +277,30 @@ def _check_contents(
 
 
 def _refusal(
-    location: Location, kind: Kind, mode: Mode, state: State, node: Node | None, others: Collection[str]
+    location: Location,
+    kind: Kind,
+    mode: Mode,
+    state: State,
+    node: Node | None,
+    others: Collection[str],
+    way: str,
 ) -> ChunkwiseError:
     """Return the error for a state in which nothing is written."""
     text = location.text
+    if kind == "volume" and state not in ("unfinished", "file", "database"):
+        way = f"{way} replaces it"
+        if mode == "overwrite" or state != "volume":
+            way = "a precomputed volume replaces only a volume: delete this first, or choose another place"
+        return AlreadyExistsError(f"there is something at {text} already; {way}")
+    if state == "volume":
+        return AlreadyExistsError(
+            f"{text} is a precomputed volume, which only copies to a volume replace: delete it first, or "
+            "choose another place"
+        )
+    if state == "database":
+        return AlreadyExistsError(
+            f"{text} is an OCDBT database: {text}|ocdbt: is a place in it; delete it first to replace it"
+        )
     if state == "file":
         return AlreadyExistsError(f"{text} is a file, and the new {kind} is a directory: choose another name")
     if state == "files":
@@ -268,7 +311,7 @@ def _refusal(
         )
     assert node is not None
     if state == "unfinished":
-        return AlreadyExistsError(f"{text} is an {node.error}, and overwrite=True (--overwrite) replaces it")
+        return AlreadyExistsError(f"{text} is an {node.error}, and {way} replaces it")
     if state == "nodes":
         if kind == "group":
             return FailedPreconditionError(
@@ -281,6 +324,6 @@ def _refusal(
     what = "an array" if state == "array" else "a group"
     if kind == "group" and what == "an array" and mode != "new":
         return AlreadyExistsError(f"{text} is an array, not a group ({node.format})")
-    way = "; overwrite=True (--overwrite) replaces what is there already"
     is_kept = kind == "array" and state != "array"
-    return AlreadyExistsError(f"{text} is {what} already ({node.format}){'' if is_kept else way}")
+    how = "" if is_kept else f"; {way} replaces what is there already"
+    return AlreadyExistsError(f"{text} is {what} already ({node.format}){how}")

@@ -39,7 +39,7 @@ from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.keys_below import delete_all_below
 from chunkwise.core.kvstore.protocol import SyncedLater, offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
-from chunkwise.core.kvstore.staging import COMPLETE, in_staging, is_staging, new_owner
+from chunkwise.core.kvstore.staging import COMPLETE, give_up, in_staging, is_staging, new_owner
 from chunkwise.core.kvstore.take_place import (
     remove_abandoned,
     staging_path,
@@ -63,14 +63,24 @@ class Replacement:
     location: Location
     staging: Location  # the new data is written here
     is_vacant: bool = False  # there is no old data
+    documents: tuple[str, ...] = DOCUMENTS  # that make old and new data what they are
+    foreign: Callable[[Location], list[str]] = foreign_keys  # finds the keys that stay
 
     @classmethod
-    def begin(cls, location: Location, *, resumable: bool = False) -> Replacement:
+    def begin(
+        cls,
+        location: Location,
+        *,
+        resumable: bool = False,
+        documents: tuple[str, ...] = DOCUMENTS,
+        foreign: Callable[[Location], list[str]] = foreign_keys,
+    ) -> Replacement:
         """Choose the staging place, and delete what killed processes have left."""
-        remove_abandoned(location.store, location.path, DOCUMENTS)
+        remove_abandoned(location.store, location.path, documents)
         owner = "" if resumable else new_owner()
         staging = location.at(staging_path(location.store, location.path, owner))
-        return cls(location, staging if resumable else staging.alone())
+        staging = staging if resumable else staging.alone()
+        return cls(location, staging, documents=documents, foreign=foreign)
 
     @classmethod
     def begin_vacant(cls, location: Location) -> Replacement | None:
@@ -99,12 +109,12 @@ class Replacement:
             note_replaced(store, location.path)
             renew_copies_above(location)
             return
-        keep = [key for key in foreign_keys(location) if not key.startswith(staging.path)]
+        keep = [key for key in self.foreign(location) if not key.startswith(staging.path)]
         at_once = take_place(
             location.store,
             staging.path,
             location.path,
-            documents=DOCUMENTS,
+            documents=self.documents,
             keep=keep,
             excluding=partial(excluding, location) if confirm is None else lambda: nullcontext(confirm),
             confirm=confirm or (lambda: None),
@@ -116,6 +126,7 @@ class Replacement:
     def discard(self) -> None:
         """Delete the new data, unless `commit` has already deleted some of the old."""
         store, path = self.staging.store, self.staging.path
+        give_up(path)
         if store.read(path + COMPLETE).value is not None and find_documented(self.location) is None:
             return
         delete_all_below(store, path)

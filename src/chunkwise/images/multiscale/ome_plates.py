@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, NotFoundError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import cached_property, panel, plate_drawing, table
 from chunkwise.groups.group import Group
@@ -225,6 +225,12 @@ class _PlateFields(Mapping[str, MultiscaleImage]):
             return self._wells[well].fields[name]
         except KeyError:
             raise KeyError(path) from None
+
+    def __contains__(self, path: object) -> bool:
+        try:
+            return isinstance(path, str) and self[path] is not None
+        except (KeyError, NotFoundError):  # the plate lists wells that aren't stored
+            return False
 
     def __iter__(self) -> Iterator[str]:
         for path in self._wells:

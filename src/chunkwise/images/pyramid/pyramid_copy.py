@@ -303,12 +303,12 @@ class PyramidCopy(PlannedCopy):
     def _surround(self) -> None:
         """Let the levels take their places, and make the group a pyramid."""
         for to in self._places:
-            if to.replacement is None or to.is_staged:
-                with to.alone() as confirm:
-                    self._journal.write()  # or another process has begun again
+            with to.alone() as confirm:  # and take over the lease of a process that was killed meanwhile
+                self._journal.write()  # or another process has begun again
+                if to.replacement is None or to.is_staged:
                     to.commit(confirm)
-            else:  # a process was killed after this, perhaps before it had deleted the old level
-                to.clear()
+                else:  # it was killed after this, perhaps before it had deleted the old level
+                    to.clear()
         if self._replaces:
             self._group.clear()
         pyramid = self._pyramid

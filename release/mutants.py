@@ -1,0 +1,299 @@
+"""Change one operator, number, condition or statement at a time, and list the changes that no test notices.
+
+python release/mutants.py [--sample 30] [--seed 0] [--anew] [GROUP ...]
+
+A group is a folder of the source with the tests that bear on it (``GROUPS``).  Its tests run once with
+coverage, which tells for each line the tests that enter it; this map is kept in build/mutants.  Then a sample
+of mutants is made, each in a copy of the package, and the quickest of the tests that enter its line run until
+one fails.  Survivors are printed and kept in build/mutants/GROUP.json.
+
+The tools of the index were looked at: mutmut's replaced functions are seen by tests of signatures, pickles
+and calls, and neither it nor cosmic-ray chooses tests by line. Needs Linux or macOS, and `coverage`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import copy
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import coverage
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src"
+BUILD = ROOT / "build" / "mutants"
+
+# Source files, and the tests that bear on them.
+GROUPS = {
+    "engine": (["core/engine/*.py"], ["tests/engine", "tests/api/test_batch.py"]),
+    "plan": (["core/plan/*.py"], ["tests/plan", "tests/engine/test_read_write.py", "tests/index_space"]),
+    "grid": (["core/grid/*.py"], ["tests/grid", "tests/drivers/test_zarr3_extensions.py"]),
+    "index_space": (["core/index_space/*.py"], ["tests/index_space", "tests/parity/test_parity.py"]),
+    "codec": (["core/codec/*.py"], ["tests/codec", "tests/n5"]),
+    "files": (
+        ["core/kvstore/file_*.py", "core/kvstore/compare_and_swap.py", "core/kvstore/shard_index_cache.py"],
+        ["tests/kvstore"],
+    ),
+    "copying": (
+        ["copying/journal.py", "copying/fence.py", "copying/planned_copy.py", "copying/parts.py"],
+        ["tests/copying"],
+    ),
+    "hdmf": (["hdmf/model/*.py"], ["tests/hdmf"]),
+}
+LONGEST = 20.0  # seconds of tests for one mutant
+MOST = 40  # tests for one mutant
+
+
+class Mutant(NamedTuple):
+    """A change of one place in a file."""
+
+    file: str
+    line: int
+    what: str
+    text: str  # of the whole file
+
+
+# -- making ----------------------------------------------------------------------------------------------
+
+_OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.Add: ast.Sub,
+    ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv, ast.And: ast.Or,
+    ast.Or: ast.And, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.LShift: ast.RShift,
+    ast.RShift: ast.LShift, ast.Break: ast.Continue,
+}  # fmt: skip
+
+
+def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """Yield what a node can become, with a word for the change."""
+    new: Any = copy.deepcopy(node)
+    match new:
+        case ast.Compare(ops=[only]) if type(only) in _OPERATORS:
+            new.ops = [_OPERATORS[type(only)]()]
+            yield f"{type(only).__name__} is {type(new.ops[0]).__name__}", new
+        case ast.BinOp() | ast.BoolOp() | ast.AugAssign() if type(new.op) in _OPERATORS:
+            old = type(new.op).__name__
+            new.op = _OPERATORS[type(new.op)]()
+            yield f"{old} is {type(new.op).__name__}", new
+        case ast.UnaryOp(op=ast.Not()):
+            yield "not is gone", new.operand
+        case ast.Constant(value=bool(value)):
+            yield f"{value} is {not value}", ast.Constant(not value)
+        case ast.Constant(value=int(value)):
+            yield f"{value} is {value + 1}", ast.Constant(value + 1)
+        case ast.Break():
+            yield "break is continue", ast.Continue()
+        case ast.Expr(value=ast.Call()):
+            yield f"{ast.unparse(node)} is not called", ast.Pass()
+        case ast.With(items=[item]) if "lock" in ast.unparse(item).lower():
+            yield f"with {ast.unparse(item)} is gone", ast.If(ast.Constant(True), new.body, [])
+        case ast.If():
+            new.test = ast.Constant(False)
+            yield f"if {ast.unparse(node.test)} never", new  # type: ignore[attr-defined]
+        case ast.IfExp():
+            yield "if … else has its first value", new.body
+
+
+def mutants_of(path: Path) -> Iterator[Mutant]:
+    """Yield all mutants of what is in functions of a file, without annotations, texts and errors."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for statement in function.body:
+                for parent in ast.walk(statement):
+                    yield from _of_children(path, tree, parent)
+    # Statements right in the body of a function.
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _of_children(path, tree, function, only_body=True)
+
+
+def _of_children(
+    path: Path, tree: ast.Module, parent: ast.AST, *, only_body: bool = False
+) -> Iterator[Mutant]:
+    if (
+        isinstance(parent, ast.Raise | ast.JoinedStr | ast.FunctionDef | ast.AsyncFunctionDef)
+        and not only_body
+    ):
+        return
+    for name, value in ast.iter_fields(parent):
+        if name in ("annotation", "returns", "decorator_list", "args") and not isinstance(parent, ast.Call):
+            continue
+        if only_body and name != "body":
+            continue
+        held = value if isinstance(value, list) else [value]
+        for at, child in enumerate(held):
+            if not isinstance(child, ast.expr | ast.stmt):
+                continue
+            if isinstance(parent, ast.keyword) and parent.arg == "strict":  # lengths that are always equal
+                continue
+            for what, new in changes(child):
+                if isinstance(value, list):
+                    value[at] = new
+                else:
+                    setattr(parent, name, new)
+                text = ast.unparse(ast.fix_missing_locations(tree))
+                if isinstance(value, list):
+                    value[at] = child
+                else:
+                    setattr(parent, name, child)
+                yield Mutant(str(path.relative_to(SOURCE)), child.lineno, what, text)
+
+
+# -- running ---------------------------------------------------------------------------------------------
+
+
+class _Times:
+    """A plugin that notes how long each test takes, and tells coverage which one runs."""
+
+    def __init__(self, measured: Any) -> None:
+        self._measured = measured
+        self.seconds: dict[str, float] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: Any) -> Any:
+        self._measured.switch_context(item.nodeid)
+        start = time.monotonic()
+        done = yield
+        self.seconds[item.nodeid] = time.monotonic() - start
+        return done
+
+
+def child(work: Any, seconds: float) -> int:
+    """Run `work` in a process of its own; return its exit status, or -1 when it takes too long."""
+    number = os.fork()
+    if not number:
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        status = 70
+        with contextlib.suppress(BaseException):
+            status = int(work())
+        os._exit(status)
+    give_up = time.monotonic() + seconds
+    while time.monotonic() < give_up:
+        found, how = os.waitpid(number, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(how)
+        time.sleep(0.05)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(number, signal.SIGKILL)
+    os.waitpid(number, 0)
+    return -1
+
+
+_PYTEST = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:npe2", "-m", "not slow"]
+
+
+def map_of(group: str, tests: list[str]) -> tuple[Any, dict[str, float]]:
+    """Return which tests enter each line, and how long each takes."""
+    data, times = BUILD / f"{group}.coverage", BUILD / f"{group}.times.json"
+    if not times.exists():
+
+        def measure() -> int:
+            measured = coverage.Coverage(
+                data_file=str(data), source=[str(SOURCE / "chunkwise")], config_file=False
+            )
+            measured.start()
+            plugin = _Times(measured)
+            pytest.main([*(word for word in _PYTEST if word != "-x"), *tests], plugins=[plugin])
+            measured.stop()
+            measured.save()
+            times.write_text(json.dumps(plugin.seconds))
+            return 0
+
+        print(f"{group}: {' '.join(tests)} with coverage", flush=True)
+        child(measure, 3600)
+    known = coverage.CoverageData(str(data))
+    known.read()
+    return known, json.loads(times.read_text())
+
+
+def is_killed(mutant: Mutant, tests: list[str], seconds: float) -> bool:
+    """Return whether a test fails with a mutant in place of the package."""
+    place = BUILD / "src"
+    target = place / mutant.file
+    original = target.read_bytes()
+    target.write_text(mutant.text, encoding="utf-8")
+    try:
+
+        def run() -> int:
+            sys.path.insert(0, str(place))
+            os.environ["PYTHONPATH"] = str(place)
+            sys.dont_write_bytecode = True
+            return pytest.main([*_PYTEST, *tests])
+
+        return child(run, 60 + 10 * seconds) != 0
+    finally:
+        target.write_bytes(original)
+
+
+def run_group(group: str, n: int, seed: int) -> tuple[int, list[dict[str, Any]], int]:
+    """Return how many mutants were killed, the survivors, and how many no test enters."""
+    files, tests = GROUPS[group]
+    known, times = map_of(group, tests)
+    paths = [path for pattern in files for path in sorted((SOURCE / "chunkwise").glob(pattern))]
+    found = [mutant for path in paths for mutant in mutants_of(path)]
+    sample = random.Random(seed).sample(found, min(n, len(found)))
+    killed, survivors, unseen = 0, [], 0
+    for at, mutant in enumerate(sample):
+        entering = known.contexts_by_lineno(str(SOURCE / mutant.file)).get(mutant.line, [])
+        quickest = sorted((times[test], test) for test in entering if test in times)[:MOST]
+        chosen, seconds = [], 0.0
+        for needed, test in quickest:
+            if chosen and seconds + needed > LONGEST:
+                break
+            chosen.append(test)
+            seconds += needed
+        is_dead = bool(chosen) and is_killed(mutant, chosen, seconds)
+        line = (SOURCE / mutant.file).read_text(encoding="utf-8").splitlines()[mutant.line - 1].strip()
+        told = "killed" if is_dead else "survives" if chosen else "is entered by no test"
+        print(
+            f"{group} {at + 1}/{len(sample)} {mutant.file}:{mutant.line} {told}: {mutant.what}  |  {line}",
+            flush=True,
+        )
+        killed += is_dead
+        unseen += not chosen
+        if not is_dead:
+            survivors.append({**mutant._asdict(), "text": line, "tests": len(chosen)})
+    (BUILD / f"{group}.json").write_text(json.dumps(survivors, indent=1))
+    return killed, survivors, unseen
+
+
+def main() -> None:
+    """Run all groups, or those that are named."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("groups", nargs="*", choices=[*GROUPS, []], metavar="GROUP", help=", ".join(GROUPS))
+    parser.add_argument("--sample", type=int, default=30, help="mutants of each group")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--anew", action="store_true", help="make the maps anew")
+    arguments = parser.parse_args()
+    if arguments.anew:
+        shutil.rmtree(BUILD, ignore_errors=True)
+    BUILD.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(SOURCE, BUILD / "src", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    os.chdir(ROOT)
+    rows = []
+    for group in arguments.groups or GROUPS:
+        killed, survivors, unseen = run_group(group, arguments.sample, arguments.seed)
+        rows.append((group, killed, len(survivors) - unseen, unseen))
+    print(f"{'group':12} {'killed':>7} {'survive':>8} {'not entered':>12}")
+    for group, *figures in rows:
+        print(f"{group:12} {figures[0]:7} {figures[1]:8} {figures[2]:12}")
+
+
+if __name__ == "__main__":
+    main()
