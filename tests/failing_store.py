@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
+from chunkwise.core.kvstore import staging
 from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.staging import APPEND, COMPLETE, is_staging
@@ -41,6 +46,7 @@ class FailingStore(SameKeysStore):
         super().__init__(base)
         self._fail, self._at, self._always, self._plain = fail, at, always, plain
         self.n_calls = 0
+        self.calls: list[tuple[str, str]] = []  # with the key or prefix of each
 
     def __getattribute__(self, name: str) -> Any:
         if name in CALLS:
@@ -61,11 +67,34 @@ class FailingStore(SameKeysStore):
     def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*arguments: Any, **options: Any) -> Any:
             self.n_calls += 1
+            self.calls.append((call.__name__, str(next(iter(arguments), ""))))
             if self.n_calls == self._at or (self._always and self.n_calls > self._at > 0):
                 self._fail()
             return call(*arguments, **options)
 
         return counted
+
+
+@cache
+def _ended() -> int:
+    """Return the number of a process that has ended."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        return process.pid
+
+
+@contextlib.contextmanager
+def ending_process() -> Iterator[None]:
+    """Let leases and staging places that are made in the block be those of a process that has ended."""
+
+    class Os:
+        def __getattr__(self, name: str) -> Any:
+            return _ended if name == "getpid" else getattr(os, name)
+
+    staging.os = Os()  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        staging.os = os  # type: ignore[attr-defined]
 
 
 def contents(store: KvStoreDriver) -> dict[str, bytes]:

@@ -11,11 +11,13 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
 import chunkwise
 from chunkwise.core.base.habits import HABITS, Instead
+from chunkwise.errors import AlreadyExistsError
 
 PAGE = Path(__file__).parents[2] / "docs" / "coming-from.md"
 ROWS = [(owner, name) for owner, names in HABITS.items() for name in names]
@@ -253,16 +255,23 @@ def test_resizing_as_others(name: str, tmp_path: Path) -> None:
 def test_a_shape_is_no_lower_bound(tmp_path: Path) -> None:
     array = named(tmp_path, "", "")["array"]
     with pytest.raises(ValueError) as caught:
-        array.resize((10, 6)).result()
+        array.resize((10, 6))
     assert caught.value.__notes__ == [str(HABITS["resize"]["shape"])]
 
 
 def test_statements_of_others(tmp_path: Path) -> None:
-    group = named(tmp_path, "", "")["group"]
-    with pytest.raises(AttributeError, match="nothing to close"), group:
-        pass
-    with pytest.raises(AttributeError, match=r"group\.create_array"):
-        group["k"] = VALUES
+    with named(tmp_path, "", "")["group"] as group:
+        group["k/l"] = VALUES
+        np.testing.assert_array_equal(group["k/l"], VALUES)
+    with pytest.raises(AlreadyExistsError):
+        group["k/l"] = VALUES + 1
+    np.testing.assert_array_equal(chunkwise.read(tmp_path / "g.zarr/k/l"), VALUES)
+    for write in (lambda: group.create_array("m", group), lambda: np.asarray(group)):
+        with pytest.raises(TypeError, match="a group has no elements"):
+            write()
+    with pytest.raises(TypeError, match=r"group\.create_link"):
+        group["link"] = h5py.SoftLink("/a")
+    assert sorted(group) == ["a", "k"]
     with pytest.raises(AttributeError, match=r"has no attribute 'nonsense'$"):
         group.nonsense
 

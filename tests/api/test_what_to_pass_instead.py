@@ -48,6 +48,23 @@ def test_a_dict_is_a_spec(call: Any) -> None:
         call({"a": 1})
 
 
+def test_an_empty_dict_is_a_store() -> None:
+    """As one with values is, for whatever takes places; a spec lacks a driver."""
+    store: Any = {}
+    ts.create_array(store, np.arange(3))
+    assert "zarr.json" in store and ts.read(store).tolist() == [0, 1, 2]
+    group: Any = {}
+    with ts.open_group(group, "w") as g:
+        g["a"] = np.arange(2)
+    assert zarr.open_group(zarr.storage.MemoryStore(_buffers(group)))["a"][1] == 1
+    with pytest.raises(ValueError, match='"driver"'):
+        ts.open({}).result()
+
+
+def _buffers(store: dict[str, Any]) -> dict[str, Any]:
+    return {key: zarr.core.buffer.cpu.Buffer.from_bytes(bytes(value)) for key, value in store.items()}
+
+
 @pytest.mark.parametrize("call", [ts.open, ts.open_group, lambda place: ts.copy(place, "x")])
 def test_an_array_of_zarr_python_is_no_place(tmp_path: Path, call: Any) -> None:
     """Its store is, with its path."""

@@ -124,3 +124,15 @@ def test_colours_of_samples(tmp_path: Path) -> None:
     tifffile.imwrite(tmp_path / "x.tif", np.zeros((4, 5, 3), "u1"), photometric="rgb")
     channels = ts.open_multiscale(tmp_path / "x.tif").channels
     assert [channel.color for channel in channels] == ["FF0000", "00FF00", "0000FF"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "expected"),
+    [("dm", "dm"), ("hm", "hm"), ("Å", "angstrom"), ("ft", "foot"), ("thou", "thou"), ("pixel", "")],
+)
+def test_units_of_ome_tiff(tmp_path, unit, expected):
+    """Each unit of OME-XML is kept; a size in pixels has none."""
+    metadata = {"axes": "ZYX", "PhysicalSizeZ": 2.0, "PhysicalSizeZUnit": unit}
+    tifffile.imwrite(tmp_path / "a.ome.tif", np.zeros((3, 4, 5), "u1"), metadata=metadata)
+    image = ts.open_multiscale(tmp_path / "a.ome.tif")
+    assert image.scales[0][0] == 2 and image.axes[0].unit == expected

@@ -1,5 +1,8 @@
 """Options of new arrays in every form that people write, in every creator, with one meaning."""
 
+import json
+import re
+
 import dask.array as da
 import numcodecs
 import numpy as np
@@ -7,14 +10,20 @@ import pytest
 import xarray as xr
 import zarr
 import zarr.codecs as z
+from hdmf.build import DatasetBuilder, GroupBuilder
 
 import chunkwise as cw
+import chunkwise.z5py
+from chunkwise.cli.main import main
+from chunkwise.errors import OptionError
+from chunkwise.hdmf import ZarrDataIO, ZarrIO
 
 VALUES = np.arange(48, dtype="u2").reshape(6, 8)
 NAMES = ["y", "x"]
 CONTEXT = cw.Context()
 MEMORY = cw.KvStore.open("memory://", context=CONTEXT).result()
 SOURCE = MEMORY / "source/"
+SIZES = ("chunks", "shards")
 
 FORMS = {
     "sizes": [
@@ -129,22 +138,112 @@ def _dataset(place, options, format):
     cw.xarray.write_dataset(dataset, place / "t/", format=format, encoding={"a": options})
 
 
+def _shape(place, options, format):
+    array = cw.create_array(
+        place / "t/a/", shape=VALUES.shape, dtype="u2", format=format, **_names(options), **options
+    )
+    array[...] = VALUES
+
+
+def _create_dataset(place, options, format):
+    cw.create_group(place / "t/", format=format).create_dataset(
+        "a", data=VALUES, **_names(options), **options
+    )
+
+
+def _require_array(place, options, format):
+    group = cw.create_group(place / "t/", format=format)
+    group.require_array("a", shape=(6, 8), dtype="u2", **_names(options), **options)[...] = VALUES
+
+
+def _require_dataset(place, options, format):
+    group = cw.create_group(place / "t/", format=format)
+    group.require_dataset("a", (6, 8), "u2", **_names(options), **options)[...] = VALUES
+
+
+def _copy_as_planned(place, options, format):
+    there = place / "t/a/"
+    plan = cw.plan_copy(SOURCE / "a/", there, format=format, **options)
+    cw.copy(SOURCE / "a/", there, format=format, plan=plan, **options)
+
+
+def _datatree(place, options, format):
+    tree = xr.DataTree.from_dict({"/t": xr.Dataset({"a": (NAMES, VALUES)})})
+    cw.xarray.write_datatree(tree, place, format=format, encoding={"/t": {"a": options}})
+
+
+def _pyramid(place, options, format):
+    conventions = {"zarr3": "ome-ngff-0.5", "zarr2": "ome-ngff-0.4", "n5": "n5-viewer"}
+    if format == "n5":  # whose axes are x, y
+        options = {n: o[::-1] if n in SIZES and np.ndim(o) == 1 else o for n, o in options.items()}
+    cw.downsample_pyramid(
+        SOURCE / "a/", place / "t/", convention=conventions[format], levels=0, **options
+    ).result()
+
+
+def _z5py(place, options, format):
+    options = {{"fill_value": "fillvalue"}.get(name, name): value for name, value in options.items()}
+    kind = {"use_zarr_format": format != "n5", **({"zarr_format": 3} if format == "zarr3" else {})}
+    cw.z5py.File(place / "t", "a", **kind).create_dataset("a", data=VALUES, **options)
+
+
+def _hdmf(place, options, format):
+    options = {{"fill_value": "fillvalue", "codec": "compressor"}.get(n, n): o for n, o in options.items()}
+    place.mkdir(parents=True)
+    with ZarrIO(place / "t", mode="w", format=format) as io:
+        data = ZarrDataIO(VALUES, **options)
+        io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("a", data, dtype="uint16")]))
+
+
 CREATORS = {
     "create_array": _create,
+    "create_array(shape)": _shape,
     "Group.create_array": _create_in_group,
+    "Group.create_dataset": _create_dataset,
+    "Group.require_array": _require_array,
+    "Group.require_dataset": _require_dataset,
     "copy": _copy,
+    "copy(plan)": _copy_as_planned,
     "copy_tree": _tree,
     "Group.copy": _group_copy,
     "from_dask": _from_dask,
     "write_dataset": _dataset,
+    "write_datatree": _datatree,
+    "downsample_pyramid": _pyramid,
+    "z5py": _z5py,
+    "ZarrDataIO": _hdmf,
 }
+IN_FILES = ("z5py", "ZarrDataIO")
 FORMATS = {
-    "sizes": ["zarr3", "n5"],
+    "sizes": ["zarr3", "zarr2", "n5"],
     "shards": ["zarr3"],
     "codecs": ["zarr3", "zarr2", "n5"],
-    "values": ["zarr3", "zarr2"],
+    "values": ["zarr3", "zarr2", "n5"],
 }
 CASES = [(what, format) for what, formats in FORMATS.items() for format in formats]
+
+
+def _refused(creator, options, format):
+    """Return what the error says, which names the option and says what it may be; None if there is none."""
+    axes, named = {"dimension_names", "dimension_units"} & options.keys(), []
+    for option in SIZES:
+        if isinstance(options.get(option), dict):
+            named.append(option)
+    if axes and creator in ("write_dataset", "write_datatree"):
+        return rf"unknown member.*{min(axes)}"
+    if axes and creator in ("downsample_pyramid", "z5py", "ZarrDataIO"):
+        return min(axes)
+    if named and creator in ("z5py", "ZarrDataIO"):
+        return f"^(dataset /a: )?{named[0]}: the dimensions have no names"
+    if "fill_value" in options and creator == "downsample_pyramid":
+        return "'fill_value'; leave it out"
+    if "fill_value" in options and format == "n5" and not creator.startswith("write_data"):
+        return "fill_?value: "
+    if "fill_value" in options and format != "zarr3" and creator.startswith("write_data"):
+        return 'encoding "fill_value"'
+    if creator == "z5py" and not {"chunks", "fill_value"} & options.keys():
+        return "z5py names a compressor|codec is one of"
+    return None
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -152,27 +251,131 @@ def source():
     cw.create_group(SOURCE).create_array("a", VALUES, dimension_names=NAMES, chunks=(6, 4))
 
 
-def _documents(place):
-    kvstore = place / "t/a/"
+def _documents(place, array="a"):
     names = ("zarr.json", ".zarray", ".zattrs", "attributes.json")
-    return {name: kvstore[name] for name in names if name in kvstore}
+    if isinstance(place, cw.KvStore):
+        there = place / f"t/{array}/"
+        return {name: json.loads(there[name]) for name in names if name in there}
+    files = [place / "t" / array / name for name in names]
+    return {file.name: json.loads(file.read_bytes()) for file in files if file.exists()}
+
+
+def _place(creator, path, name):
+    return path / name if creator in IN_FILES else MEMORY / f"{creator}/{name}/"
+
+
+def _check(creator, what, format, path, forms_of):
+    for case, forms in enumerate(FORMS[what]):
+        made = None
+        for number, options in enumerate(forms_of(forms)):
+            place = _place(creator, path, f"{what}-{format}-{case}-{number}")
+            refused = _refused(creator, options, format)
+            if refused:
+                with pytest.raises((OptionError, ValueError, TypeError, RuntimeError)) as caught:
+                    CREATORS[creator](place, options, format)
+                assert re.search(refused, str(caught.value)), options
+                continue
+            CREATORS[creator](place, options, format)
+            array = (
+                {"zarr3": "0", "zarr2": "0", "n5": "s0"}[format] if creator == "downsample_pyramid" else "a"
+            )
+            found = _documents(place, array)
+            assert found and (made is None or found == made), options
+            made = found
+            values = cw.open_array(place / "t" / array if creator in IN_FILES else place / f"t/{array}/")
+            values = values if values.shape == VALUES.shape else values.T  # N5 is written in reverse
+            np.testing.assert_array_equal(values, VALUES, err_msg=repr(options))
 
 
 @pytest.mark.each_once
 @pytest.mark.parametrize("creator", CREATORS)
 @pytest.mark.parametrize(("what", "format"), CASES)
-def test_each_form_means_the_same(creator, what, format):
-    for case, forms in enumerate(FORMS[what]):
-        of_variables = {"dimension_names", "dimension_units"}, {"fill_value"} if format == "zarr2" else set()
-        if creator == "write_dataset" and set.union(*of_variables) & forms[0].keys():
-            continue  # xarray has them elsewhere
-        made = []
-        for number, options in enumerate(forms):
-            place = MEMORY / f"{creator}/{what}/{format}/{case}/{number}/"
-            CREATORS[creator](place, options, format)
-            made.append(_documents(place))
-            assert made[-1] and made[-1] == made[0], options
-            np.testing.assert_array_equal(cw.read(place / "t/a/"), VALUES, err_msg=repr(options))
+def test_each_form_means_the_same(creator, what, format, tmp_path):
+    """A sample: the first form, and each third."""
+    _check(creator, what, format, tmp_path, lambda forms: [forms[0], *forms[1::3]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("creator", CREATORS)
+@pytest.mark.parametrize(("what", "format"), CASES)
+def test_all_forms_mean_the_same(creator, what, format, tmp_path):
+    _check(creator, what, format, tmp_path, lambda forms: forms)
+
+
+TEXT = [
+    (["--chunk=3,8"], {"chunks": (3, 8)}),
+    (["--chunk=3,-1"], {"chunks": (3, 8)}),
+    (["--chunk=[3, 8]"], {"chunks": (3, 8)}),
+    (["--chunk=3x8"], {"chunks": (3, 8)}),
+    (["--chunk=y=3,x=-1"], {"chunks": (3, 8)}),
+    (["--chunk=x=auto,y=3"], {"chunks": (3, 8)}),
+    (["--chunk=4"], {"chunks": (4, 4)}),
+    (["--chunk=auto,auto"], {"chunks": "auto"}),
+    (["--chunk=3,4", "--shard=-1"], {"chunks": (3, 4), "shards": (6, 8)}),
+    (["--chunk=3,4", "--shard=auto"], {"chunks": (3, 4), "shards": "auto"}),
+    (["--chunk=3,4", "--shard=none"], {"chunks": (3, 4), "shards": None}),
+    (["--codec=gzip:3"], {"codec": "gzip:3"}),
+    (["--codec", '{"id": "gzip", "level": 3}'], {"codec": "gzip:3"}),
+    (["--codec", '[{"name": "gzip", "configuration": {"level": 3}}]'], {"codec": "gzip:3"}),
+    (["--codec=none"], {"codec": "none"}),
+]
+
+
+@pytest.mark.parametrize("command", ["create", "cp", "cp -r", "pyramid"])
+def test_commands_take_the_same(command, tmp_path):
+    source = tmp_path / "src.zarr"
+    cw.create_group(source).create_array("a", VALUES, dimension_names=NAMES, chunks=(6, 4))
+    for number, (flags, options) in enumerate(TEXT):
+        there, here = tmp_path / f"{number}.zarr", tmp_path / f"{number}-python.zarr"
+        if command == "create":
+            new = ["--shape=6,8", "--dtype=uint16", "--dimension-names=y,x"]
+            assert main(["create", str(there / "a"), *new, *flags]) == 0
+            cw.create_array(here / "a", shape=(6, 8), dtype="u2", dimension_names=NAMES, **options)
+        elif command == "pyramid":
+            there_too = [str(source / "a"), str(there), "--levels=0", "--quiet"]
+            assert main(["pyramid", *there_too, *flags]) == 0
+            cw.downsample_pyramid(source / "a", here, levels=0, **options).result()
+        elif command == "cp":
+            assert main(["cp", str(source / "a"), str(there / "a"), "--quiet", *flags]) == 0
+            cw.copy(source / "a", here / "a", **options)
+        else:
+            assert main(["cp", "-r", str(source), str(there), "--quiet", *flags]) == 0
+            cw.copy_tree(source, here, **options)
+        name = "0/zarr.json" if command == "pyramid" else "a/zarr.json"
+        assert json.loads((there / name).read_bytes()) == json.loads((here / name).read_bytes()), flags
+
+
+@pytest.mark.parametrize("command", ["create", "cp", "cp -r", "pyramid"])
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("--chunk=0,1", "--chunk: expected a size of at least 1"),
+        ("--chunk=3,y=4", "--chunk: .* has no name"),
+        ("--chunk=x", "--chunk: expected"),
+        ("--chunk=q=4", "chunks?: .*no dimension"),
+        ("--chunk=1,2,3", "chunks?.*3|3.*chunks?"),
+        ("--shard=1.5", "--shard: expected"),
+        ("--codec={}", "codec: expected"),
+        ("--codec=nope", 'codec.*"nope"'),
+    ],
+)
+def test_commands_refuse_the_same(command, flag, words, tmp_path, capsys):
+    source = tmp_path / "src.zarr"
+    cw.create_group(source).create_array("a", VALUES, dimension_names=NAMES, chunks=(6, 4))
+    there = tmp_path / "there.zarr"
+    arguments = {
+        "create": ["create", there, "--shape=6,8", "--dtype=uint16", "--dimension-names=y,x"],
+        "cp": ["cp", source / "a", there],
+        "cp -r": ["cp", "-r", source, there],
+        "pyramid": ["pyramid", source / "a", there],
+    }[command]
+    try:
+        status = main([*map(str, arguments), flag])
+    except SystemExit as e:
+        status = e.code
+    assert status not in (0, None)
+    assert re.search(words, capsys.readouterr().err)
+    assert not there.exists()
 
 
 @pytest.mark.parametrize("former", ["names", "units"])

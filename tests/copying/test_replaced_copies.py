@@ -239,7 +239,7 @@ def test_a_copy_killed_before_it_takes_its_place_is_compared_there(
     cw.create_array(source, values, chunks=(8,))
     cw.create_array(target, old, chunks=(8,), format=format)
 
-    def stop(self: CopyPlace) -> None:
+    def stop(self: CopyPlace, *_: Any) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

@@ -34,6 +34,7 @@ DRIVERS = {"zarr3": "zarr3", "zarr2": "zarr", "n5": "n5"}
 SUFFIXES = {".zarr": ("zarr3", "zarr2"), ".zarr3": ("zarr3",), ".zarr2": ("zarr2",), ".n5": ("n5",)}
 FILES = (".h5", ".tif", ".json", ".zip", ".npy", ".nc", ".ozx")
 FORMATS = tuple(DRIVERS)
+VOLUME = "neuroglancer_precomputed"
 
 DOCUMENTS = ("zarr.json", ".zmetadata", "attributes.json", ".zattrs", ".zgroup")
 
@@ -48,6 +49,8 @@ STATES = {
     "container": "empty N5 container",
     "unfinished": "unfinished copy",
     "nodes": "directory without a document that holds arrays or groups",
+    "volume": "precomputed volume",
+    "database": "OCDBT database",
     "file": "file",
     "inside": "inside an array",
 }
@@ -297,6 +300,8 @@ def prepare(top: Path) -> None:
         with suppress(KeyboardInterrupt):
             cw.copy(top / "source" / format / "a", top / "there" / format / "unfinished", progress=_stop)
         assert (top / "there" / format / "unfinished").is_dir()
+        cw.copy(top / "source" / format / "a", top / "there" / format / "volume", format=VOLUME)
+        cw.create_array(f"file://{top}/there/{format}/database|ocdbt:a/", VALUES, format="zarr3")
     cw.create_group(top / "there" / "container", format="n5")
     for format in ("zarr3", "zarr2"):
         shutil.copytree(top / "around" / format, top / "around" / f"{format} consolidated")

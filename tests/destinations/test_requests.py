@@ -13,11 +13,11 @@ _SEED = os.environ.get("CHUNKWISE_REQUESTS_SEED", "4")
 
 
 def test_random_requests(tmp_path: Path) -> None:
-    assert request_model.findings(2, 60, tmp_path) == {}
+    assert request_model.findings(3, 60, tmp_path) == {}
 
 
 def test_the_requests_have_each_writer_and_each_state() -> None:
-    drawn = [request for _, request in request_model.numbered(2, 60)]
+    drawn = [request for _, request in request_model.numbered(3, 60)]
     assert {request.writer for request in drawn} == request_model.WRITERS.keys()
     assert {request.state for request in drawn} == request_model.STATES.keys()
 

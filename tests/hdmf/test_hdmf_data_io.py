@@ -99,9 +99,9 @@ def test_a_fill_value_that_the_type_lacks_is_refused(format: str, fill: float, t
             io.write_builder(GroupBuilder("root", datasets=[dataset]))
 
 
-@pytest.mark.parametrize("chunks", [(0, 3), (-1, 3), (5,), (2.5, 3), "auto"])
+@pytest.mark.parametrize("chunks", [(0, 3), (-2, 3), (5,), (2.5, 3), "all", {"x": 3}])
 def test_chunks_that_are_none_are_refused(chunks: Any, tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"dataset /a: chunks .* for a dataset of shape \(20, 3\)"):
+    with pytest.raises(InvalidArgumentError, match=r"^(dataset /a: )?chunks: "):
         _document(tmp_path / "a", "zarr3", chunks=chunks)
 
 
@@ -151,10 +151,10 @@ def test_io_settings_are_those_that_were_given() -> None:
 
 
 def test_shards_are_checked_where_they_are_given() -> None:
-    with pytest.raises(InvalidArgumentError, match="shards is 'automatic'"):
+    with pytest.raises(InvalidArgumentError, match=r"^shards: expected .*, not 'automatic'"):
         ZarrDataIO(np.zeros((8, 8)), chunks=(2, 2), shards="automatic")
     for shards in ((3, 4), (4,)):
-        with pytest.raises(InvalidArgumentError, match="are not whole chunks"):
+        with pytest.raises(InvalidArgumentError, match=r"^shards.*(can't be divided|for each of 2)"):
             ZarrDataIO(np.zeros((8, 8)), chunks=(2, 2), shards=shards)
     with pytest.warns(UserWarning, match="shards are given without chunks"):
         ZarrDataIO(np.zeros((8, 8)), shards=(4, 4))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from doors import DOORS, MUST_REFUSE, REFUSED, TAKES, ask
 from things import THINGS, Thing, names_of
+from web import served
 
 __all__ = ["Finding", "cells_of", "contradictions"]
 
@@ -23,6 +24,9 @@ class Finding(NamedTuple):
     what: str
 
 
+UNLISTED = "does not support listing"
+"""What is said of a group on a web server, whose members are unknown."""
+
 Cells = dict[tuple[str, str], Any]  # what a door says, by door and name
 
 
@@ -30,12 +34,12 @@ def cells_of(
     thing: Thing, at: Path, doors: Iterable[str] = DOORS, names: Iterable[str] | None = None
 ) -> Cells:
     """Return what each door says of a thing by each of its names."""
-    given = names_of(thing, at)
-    kept = [name for name in given if names is None or name in names]
     out: Cells = {}
-    for name in kept:
-        for door in doors:
-            out[door, name] = ask(door, given[name], at / f"out{len(list(at.glob('out*')))}")
+    with served(at) as url:
+        given = names_of(thing, at, url)
+        for name in (name for name in given if names is None or name in names):
+            for door in doors:
+                out[door, name] = ask(door, given[name], at / f"out{len(list(at.glob('out*')))}")
     return out
 
 
@@ -43,6 +47,8 @@ def contradictions(title: str, thing: Thing, cells: Cells) -> Iterator[Finding]:
     """Yield where doors refuse what their kind takes, or the name of a thing decides."""
     for (door, name), found in cells.items():
         is_refused = isinstance(found, tuple) and found[:1] == (REFUSED,)
+        if name == "web" and is_refused and UNLISTED in found[1]:
+            continue
         if door in TAKES[thing.kind] and is_refused:
             yield Finding(title, door, name, f"refused: {found[1][:160]}")
         elif door in MUST_REFUSE.get(thing.kind, ()) and not is_refused:

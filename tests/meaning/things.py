@@ -83,6 +83,25 @@ def _bdv(at: Path) -> Thing:
     return Thing("bdv.n5/setup0", "image")
 
 
+_XML = """<SpimData version="0.2"><SequenceDescription><ImageLoader format="bdv.{0}">
+<{0} type="relative">{1}</{0}></ImageLoader><ViewSetups><ViewSetup><id>0</id><name>GFP</name><voxelSize>
+<unit>um</unit><size>0.5 0.5 2</size></voxelSize></ViewSetup></ViewSetups></SequenceDescription></SpimData>"""
+
+
+def _bdv_file(at: Path) -> Thing:
+    _bdv(at)
+    (at / "described.xml").write_text(_XML.format("n5", "bdv.n5"))
+    return Thing("described.xml", "image")
+
+
+def _bdv_hdf5(at: Path) -> Thing:
+    with h5py.File(at / "bdv.h5", "w") as file:
+        file["s00/resolutions"] = np.ones((1, 3))
+        file.create_dataset("t00000/s00/0/cells", data=VALUES.astype("int16"), chunks=True)
+    (at / "cells.xml").write_text(_XML.format("hdf5", "bdv.h5"))
+    return Thing("cells.xml", "image")
+
+
 def _volume(kind: str) -> Callable[[Path], Thing]:
     def make(at: Path) -> Thing:
         spec = {
@@ -240,6 +259,8 @@ THINGS: dict[str, Callable[[Path], Thing]] = {
     "labels": _labels,
     "Paintera": _paintera,
     "BigDataViewer": _bdv,
+    "BigDataViewer file": _bdv_file,
+    "BigDataViewer file of HDF5": _bdv_hdf5,
     "precomputed image": _volume("image"),
     "precomputed segmentation": _volume("segmentation"),
     "HDF5 data": _hdf5("data"),
@@ -265,12 +286,14 @@ THINGS: dict[str, Callable[[Path], Thing]] = {
 }
 
 
-def names_of(thing: Thing, at: Path) -> dict[str, Any]:
-    """Return the ways to name a thing, by how."""
+def names_of(thing: Thing, at: Path, url: str = "") -> dict[str, Any]:
+    """Return the ways to name a thing, by how; `url` is of a server of the directory that it is in."""
     path = f"{at}/{thing.path}"
     out: dict[str, Any] = {"path": path, "URL": f"file://{path}"}
-    if thing.kind not in ("view",) and not path.endswith(".json"):
+    if thing.kind not in ("view",) and not path.endswith((".json", ".xml")):
         out |= {"slash": f"{path}/", "URL with slash": f"file://{path}/"}
     if thing.format:
         out |= {"written out": f"{path}|{thing.format}:", "URL written out": f"file://{path}|{thing.format}:"}
+    if url and thing.kind != "pictures":  # which are found by listing
+        out["web"] = f"{url}/{thing.path}"
     return out

@@ -115,7 +115,8 @@ def test_groups_of_arrays_over_http(manager, tmp_path):
     group.create_array("one", np.arange(12).reshape(3, 4))
     group.create_array("two", np.ones((2, 2)))
     with cw.serve(tmp_path / "a.zarr") as server:
-        layers = _read(manager, f"{server.url}zarr3/a.zarr")
+        with pytest.warns(UserWarning, match="taken as y,x"):
+            layers = _read(manager, f"{server.url}zarr3/a.zarr")
         assert [options["name"] for _, options, _ in layers] == ["one", "two"]
         assert layers[0][0][1].tolist() == [4, 5, 6, 7]
         assert layers[0][1]["contrast_limits"] == pytest.approx((0.055, 10.978))
@@ -124,7 +125,8 @@ def test_groups_of_arrays_over_http(manager, tmp_path):
 def test_a_level_that_cant_be_read_has_no_limits(manager, tmp_path):
     cw.create_array(tmp_path / "a.zarr", np.ones((4, 4)), codec="gzip:1", chunks=(4, 4))
     (tmp_path / "a.zarr/c/0/0").write_bytes(b"damaged")
-    ((_, options, _),) = _read(manager, tmp_path / "a.zarr")
+    with pytest.warns(UserWarning, match="taken as y,x"):
+        ((_, options, _),) = _read(manager, tmp_path / "a.zarr")
     assert "contrast_limits" not in options
 
 
@@ -151,9 +153,11 @@ def test_plain_arrays_and_groups_of_them(manager, tmp_path):
     group.create_array("one", np.arange(12).reshape(3, 4))
     group.create_array("two", np.ones((2, 2)))
     group.create_array("text", ["a", "b"])
-    layers = _read(manager, tmp_path / "a.zarr")
+    with pytest.warns(UserWarning, match="taken as y,x"):
+        layers = _read(manager, tmp_path / "a.zarr")
     assert [options["name"] for _, options, _ in layers] == ["one", "two"]
-    ((data, _, _),) = _read(manager, tmp_path / "a.zarr" / "one")
+    with pytest.warns(UserWarning, match="taken as y,x"):
+        ((data, _, _),) = _read(manager, tmp_path / "a.zarr" / "one")
     assert data[1].tolist() == [4, 5, 6, 7]
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
 import tifffile
 
 import chunkwise as cw
-from chunkwise.cli.main import main
+from chunkwise.cli.main import main, make_parser
+from chunkwise.cli.serve import start
+from chunkwise.napari.reader import get_reader
 
 
 def _pictures(at: Path, *names: str) -> Path:
@@ -23,7 +27,7 @@ def _pictures(at: Path, *names: str) -> Path:
 GRID = [f"img_t{t:02}_c{c}.tif" for c in (1, 0) for t in (0, 2, 10)]
 
 
-@pytest.mark.parametrize("door", ["pyramid", "slice", "cp", "info", "stack"])
+@pytest.mark.parametrize("door", ["pyramid", "slice", "cp", "cp to a volume", "info", "stack", "view"])
 def test_two_numbers_in_names_are_two_axes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], door: str
 ) -> None:
@@ -32,6 +36,8 @@ def test_two_numbers_in_names_are_two_axes(
         "pyramid": ["pyramid", place, str(tmp_path / "o.zarr"), "--levels", "1"],
         "slice": ["slice", place, "--npy", str(tmp_path / "o.npy")],
         "cp": ["cp", place, str(tmp_path / "o.zarr")],
+        "cp to a volume": ["cp", place, f"{tmp_path}/o|neuroglancer-precomputed:", "--region", "0,..."],
+        "view": ["view", place, "--headless", str(tmp_path / "o.png")],
         "info": ["info", place],
         "stack": ["stack", str(tmp_path / "o.json"), f"{place}/*.tif"],
     }
@@ -47,6 +53,27 @@ def test_two_numbers_in_names_are_two_axes(
         out = cw.open(tmp_path / ("o.json" if door == "stack" else "o.zarr")).result()
         assert out.domain.labels == ("t", "c", "y", "x")
         np.testing.assert_array_equal(out[..., 0, 0].read().result(), expected)
+
+
+def test_viewers_say_what_is_assumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = str(_pictures(tmp_path / "p", *GRID))
+    bare = str(tmp_path / "a.zarr")
+    cw.create_array(bare, np.ones((5, 40, 30), "uint16"))
+    said = {
+        place: "pictures are taken as t (3) x c (2)",
+        bare: "the dimensions of the source are taken as z,y,x",
+    }
+    for path, note in said.items():
+        assert note in cw.open_multiscale(path).assumed[0]
+        reader = get_reader(path)
+        assert reader is not None
+        with pytest.warns(match=re.escape(note)):
+            reader(path)
+        with start(make_parser().parse_args(["serve", path]), [path]) as server:
+            name = next(iter(server.sources))
+            answer = urlopen(f"{server.url}api/image?path={name}").read()
+            assert note in json.loads(answer)["image"]["metadata"]["assumed"]
+        assert note in capsys.readouterr().err
 
 
 def test_numbers_that_leave_doubts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -87,33 +87,36 @@ def _expected(of: str, way: dict[str, str]) -> str | None:
     return {"zarr3": "ome-ngff-0.5", "zarr2": "ome-ngff-0.4"}[str(format)]
 
 
+@pytest.mark.each_once
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(way.values()))
 @pytest.mark.parametrize("of", SOURCES)
-def test_both_doors_make_the_same(sources: dict[str, Path], tmp_path: Path, of: str) -> None:
+def test_both_doors_make_the_same(
+    sources: dict[str, Path], tmp_path: Path, of: str, way: dict[str, str]
+) -> None:
     """What the copy lacks is warned of in Python, and exit status 3 on the command line."""
     _, scales, levels = _described(sources[of])
-    for number, way in enumerate(WAYS):
-        suffix = "" if way.get("format") == VOLUME else ".n5" if way.get("layout") in VIEWERS else ".out"
-        ours, theirs = (tmp_path / f"{door}{number}{suffix}" for door in ("python", "command"))
-        command = ["cp", "-r", "--quiet", "--no-sync", str(sources[of]), str(theirs)]
-        command += [text for name, value in way.items() for text in (f"--{name}", value)]
-        if of == "volume" and way == {"format": "n5"}:
-            with pytest.raises(InvalidArgumentError, match="layout"):
-                cw.copy_tree(sources[of], ours, **way)
-            assert main(command) == 1 and not ours.exists() and not theirs.exists()
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LossWarning)
-            report = cw.copy_tree(sources[of], ours, sync=False, **way)
-        assert main(command) == (3 if report.losses else 0), way
-        found, expected = _described(ours), _expected(of, way)
-        assert _described(theirs) == found, way
-        if expected is None:
-            assert found is None and "what makes it an image is left out" in report.losses[0][1]
-            assert report.n_arrays == len(levels)
-        elif of == "labels" and expected == "paintera":  # without its tables, as a report says
-            assert _described(ours / "data") == _described(theirs / "data") == (expected, scales, levels)
-        else:
-            assert found == (expected, scales, levels), way
+    suffix = "" if way.get("format") == VOLUME else ".n5" if way.get("layout") in VIEWERS else ".out"
+    ours, theirs = (tmp_path / f"{door}{suffix}" for door in ("python", "command"))
+    command = ["cp", "-r", "--quiet", "--no-sync", str(sources[of]), str(theirs)]
+    command += [text for name, value in way.items() for text in (f"--{name}", value)]
+    if of == "volume" and way == {"format": "n5"}:
+        with pytest.raises(InvalidArgumentError, match="layout"):
+            cw.copy_tree(sources[of], ours, **way)
+        assert main(command) == 1 and not ours.exists() and not theirs.exists()
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LossWarning)
+        report = cw.copy_tree(sources[of], ours, sync=False, **way)
+    assert main(command) == (3 if report.losses else 0)
+    found, expected = _described(ours), _expected(of, way)
+    assert _described(theirs) == found
+    if expected is None:
+        assert found is None and "what makes it an image is left out" in report.losses[0][1]
+        assert report.n_arrays == len(levels)
+    elif of == "labels" and expected == "paintera":  # without its tables, as a report says
+        assert _described(ours / "data") == _described(theirs / "data") == (expected, scales, levels)
+    else:
+        assert found == (expected, scales, levels)
 
 
 @pytest.mark.parametrize("door", ["python", "command"])

@@ -15,8 +15,9 @@ import chunkwise as cw
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.staging import APPEND, is_staging
-from chunkwise.core.trees.node import DOCUMENTS
-from chunkwise.errors import AlreadyExistsError, ChunkwiseError
+from chunkwise.core.trees.change import delete_all, relocate
+from chunkwise.core.trees.node import DOCUMENTS, find_node
+from chunkwise.errors import AbortedError, AlreadyExistsError, ChunkwiseError, NodeNotFoundError
 
 FORMATS = ["zarr3", "zarr2", "n5"]
 VALUES = {"one": np.full((6, 4), 1, "u1"), "two": np.full((9, 2), 2, "u2")}
@@ -42,7 +43,25 @@ def create_inside(store: KvStoreDriver, which: str, format: str) -> None:
     cw.create_array(place_in(store, "t/inside/x/"), VALUES[which], chunks=CHUNKS[which], format=format)
 
 
+def delete(store: KvStoreDriver, which: str, format: str) -> None:
+    """Delete what is there, as ``chunkwise rm -r`` does."""
+    node = find_node(place_in(store, "t/"))
+    if node is None or node.undeclared:
+        raise NodeNotFoundError("t/")
+    delete_all(node.location, node)
+
+
+def move(store: KvStoreDriver, which: str, format: str) -> None:
+    """Move what is there."""
+    node = find_node(place_in(store, "t/"))
+    if node is None or node.undeclared:
+        raise NodeNotFoundError("t/")
+    relocate(node.location, place_in(store, "moved/"), node)
+
+
 ACTS: dict[str, Callable[[KvStoreDriver, str, str], None]] = {
+    "delete": delete,
+    "move": move,
     "array": replace,
     "group": replace_by_group,
     "inside": create_inside,
@@ -174,3 +193,19 @@ def test_an_array_is_made_inside_what_is_replaced(
         assert not is_there or new == "group" or error is not None, (at, sorted(inside), errors)
         assert is_there or error is None, (at, errors)
         assert not is_there or error_inside is None, (at, errors)
+
+
+@pytest.mark.parametrize(("format", "step"), EACH)
+@pytest.mark.parametrize("order", ["replacement", "other"])
+@pytest.mark.parametrize("act", ["delete", "move"])
+@pytest.mark.parametrize(("old", "new"), [("array", "array"), ("group", "group")])
+def test_deleting_what_is_replaced(old: str, new: str, act: str, order: str, format: str, step: int) -> None:
+    """What the replacement has written is there as a whole, or was deleted as a whole."""
+    acts = (new, act) if order == "replacement" else (act, new)
+    replaced = expected(format, old, new, "one" if order == "replacement" else "two")
+    for at, (found, *errors) in enumerate(outcomes(format, old, *acts, step)):
+        error, other = errors if order == "replacement" else errors[::-1]
+        assert other is None or isinstance(other, NodeNotFoundError), (at, other)
+        assert error is None or found == {}, (at, error)  # before it has begun, or when it opens what it made
+        assert not isinstance(error, AbortedError), (at, error)
+        assert found in (replaced, {}), (at, sorted(set(found.items()) ^ set(replaced.items())))

@@ -131,8 +131,8 @@ def run(arguments: argparse.Namespace) -> int:
     if found.assumed and not to_volume:
         message(found.assumed)
     if arguments.recursive and (to_volume or _is_tree(found)):
-        at = None if to_volume or found.array is not None else found.location
-        if at is not None and is_converted(arguments, at, destination):
+        root = None if to_volume or found.array is not None else found.as_node()
+        if root is not None and is_converted(arguments, root, destination):
             return run_conversion(arguments)
         return run_copy_tree(arguments, found, destination)
     if arguments.layout is not None:
@@ -154,13 +154,15 @@ def _is_tree(found: ResolvedPlace) -> bool:
 
 def _copy_to_volume(arguments: argparse.Namespace, found: ResolvedPlace, destination: Location) -> int:
     """Copy an array to a precomputed volume."""
-    source = found.as_array()
-    if arguments.region is not None:
-        source = select(source, arguments.region)
+    array = found.as_array()
+    source = found.part(array if arguments.region is None else select(array, arguments.region))
     from chunkwise.images.pyramid.volume_copy import copy_to_volume  # which few copies need
 
     options, how = template_options(arguments), copy_options(arguments)
-    return run_copy(arguments, copy_to_volume(source, destination, options, how, workers_of(arguments)))
+    work = copy_to_volume(source, destination, options, how, workers_of(arguments))
+    for note in work.assumed:
+        message(note)
+    return run_copy(arguments, work)
 
 
 def _only_source(found: ResolvedPlace) -> CopySource:

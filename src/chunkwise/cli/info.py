@@ -11,7 +11,7 @@ from chunkwise.cli.command import UsageError, message, rows_as_lines, show
 from chunkwise.cli.system_info import show_system
 from chunkwise.copying.journal_document import read_journal
 from chunkwise.copying.quantities import format_chunks, format_nbytes, format_ratio, format_shape, plural
-from chunkwise.copying.resolve import resolve
+from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.copying.stack_report import is_stack, report_stack
 from chunkwise.copying.stored_node import Occupancy, occupancy, stored_array
 from chunkwise.copying.summary import ArraySummary, file_format, summarize
@@ -22,6 +22,7 @@ from chunkwise.extension.trees import Node, read_attributes, walk
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.describe import describe_images
 from chunkwise.images.multiscale.find_images import find_images
+from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.ome_groups import Options
 from chunkwise.images.multiscale.open import open_multiscale
 
@@ -53,8 +54,6 @@ def run(arguments: argparse.Namespace) -> int:
         show_system(arguments)
         return 0
     found = resolve(arguments.path)
-    if found.assumed:
-        message(found.assumed)
     if found.array is not None and found.is_spec:
         _view(arguments, found.array)
         return 0
@@ -64,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     if node.error and node.kind == "array":
         found.as_node()
     if node.kind == "group":
-        return _group(node, arguments)
+        return _group(found, arguments)
     summary = summarize(node)
     error = uncounted = ""
     stored: Occupancy | None = None
@@ -138,7 +137,8 @@ def _driver(layer: JSON) -> str:
     return str(layer.get("driver"))
 
 
-def _group(node: Node, arguments: argparse.Namespace) -> int:
+def _group(found: ResolvedPlace, arguments: argparse.Namespace) -> int:
+    node = found.as_node(damaged=True)
     n_arrays: int | None = None
     n_groups: int | None = None
     try:
@@ -148,7 +148,7 @@ def _group(node: Node, arguments: argparse.Namespace) -> int:
     except UnlistedError:
         contents = "nobody knows what, since a web server doesn't list what it has"
     attributes = read_attributes(node.location)
-    image = _image(node)
+    image = _image(found)
     out = {
         "path": arguments.path,
         "format": node.format,
@@ -173,16 +173,22 @@ def _group(node: Node, arguments: argparse.Namespace) -> int:
 
 def _other(arguments: argparse.Namespace, array: TensorStore, what: str) -> int:
     """Print what a picture, a precomputed volume or a stack of pictures is."""
-    found = describe_images(open_multiscale(arguments.path))
+    image = open_multiscale(arguments.path)
+    found = describe_images(image)
+    for note in image.assumed if isinstance(image, MultiscaleImage) else ():
+        message(note)
     kind = "volume" if what.endswith("volume") else "array"
     out = {"path": arguments.path, "kind": kind, "shape": list(array.shape), "image": dict(found)}
     show(arguments, out, *rows_as_lines(found))
     return 0
 
 
-def _image(node: Node) -> list[tuple[str, str]]:
+def _image(place: ResolvedPlace) -> list[tuple[str, str]]:
     """Return what the image, plate, or other images in a group are; nothing if there are none."""
+    node = place.as_node(damaged=True)
     try:
+        if place.images is not None:
+            return describe_images(place.images())
         found = find_images(open_group(node.location, format=node.format), Options(drafts=True))
         return [] if found is None else describe_images(found)
     except ChunkwiseError as e:

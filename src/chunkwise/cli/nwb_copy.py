@@ -10,7 +10,7 @@ from chunkwise.cli.nwb import run_conversion as run_nwb_conversion
 from chunkwise.cli.template_options import choose_format
 from chunkwise.copying.copy_options import flags_of_copies
 from chunkwise.extension.inside import is_url
-from chunkwise.extension.trees import Location, locate, node_attributes, require_node
+from chunkwise.extension.trees import Location, Node, locate, node_attributes, require_node
 
 __all__ = ["is_converted", "run_conversion"]
 
@@ -36,9 +36,8 @@ _OPTIONS = {
 _TAKEN = {"verify", "resume", "overwrite"}
 
 
-def is_converted(arguments: argparse.Namespace, source: Location, destination: Location) -> bool:
+def is_converted(arguments: argparse.Namespace, root: Node, destination: Location) -> bool:
     """Return True if a group is an NWB or HDMF file that a plain copy would break."""
-    root = require_node(source)
     attributes = root.document.get("hdmf_attributes") if root.format == "n5" else node_attributes(root)
     if not isinstance(attributes, dict) or not _MARKS & set(attributes):
         return False

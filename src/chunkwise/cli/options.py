@@ -7,12 +7,13 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from math import isfinite
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from chunkwise import Unit
 from chunkwise.cli.command import UsageError
+from chunkwise.copying.array_options import read_sizes
 from chunkwise.copying.executors import Workers, named_workers, threads_here
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, OptionError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import as_nbytes, parse_unit
 from chunkwise.extension.inside import parse_json as load_text
@@ -20,6 +21,7 @@ from chunkwise.extension.inside import parse_json as load_text
 __all__ = [
     "add_memory",
     "add_on",
+    "array_arguments",
     "parse_chunk_sizes",
     "parse_codec",
     "parse_json",
@@ -31,6 +33,7 @@ __all__ = [
     "workers_of",
 ]
 
+_SCALAR = ("scalar", "()", "[]", "")
 _SEPARATORS = re.compile(r"\s*[,x×]\s*")
 
 
@@ -68,7 +71,7 @@ def units_of(arguments: argparse.Namespace) -> tuple[Unit | None, ...] | None:
 
 def parse_sizes(text: str, name: str, *, lowest: int = 1) -> tuple[int, ...]:
     """Parse sizes such as ``64,64,32`` or ``64x64x32``, each at least `lowest`; ``scalar`` has none."""
-    if text.strip() in ("scalar", "()", "[]", ""):
+    if text.strip() in _SCALAR:
         return ()
     sizes = []
     for part in _SEPARATORS.split(text.strip().strip("()[]").strip().removesuffix(",")):
@@ -80,34 +83,39 @@ def parse_sizes(text: str, name: str, *, lowest: int = 1) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def parse_chunk_sizes(text: str, name: str) -> int | str | tuple[int, ...] | dict[str, int]:
+def parse_chunk_sizes(text: str, option: str) -> Any:
     """Parse sizes of chunks: ``64,64,-1``, ``64`` for all dimensions, ``auto``, or ``time=90,lat=8``.
 
-    -1 stands for a whole dimension.
+    -1 stands for a whole dimension; False, in place of shards, for none.
     """
-    words = _SEPARATORS.split(text.strip().strip("()[]").strip().removesuffix(","))
-    if text.strip() == "auto":
-        return "auto"
-    if "=" not in text and "-1" in words:
-        given = [word for word in words if word != "-1"]
-        sizes = iter(parse_sizes(",".join(given), name) if given else ())
-        found = tuple(-1 if word == "-1" else next(sizes) for word in words)
-        return found if len(found) > 1 else found[0]
-    if "=" not in text:
-        found = parse_sizes(text, name)
-        return found[0] if len(found) == 1 else found
-    out: dict[str, int] = {}
-    for part in text.split(","):
-        dimension, _, size = (word.strip() for word in part.rpartition("="))
-        if not dimension or not (size == "-1" or (size.isascii() and size.isdigit() and int(size))):
-            raise UsageError(
-                f"--{name}: expected sizes of at least 1 by dimension name, such as time=90,lat=8, "
-                f'but received "{text}"'
-            )
-        if dimension in out:
-            raise UsageError(f'--{name}: "{dimension}" occurs twice in "{text}"')
-        out[dimension] = int(size)
-    return out
+    if option == "shards" and text.strip() == "none":
+        return False
+    if text.strip() in _SCALAR:
+        return ()
+    named: dict[str, int | str] = {}
+    sizes: list[int | str] = []
+    words = text.strip().strip("()[]").strip().removesuffix(",")
+    for word in words.split(",") if "=" in words else _SEPARATORS.split(words):  # "x" may be a name
+        name, is_named, size = (part.strip() for part in word.rpartition("="))
+        found = int(size) if re.fullmatch("-?[0-9]+", size, re.ASCII) else size
+        if not is_named:
+            sizes.append(found)
+        elif name in named:
+            raise UsageError(f'--{option.removesuffix("s")}: "{name}" occurs twice in "{text}"')
+        else:
+            named[name] = found
+    try:
+        if named and sizes:
+            raise OptionError(f"{option}: {sizes[0]} has no name, but other sizes have")
+        return read_sizes(named or (sizes if len(sizes) > 1 else sizes[0]), option)
+    except OptionError as e:
+        raise UsageError(f"--{e.message.replace(option, option.removesuffix('s'), 1)}") from None
+
+
+def array_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return chunks, shards and codec as they are given, for options of new arrays."""
+    shards = {} if arguments.shard is None else {"shards": arguments.shard}
+    return {"chunks": arguments.chunk, "codec": arguments.codec, **shards}
 
 
 def parse_nbytes(text: str, name: str) -> int:

@@ -35,6 +35,7 @@ _OTHERS = {
     "--scale-factors": "--factors",
     "--shard-shape": "--shard",
     "--threads": "--on",
+    "--units": "--scale",
     "--workers": "--on",
     "--zarr-format": "--format",
     "--zarr-version": "--format",

@@ -7,11 +7,11 @@ import time
 import warnings
 from contextlib import ExitStack
 
-from chunkwise import TensorStore
 from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
 from chunkwise.cli.options import (
     add_memory,
     add_on,
+    array_arguments,
     parse_chunk_sizes,
     parse_codec,
     parse_names,
@@ -24,7 +24,7 @@ from chunkwise.cli.region import select
 from chunkwise.copying.executors import Workers
 from chunkwise.copying.pictures import without_channel
 from chunkwise.copying.quantities import format_pace, format_shape
-from chunkwise.copying.resolve import ResolvedPlace, resolve
+from chunkwise.copying.resolve import resolve
 from chunkwise.extension.inside import new_lock
 from chunkwise.extension.trees import VOLUME
 from chunkwise.images.pyramid.convention import CONVENTIONS
@@ -95,14 +95,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--chunk",
         metavar="SIZES",
-        type=lambda text: parse_chunk_sizes(text, "chunk"),
+        type=lambda text: parse_chunk_sizes(text, "chunks"),
         help="chunk shape, or by axis: z=16; by default that of SRC, or 64,64,64",
     )
     parser.add_argument(
         "--shard",
         metavar="SIZES",
-        type=lambda text: parse_chunk_sizes(text, "shard"),
-        help="shard shape, or by axis (ome-ngff-0.5)",
+        type=lambda text: parse_chunk_sizes(text, "shards"),
+        help="shard shape, or by axis (ome-ngff-0.5), or none",
     )
     parser.add_argument("--codec", metavar="CODEC", type=parse_codec, help="as for `chunkwise create`")
     parser.add_argument("--name", help="name of the image; by default that of the group")
@@ -127,11 +127,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("a pyramid of a spec file, or of pictures, needs a DST")
     if arguments.region is not None and arguments.destination is None:
         raise UsageError("a pyramid of a --region needs a DST")
-    source: TensorStore | ResolvedPlace = found
+    source = found
     if arguments.region is not None:
-        source = select(without_channel(found.as_array(of_image=True)), arguments.region)
-        if found.assumed:
-            message(found.assumed)
+        source = found.part(select(without_channel(found.as_array(of_image=True)), arguments.region))
     started = time.monotonic()
     workers = workers_of(arguments, DEFAULT_MEMORY)
     options = {
@@ -142,9 +140,6 @@ def run(arguments: argparse.Namespace) -> int:
         "levels": arguments.levels,
         "axes": arguments.axes,
         "units": units_of(arguments),
-        "chunks": arguments.chunk,
-        "shards": arguments.shard,
-        "codec": arguments.codec,
         "name": arguments.name,
         "memory": arguments.memory,
         "sync": not arguments.no_sync,
@@ -152,16 +147,19 @@ def run(arguments: argparse.Namespace) -> int:
         "overwrite": arguments.overwrite,
         "verify": arguments.verify,
     }
+    arrays = array_arguments(arguments)
     with _Progress(arguments, workers) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # what is left out is reported at the end
         if arguments.dry_run:
-            plan = prepare_pyramid(source, arguments.destination, workers=workers, **options).preview()
+            plan = prepare_pyramid(
+                source, arguments.destination, workers=workers, arrays=arrays, **options
+            ).preview()
             for note in (*plan.assumed, *plan.left_out):
                 message(note)
             show(arguments, plan.to_json(), *plan.lines())
             return 0
         future = downsample_pyramid(
-            source, arguments.destination, executor=workers, progress=progress.show, **options
+            source, arguments.destination, executor=workers, progress=progress.show, **arrays, **options
         )
         try:
             made = future.result()

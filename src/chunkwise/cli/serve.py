@@ -7,7 +7,9 @@ import argparse
 from chunkwise.cli.command import UsageError, message, required, rows_as_lines, show
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.images.server.app import MAX_MEMORY, MAX_REQUESTS
+from chunkwise.images.server.image import image_at
 from chunkwise.images.server.running import Server, serve
+from chunkwise.images.server.trees import FixedTree, ServedArray
 
 __all__ = ["add_arguments", "add_server_options", "run", "start"]
 
@@ -59,7 +61,7 @@ def start(arguments: argparse.Namespace, what: list[str]) -> Server:
         raise UsageError("--token and --no-token exclude each other")
     try:
         with required("a server", "uvicorn"):
-            return serve(
+            server = serve(
                 *what,
                 host=arguments.host,
                 port=arguments.port,
@@ -67,6 +69,13 @@ def start(arguments: argparse.Namespace, what: list[str]) -> Server:
                 max_requests=arguments.max_requests,
                 max_memory=arguments.max_memory,
             )
+        for name, source in server.sources.items():
+            found = source.find(())
+            if isinstance(source, FixedTree) or isinstance(found, ServedArray):
+                image = None if found is None else image_at((name,), found)
+                for note in () if image is None else image.assumed:
+                    message(f"{name}: {note}")
+        return server
     except InvalidArgumentError as e:
         if e.message.startswith(("port:", "token:", "max_requests:", "max_memory:")):
             raise UsageError(f"--{e.message.replace('_', '-', 1)}") from None

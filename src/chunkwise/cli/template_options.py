@@ -7,7 +7,7 @@ from typing import Any
 
 from chunkwise import DataType
 from chunkwise.cli.command import UsageError
-from chunkwise.cli.options import parse_chunk_sizes, parse_codec, parse_names, units_of
+from chunkwise.cli.options import array_arguments, parse_chunk_sizes, parse_codec, parse_names, units_of
 from chunkwise.copying.array_options import array_options
 from chunkwise.copying.compressor import Compressor, parse_compressor
 from chunkwise.errors import InvalidArgumentError
@@ -25,7 +25,6 @@ __all__ = [
 ]
 
 FORMATS = ("zarr3", "zarr2", "zarr1", "n5")
-_NO_SHARDS = "none"
 _WORDS = {"nan": "NaN", "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinity"}
 
 
@@ -39,14 +38,14 @@ def add_template_arguments(parser: argparse.ArgumentParser, *more_formats: str) 
     parser.add_argument(
         "--chunk",
         metavar="SIZES",
-        type=lambda text: parse_chunk_sizes(text, "chunk"),
+        type=lambda text: parse_chunk_sizes(text, "chunks"),
         help="chunk shape, such as 64,64,32 (-1: a whole dimension), 64 for all dimensions, or auto; or by "
         "dimension name: time=90,lat=8",
     )
     parser.add_argument(
         "--shard",
         metavar="SIZES",
-        type=lambda text: _NO_SHARDS if text.strip() == _NO_SHARDS else parse_chunk_sizes(text, "shard"),
+        type=lambda text: parse_chunk_sizes(text, "shards"),
         help="shard shape (zarr3), as for --chunk, or none",
     )
     parser.add_argument(
@@ -87,18 +86,14 @@ def template_options(arguments: argparse.Namespace, dtype: DataType | None = Non
     if fill_value is not None:
         fill_value = _fill_value(fill_value) if dtype is None else fill_value_of(fill_value, dtype)
     given = {
-        "chunks": arguments.chunk,
-        "codec": arguments.codec,
+        **array_arguments(arguments),
         "checksum": arguments.checksum or None,
         "dtype": arguments.dtype,
         "fill_value": fill_value,
         "dimension_names": arguments.dimension_names,
         "dimension_units": units_of(arguments),
     }
-    options = array_options(given | {"shards": False if arguments.shard == _NO_SHARDS else arguments.shard})
-    if arguments.shard is None:
-        del options["shards"]
-    return options
+    return array_options(given)
 
 
 def check_ranks(options: dict[str, Any], rank: int) -> None:

@@ -63,6 +63,8 @@ def _draw(arguments: argparse.Namespace) -> int:
     sources = sources_of(*arguments.paths)
     name, image = first_shown(sources, plates=False)
     assert image is not None
+    for note in image.assumed:
+        message(note)
     picture, problems = draw_first_view(image)
     with replacing(arguments.headless, overwrite=True) as part:
         picture.save(part, "PNG")

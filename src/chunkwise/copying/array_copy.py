@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -140,8 +140,8 @@ class ArrayCopy(PlannedCopy):
     def _surround(self) -> None:
         """Do nothing: an array is all."""
 
-    def _commit(self) -> None:
-        self._destination.commit()
+    def _commit(self, confirm: Callable[[], None]) -> None:
+        self._destination.commit(confirm)
 
     def _name_of(self, path: str) -> str:
         return ""  # the caller knows it

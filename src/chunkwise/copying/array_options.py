@@ -35,6 +35,7 @@ __all__ = [
     "auto_chunks",
     "check_named",
     "data_type",
+    "each_size",
     "for_array",
     "for_format",
     "option_of",
@@ -42,6 +43,7 @@ __all__ = [
     "read_shape",
     "read_sizes",
     "read_units",
+    "shard_sizes",
 ]
 
 Size: TypeAlias = int | str | None
@@ -129,10 +131,8 @@ def for_array(options: Mapping[str, Any], template: ArrayTemplate) -> dict[str, 
         else:
             out["shards"] = _shards(template.shape, wanted, chunks, itemsize)
     shards = out.get("shards", template.shards)
-    if shards is None or chunks is None or not {"chunks", "shards"} & out.keys():
-        return out
-    if any(outer % inner for outer, inner in zip(shards, chunks, strict=True)):
-        raise OptionError(f"shards of {list(shards)} can't be divided into chunks of {list(chunks)}")
+    if shards is not None and chunks is not None and {"chunks", "shards"} & out.keys():
+        _check_divisible(shards, chunks)
     return out
 
 
@@ -302,6 +302,39 @@ def _by_dimension(
         )
     old = before or [0] * rank
     return [o if size is None else size for size, o in zip(wanted, old, strict=True)]
+
+
+def each_size(option: str, sizes: Any, shape: Sequence[int], usual: Sequence[int]) -> tuple[int, ...]:
+    """Return a size for each dimension of an array without names; "auto" stands for the `usual` one."""
+    wanted = _unnamed(option, read_sizes(sizes, option), len(shape))
+    return tuple(
+        chosen if n == _AUTO else max(1, whole) if n == -1 else int(n)
+        for n, whole, chosen in zip(wanted, shape, usual, strict=True)
+    )
+
+
+def shard_sizes(
+    shards: Any, shape: Sequence[int], chunks: Sequence[int], itemsize: int
+) -> tuple[int, ...] | None:
+    """Return the shards of an array without names; None if there are none."""
+    given = array_options({"shards": shards})["shards"]
+    if given is None:
+        return None
+    out = _shards(shape, _unnamed("shards", given, len(shape)), chunks, itemsize)
+    _check_divisible(out, chunks)
+    return out
+
+
+def _unnamed(option: str, sizes: _Read, rank: int) -> list[int | str]:
+    wanted = _by_dimension(option, sizes, (), rank, None)
+    if wanted is None:
+        raise OptionError(f"{option}: the dimensions have no names here; give one size for each of {rank}")
+    return wanted
+
+
+def _check_divisible(shards: Sequence[int], chunks: Sequence[int]) -> None:
+    if any(outer % inner for outer, inner in zip(shards, chunks, strict=True)):
+        raise OptionError(f"shards of {list(shards)} can't be divided into chunks of {list(chunks)}")
 
 
 def _chunks(shape: Sequence[int], wanted: Sequence[int | str], itemsize: int, shards: Any) -> tuple[int, ...]:

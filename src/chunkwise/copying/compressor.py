@@ -30,8 +30,9 @@ from chunkwise.core.base.catalogue import codecs
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.errors import InvalidArgumentError, UnknownExtensionError, hint
 
-__all__ = ["Compressor", "compressor_from_json", "compressor_to_json", "parse_compressor"]
+__all__ = ["CNAMES", "Compressor", "compressor_from_json", "compressor_to_json", "parse_compressor"]
 
+CNAMES = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 _LEVELS = {"zstd": 3, "gzip": 6, "zlib": 6, "bz2": 9, "xz": 6}
 _NAMES = ("none", "raw", "zstd", "gzip", "zlib", "blosc", "lz4", "bz2", "bzip2", "xz", "lzma")
@@ -96,10 +97,9 @@ def _plugin_option(name: str) -> str | None:
 def _blosc(
     text: str, cname: str = "lz4", level: str = "5", shuffle: str = "shuffle", *rest: str
 ) -> Compressor:
-    known = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
-    if rest or cname not in known or shuffle not in SHUFFLES:
+    if rest or cname not in CNAMES or shuffle not in SHUFFLES:
         raise InvalidArgumentError(
-            f'codec "{text}": expected blosc:CNAME:LEVEL:SHUFFLE with CNAME one of {", ".join(known)} '
+            f'codec "{text}": expected blosc:CNAME:LEVEL:SHUFFLE with CNAME one of {", ".join(CNAMES)} '
             f"and SHUFFLE one of {', '.join(SHUFFLES)}"
         )
     return Compressor("blosc", _level(text, level), cname, shuffle)

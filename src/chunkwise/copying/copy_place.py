@@ -7,21 +7,23 @@ place follows from the location, so another process can find it and continue.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from chunkwise.copying.journal_document import JournalDocument, read_journal
 from chunkwise.copying.sessions import is_session
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.kvstore.staging import REPLACED
-from chunkwise.core.kvstore.take_place import staging_path
+from chunkwise.core.kvstore.lease import is_of_ended
+from chunkwise.core.kvstore.staging import APPEND, REPLACED
+from chunkwise.core.kvstore.take_place import nobody_else, staging_path
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import container_root, create_container
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.new_location import create_parents
-from chunkwise.core.trees.node import find_documented
+from chunkwise.core.trees.node import DOCUMENTS, find_documented
 from chunkwise.core.trees.replacement import Replacement
 from chunkwise.errors import AlreadyExistsError
 from chunkwise.extension.inside import delete_all_below, excluding
@@ -47,27 +49,33 @@ class CopyPlace:
         *,
         overwrite: bool,
         go_on: bool,
+        **rules: Any,
     ) -> Self:
         """Return where a copy is made; raise if the old data can't be replaced.
 
-        With `go_on`, that is where an unfinished copy is, if there is one.
+        With `go_on`, that is where an unfinished copy is, if there is one.  `rules` of the replacement are
+        those of `Replacement.begin`.
         """
         if overwrite:
             check_outside_arrays(location)
             state, _ = check_place(location, kind, format, "overwrite")
-            is_replaced = state in ("array", "group", "unfinished") or (state, kind) == ("container", "group")
+            is_replaced = state in ("array", "group", "volume", "unfinished") or (state, kind) == (
+                "container",
+                "group",
+            )
             is_replaced = is_replaced or was_replaced(location)
-            return cls.replacing(location) if is_replaced else cls(location, location)
+            return cls.replacing(location, **rules) if is_replaced else cls(location, location)
         if go_on and not is_session(location.store) and read_journal(location) is None:
-            beside = cls.replacing(location)
+            beside = cls.replacing(location, **rules)
             if read_journal(beside.place) is not None or beside.is_staged:
                 return beside
+            beside._tidy()
         return cls(location, location)
 
     @classmethod
-    def replacing(cls, location: Location) -> Self:
+    def replacing(cls, location: Location, **rules: Any) -> Self:
         """Return a place beside a location."""
-        replacement = Replacement.begin(location, resumable=True)
+        replacement = Replacement.begin(location, resumable=True, **rules)
         return cls(location, replacement.staging, replacement)
 
     @property
@@ -78,13 +86,25 @@ class CopyPlace:
 
     @property
     def is_staged(self) -> bool:
-        """True if a node is beside the old data that is to replace it, and is not old data itself."""
+        """True if what is to replace the old data is complete beside it, and is not old data itself."""
         place = self.place
-        return (
-            self.replacement is not None
-            and find_documented(place) is not None
-            and place.store.read(place.path + REPLACED).value is None
+        if self.replacement is None or place.store.read(place.path + REPLACED).value is not None:
+            return False
+        if self.replacement.documents == DOCUMENTS:
+            return find_documented(place) is not None
+        return any(
+            place.store.read(place.path + name).value is not None for name in self.replacement.documents
         )
+
+    def _tidy(self) -> None:
+        """Delete what a process has left that was killed after its copy had taken its place."""
+        store, place = self.location.store, self.place
+        below, lease = store.list_children(place.path), store.read(self.location.path + APPEND).value
+        if not (below.keys or below.prefixes or (lease is not None and is_of_ended(lease))):
+            return
+        with excluding(self.location):
+            if read_journal(place) is None and not self.is_staged:
+                self.clear()
 
     def clear(self) -> None:
         """Delete what an unfinished copy has left, if its place is beside the location."""
@@ -99,15 +119,15 @@ class CopyPlace:
             if root is not None and root.path == self.location.path:
                 create_container(self.place)
 
-    def alone(self) -> AbstractContextManager[object]:
+    def alone(self) -> AbstractContextManager[Callable[[], None]]:
         """Keep others out who begin again, or end, a copy in a place beside the same location."""
         is_alone = self.replacement is None or is_session(self.location.store)
-        return nullcontext() if is_alone else excluding(self.location)
+        return nobody_else() if is_alone else excluding(self.location)
 
-    def commit(self) -> None:
-        """Let the copy, whose journal is deleted, replace the old data; called within `alone`."""
+    def commit(self, confirm: Callable[[], None]) -> None:
+        """Let the copy, whose journal is deleted, replace the old data; `confirm` is what `alone` yields."""
         if self.replacement is not None:
-            self.replacement.commit(alone=True)
+            self.replacement.commit(confirm)
         else:
             update_consolidated(self.location.store, self.location.path)
 

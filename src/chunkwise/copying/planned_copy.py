@@ -109,8 +109,8 @@ class PlannedCopy(ABC):
         """Make what comes when all arrays are there."""
 
     @abstractmethod
-    def _commit(self) -> None:
-        """Let the copy, whose journal is deleted, take its place."""
+    def _commit(self, confirm: Callable[[], None]) -> None:
+        """Let the copy, whose journal is deleted, take its place, if `confirm` doesn't raise just before."""
 
     def _name_of(self, path: str) -> str:
         """Return what an array is called in errors, or nothing."""
@@ -229,16 +229,16 @@ class PlannedCopy(ABC):
         """Make what surrounds the arrays, unless some are left to other parts; return what was copied."""
         plan, report = self.plan, self._report
         if self.complete:
-            with self._destination.alone():
+            with self._destination.alone() as confirm:
                 if self._destination.is_made:  # a process was killed before it could take its place
-                    self._destination.commit()
+                    self._destination.commit(confirm)
         elif self.left is None:
             with self._saving_journal():
                 self._surround()
-            with self._destination.alone():
+            with self._destination.alone() as confirm:
                 self._journal.write()  # or another process has begun again
                 self._journal.delete()
-                self._commit()
+                self._commit(confirm)
         report.n_left = None if self.left is None else sum(self.left)
         report.n_groups, report.n_links = plan.n_groups, len(plan.links)
         report.n_arrays, report.nbytes = len(plan.small) + len(plan.large), self.nbytes

@@ -5,16 +5,17 @@ database with nodes in it (HDF5, TIFF, ZIP, OCDBT), of a picture or a precompute
 with a spec; a spec; a store of this or another library; a folder or glob of pictures; or an open array, group
 or image.
 
-Recognizers are asked in one order: open objects, specs and files of them, pictures, nodes by their documents,
-what is in a file or a database, and arrays that only a driver of their own finds.  The root of what is in a
-file is the same whether it is written out, as ``FILE|hdf5:``, or found.
+Recognizers are asked in one order: open objects, specs and files of them, files that describe the images in
+a container, pictures, nodes by their documents, what is in a file or a database, and arrays that only a
+driver of their own finds.  The root of what is in a file is the same whether it is written out, as
+``FILE|hdf5:``, or found.
 """
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -94,12 +95,16 @@ class ResolvedPlace(Resolvable):
         context: Context | None = None,
         is_spec: bool = False,
         assumed: str = "",
+        images: Callable[[], Any] | None = None,
+        image: Any = None,
     ) -> None:
         self.named = named  # by the user; empty for an object
         self.asked = asked  # the location that is named; None for what isn't stored at one place
         self.context = context
         self.is_spec = is_spec  # named by a spec, or a file with one
         self.assumed = assumed  # about it, since nothing says so
+        self.images = images  # opens the images in a container, as the file that is named describes them
+        self.image = image  # whose full resolution `as_array` has returned
         self._view, self._known = view, found
 
     def _resolve(self) -> ResolvedPlace:
@@ -111,9 +116,10 @@ class ResolvedPlace(Resolvable):
             self._known = _looked_for(self.asked, self.context)
         return self._known
 
-    def seen(self, node: Node | None) -> ResolvedPlace:
-        """Return the place itself, which need not look for the node that `find_node` has found there."""
-        if self._known is None and self.asked is not None:
+    def seen(self, location: Location, node: Node | None) -> ResolvedPlace:
+        """Return the place itself, which need not look for the node that `find_node` has found at a
+        location."""
+        if self._known is None and self.asked is not None and self.asked.path == location.path:
             self._known = _stored(self.asked, node, self.context)
         return self
 
@@ -175,8 +181,9 @@ class ResolvedPlace(Resolvable):
         if node is None:
             raise self._found().nothing or nothing_at(location)
         if node.kind == "group" and of_image and not node.undeclared:
-            found: TensorStore | None = hooks.find("array of an image")(location, node, self.context)
-            if found is not None:
+            self.image = hooks.find("image of a group")(self)
+            if self.image is not None:
+                found: TensorStore = self.image._full_resolution()
                 return found
         if node.kind == "group" and self.is_file:
             return self._only_array(node)
@@ -196,6 +203,10 @@ class ResolvedPlace(Resolvable):
             )
             return open_node(tree, (), node)
         return open_array(location, found=node, read=True, context=self.context)
+
+    def part(self, array: TensorStore) -> ResolvedPlace:
+        """Return a view of the array that the place stands for, of which the same is known."""
+        return ResolvedPlace("", view=array, assumed=self.assumed, image=self.image)
 
     def as_node(self, *, damaged: bool = False) -> Node:
         """Return the group or array in which everything is stored; raise if there is none.
@@ -286,6 +297,18 @@ def _stored_array(spec: Mapping[str, Any], named: str, context: Context | None) 
     return ResolvedPlace(named, asked=location, found=_Found(location, node), context=context)
 
 
+def _described(place: object, context: Context | None) -> ResolvedPlace | None:
+    """Recognize an XML file of BigDataViewer, which stands for the container that it describes."""
+    named = _name_of(place)
+    if not named.lower().endswith(".xml"):
+        return None
+    found = hooks.find("container of a file")(locate(named, context), context)
+    if found is None:
+        return None
+    location, images = found
+    return ResolvedPlace(named, asked=location, context=context, images=images)
+
+
 def _pictures(place: object, context: Context | None) -> ResolvedPlace | None:
     found = pictures_at(place)
     if found is None:
@@ -294,7 +317,7 @@ def _pictures(place: object, context: Context | None) -> ResolvedPlace | None:
     return ResolvedPlace(_name_of(place), view=whole, assumed=assumed)
 
 
-_RECOGNIZERS = (_open_object, _spec, _pictures)
+_RECOGNIZERS = (_open_object, _spec, _described, _pictures)
 
 
 def _looked_for(location: Location, context: Context | None) -> _Found:

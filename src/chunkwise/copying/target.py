@@ -175,7 +175,7 @@ def _n5(template: ArrayTemplate, rules: TreeFormat, given: Sequence[str], notes:
         metadata["resolution"] = [1.0 if unit is None else unit.multiplier for unit in template.units]
     if template.fill_value is not None and not same_fill(template.fill_value, template.dtype.zero()):
         if "fill_value" in given:
-            raise InvalidArgumentError("N5 has no fill value: what is missing reads as 0")
+            raise InvalidArgumentError("fill_value: N5 has no fill value; what is missing reads as 0")
         notes.append(
             f"N5 has no fill value: missing chunks are written out, full of {template.fill_value.item()!r}"
         )

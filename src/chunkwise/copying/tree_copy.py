@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from chunkwise.copying.copy_arrays import intermediate_name, room_of
@@ -113,10 +113,10 @@ class TreeCopy(PlannedCopy):
         publish_groups(self.plan, self._place, self._target, self._names, consolidated=self._consolidated)
         self._source.finish()
 
-    def _commit(self) -> None:
+    def _commit(self, confirm: Callable[[], None]) -> None:
         if self._destination.replacement is not None:
             create_parents(self._destination.location, self._target.format)
-            self._destination.commit()
+            self._destination.commit(confirm)
 
 
 def tree_copy_to(

@@ -140,6 +140,7 @@ class _Found(NamedTuple):
     why_not: str = ""  # there is none
     attributes: Mapping[str, JSON] = {}  # of a group
     children: Sequence[str] = ()
+    files: Sequence[str] = ()  # that belong to no node
     links: Mapping[str, Link] = {}
 
 
@@ -187,12 +188,13 @@ class _Planning:
         if node.kind == "group":
             attributes = tree.attributes(names, node).asdict()
             links = links_of(node, attributes)
-            children = tree.children(names, node)
+            files: list[str] = []
+            children = tree.children(names, node, files)
             attributes = without_links(attributes)
             name = names[-1] if names else node.location.name
             attributes = ome_attributes(attributes, self._target.format, name)
             self._level_names.update({(*names, *k.split("/")): v for k, v in level_names(attributes).items()})
-            return found._replace(attributes=attributes, children=children, links=links)
+            return found._replace(attributes=attributes, children=children, links=links, files=files)
         try:
             job = self._job(names, node)
         except ChunkwiseError as e:
@@ -238,6 +240,7 @@ class _Planning:
         """Plan the copy of a node."""
         made, path = self._made, self._below(found.names)
         if found.node.kind == "group":
+            made.notes += self._files_left_out(path, found.files)
             if found.node.undeclared and not found.children:
                 return  # a directory that isn't part of the tree
             if path:
@@ -260,6 +263,16 @@ class _Planning:
                 target = job.target_spec
                 document = dict(found.node.document)
                 self._note(path, document, target.spec, target.attributes, job.plan.to_json())
+
+    def _files_left_out(self, path: str, files: Sequence[str]) -> list[tuple[str, str]]:
+        """Return the notes on files of a group that belong to no node."""
+        if not files:
+            return []
+        first = f"{path}/{files[0]}".lstrip("/")
+        if self._room.how.strict:
+            raise UnsupportedError(f"{first}: it is no array or group, so the copy would lack it")
+        others = f", as are {len(files) - 1} others in {path or 'the top'}" if len(files) > 1 else ""
+        return [(first, f"is left out{others}: it is no array or group")]
 
     def _note(self, *values: Any) -> None:
         self._digest.update(json.dumps(values, sort_keys=True).encode())

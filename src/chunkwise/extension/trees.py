@@ -49,7 +49,7 @@ from chunkwise.core.trees.node import (
     what_is_at,
 )
 from chunkwise.core.trees.node_name import check_new_names, split_path
-from chunkwise.core.trees.own_keys import delete_own, was_replaced
+from chunkwise.core.trees.own_keys import delete_own, is_made_here, was_replaced
 from chunkwise.core.trees.replacement import Replacement, replacing
 from chunkwise.core.trees.snapshot import parse_snapshot
 from chunkwise.core.trees.tree import ResolvedNode, Tree, check_format
@@ -96,6 +96,7 @@ __all__ = [
     "has_non_finite",
     "is_consolidated",
     "is_declared",
+    "is_made_here",
     "is_root_of_file",
     "is_vacant",
     "is_volume",

@@ -185,10 +185,10 @@ def prepare_tree_copy(
     if found.location is not None:
         check_apart(found.location, there)
     root = None if found.array is not None and found.what == "a precomputed volume" else _group_at(found)
-    wanted, lost = _format_of(there, format, layout, root), ""
-    if layout is not None or root is None or root.format != wanted:
-        here = found.location if root is None else root.location
-        image = hooks.find("copy of an image")(here, there, wanted, layout, fields, how, workers)
+    own = None if root is None or found.images is not None else root.own_format
+    wanted, lost = _format_of(there, format, layout, own), ""
+    if layout is not None or root is None or found.images is not None or root.format != wanted:
+        image = hooks.find("copy of an image")(found, there, wanted, layout, fields, how, workers)
         if not isinstance(image, str):
             copied: TreeCopy = image
             return copied
@@ -206,12 +206,11 @@ def prepare_tree_copy(
     )
 
 
-def _format_of(there: Location, format: str | None, layout: str | None, root: Node | None) -> FormatName:
+def _format_of(there: Location, format: str | None, layout: str | None, source: str | None) -> FormatName:
     """Return the format of the copy; that of a layout for a viewer is N5."""
     for_viewer = layout not in (None, "ome-zarr")
     if for_viewer and format not in (None, "n5"):
         raise OptionError(f"layout: {layout} is N5, not {format}")
-    source = None if root is None else root.own_format
     wanted = format_of(there, "group", format="n5" if for_viewer else format, source=source)
     if layout == "ome-zarr" and not tree_format(wanted).ngff_version:
         raise OptionError(f"layout: {layout} is Zarr v3 or v2, not {wanted}; format= (--format) says which")

@@ -156,7 +156,7 @@ def open_group(
             to = Destination.of(location, "group", format=wanted, mode="overwrite")
         return _replace(to, attributes or {}, options)
     if mode == "r" and (node is None or node.undeclared):
-        found = resolve(place, context).seen(node)
+        found = resolve(place, context).seen(location, node)
         if found.array is not None:
             raise InvalidArgumentError(
                 f"{location.text} is {found.what}, not a group; chunkwise.open_multiscale opens it"

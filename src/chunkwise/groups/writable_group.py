@@ -6,10 +6,11 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from chunkwise.copying.array_options import Sizes, data_type, read_shape
 from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.extras import is_of
 from chunkwise.core.base.unknown_names import checks_arguments
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.change import delete_node
@@ -253,7 +254,7 @@ class WritableGroup(ReadableGroup):
         dtype: Any = None,
         data: Any = None,
         *,
-        chunks: Sequence[int] | bool | str | None = None,
+        chunks: Sizes | None = None,
         compression: str | None = None,
         compression_opts: int | None = None,
         fillvalue: Any = None,
@@ -265,8 +266,8 @@ class WritableGroup(ReadableGroup):
         ----------
         name, shape, dtype, data
             In the order of h5py.
-        chunks : sequence of int, bool, optional
-            True and None let chunkwise choose; False, one chunk, is refused.
+        chunks : int, sequence of int, mapping, bool or "auto", optional
+            As `create_array` takes them; True and None let chunkwise choose.
         compression : str, optional
             Name of a codec, such as ``"gzip"``.
         compression_opts : int, optional
@@ -275,8 +276,6 @@ class WritableGroup(ReadableGroup):
         **options
             Those of `create_array`.
         """
-        if chunks is False:
-            raise InvalidArgumentError("chunks: expected a shape, True or None, got False")
         if compression_opts is not None and compression is None:
             raise InvalidArgumentError("compression_opts: expected a compression that it belongs to")
         if compression is not None:
@@ -285,8 +284,7 @@ class WritableGroup(ReadableGroup):
             )
         if fillvalue is not None:
             options["fill_value"] = fillvalue
-        chosen = "auto" if chunks is None or chunks is True else chunks
-        return self.create_array(name, data, shape=shape, dtype=dtype, chunks=chosen, **options)
+        return self.create_array(name, data, shape=shape, dtype=dtype, chunks=chunks, **options)
 
     @checks_arguments("create_array")
     def require_dataset(
@@ -300,6 +298,22 @@ class WritableGroup(ReadableGroup):
             If there is a group, or an array with another shape or data type.
         """
         return self._required(name, shape, dtype, partial(self.create_dataset, name, shape, dtype, **options))
+
+    def __setitem__(self, path: str, value: Any) -> None:
+        """Create an array from values, as `create_array` does; one that is there is an error."""
+        if is_of(value, "h5py") and type(value).__name__.endswith("Link"):
+            raise TypeError("a link is no array; did you mean group.create_link(path, target)?")
+        self.create_array(path, value)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Do nothing: there is nothing to close."""
+
+    def __array__(self, *dtype: Any, **how: Any) -> NoReturn:
+        # NumPy would take the names for elements.
+        raise TypeError("a group has no elements: group[name] is an array, and group.copy copies a group")
 
     def __delitem__(self, path: str) -> None:
         self._tree.check_writable()

@@ -124,6 +124,8 @@ def _is_shown(member: Group | TensorStore) -> bool:
 
 def _layers(image: MultiscaleImage, name: str) -> list[LayerData]:
     layers, labels = [_layer(image, name)], {} if image.is_labels else image.labels
+    for note in image.assumed:
+        warn_caller(note)
     for label in labels:
         try:
             layers.append(_layer(labels[label], label))

@@ -42,7 +42,7 @@ def plan_variable(location: Location, name: str, encoded: Encoded, format: str, 
             shards=shards,
             codec=given.get("codec") if asked else _own_codec(encoded.layout.get("codec")),
             checksum=given.get("checksum", False),
-            fill_value=_fill_value(encoded, dtype, format, asked=asked) if rules.has_fill_value else None,
+            fill_value=_fill_value(encoded, dtype, format, asked=asked),
             names=names if rules.names_member else (),
             attributes={} if rules.attributes_member else attributes,
         )
@@ -77,6 +77,8 @@ def _fill_value(encoded: Encoded, dtype: DataType, format: str, *, asked: bool) 
                 f'encoding "fill_value": {format} has none beside "_FillValue"; Zarr v3 (zarr3) has'
             )
         value = None  # that of Zarr v3, which it had where it came from
+    if not tree_format(format).has_fill_value:
+        return None
     if (
         isinstance(value, str) and element.kind not in "OUS"
     ):  # as JSON has it: "NaN", "Infinity", "0x7fc00000"

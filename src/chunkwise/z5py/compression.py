@@ -20,7 +20,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chunkwise.copying.compressor import SHUFFLES, Compressor, compressor_from_json, compressor_to_json
+from chunkwise.copying.compressor import (
+    CNAMES,
+    SHUFFLES,
+    Compressor,
+    compressor_from_json,
+    compressor_to_json,
+)
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.trees import tree_format
 
@@ -56,7 +62,10 @@ def codec_json(format: str, compression: str | None, options: Mapping[str, Any])
         known.update(_BLOSC)
     unknown = [option for option in options if option not in known]
     if unknown:
-        raise RuntimeError(f"invalid options for {name} compression: {', '.join(unknown)}")
+        raise RuntimeError(
+            f"invalid options for {name} compression: {', '.join(unknown)}; z5py names a compressor, such as "
+            f'compression="zstd", level=5, and {name} has {", ".join(known) or "no options"}'
+        )
     chosen = {**known, **options}
     for option, value in chosen.items():
         if option != "codec" and (isinstance(value, bool) or not isinstance(value, int)):
@@ -68,6 +77,8 @@ def codec_json(format: str, compression: str | None, options: Mapping[str, Any])
         return compressor_to_json(Compressor(own, chosen["level"]), format)
     if chosen["nthreads"] != 1:
         raise RuntimeError("blosc compression: nthreads is 1; chunks are compressed by n_threads threads")
+    if chosen["codec"] not in CNAMES:
+        raise RuntimeError(f"blosc compression: codec is one of {', '.join(CNAMES)}, not {chosen['codec']!r}")
     if chosen["shuffle"] not in range(len(SHUFFLES)):
         raise RuntimeError(f"blosc compression: shuffle is 0, 1 or 2, got {chosen['shuffle']}")
     blosc = Compressor("blosc", chosen["level"], chosen["codec"], SHUFFLES[chosen["shuffle"]])

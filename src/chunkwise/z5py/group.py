@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from chunkwise.copying.array_options import read_shape, read_sizes
+from chunkwise.copying.array_options import Sizes, each_size, read_shape, shard_sizes
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, OptionError
 from chunkwise.extension.trees import ResolvedNode, get_or_create, tree_format
 from chunkwise.groups.group import Group as Tree
@@ -162,11 +162,11 @@ class Group(Mapping[str, Member]):
         shape: Sequence[int] | None = None,
         dtype: Any = None,
         data: Any = None,
-        chunks: Sequence[int] | None = None,
+        chunks: Sizes | None = None,
         compression: str | None = None,
         fillvalue: float = 0,
         n_threads: int = 1,
-        shards: Sequence[int] | None = None,
+        shards: Sizes | None = None,
         chunk_key_encoding: str = "default",
         **compression_options: Any,
     ) -> Dataset:
@@ -179,15 +179,16 @@ class Group(Mapping[str, Member]):
         dtype : dtype_like
         data : array_like, optional
             Values to write, which give shape and data type too.
-        chunks : sequence of int, optional
-            By default 2**18 elements, of the same extent in all dimensions.
+        chunks : int, sequence of int, bool or "auto", optional
+            As `chunkwise.create_array` takes them, without names; by default 2**18 elements, of the same
+            extent in all dimensions.
         compression : str, optional
             ``"gzip"`` by default in N5, ``"blosc"`` in Zarr; see `chunkwise.z5py.compression`.
         fillvalue : scalar
             Value of elements that are not stored; 0 in N5.
         n_threads : int
             Number of threads that encode and decode chunks.
-        shards : sequence of int, optional
+        shards : int, sequence of int, bool or "auto", optional
             Zarr v3 only.
         chunk_key_encoding : {"default", "v2"}
             Form of keys in Zarr v3: ``c/0/0`` or ``0.0``.
@@ -219,14 +220,10 @@ class Group(Mapping[str, Member]):
             raise TypeError("fillvalue has to be a number, got None")
         rules = tree_format(format)
         if not rules.has_fill_value and fillvalue != 0:
-            raise ValueError("N5 has no fill value: fillvalue has to be 0")
-        if shards is not None and not rules.has_shards:
+            raise ValueError("fillvalue: N5 has no fill value; it has to be 0")
+        if shards is not None and shards is not False and not rules.has_shards:
             raise ValueError("shards are only supported in Zarr v3")
-        box = _chunks(chunks, sizes)
-        if shards is not None and (
-            len(shards) != len(box) or any(a % b for a, b in zip(shards, box, strict=True))
-        ):
-            raise RuntimeError(f"shards of {tuple(shards)} are not a multiple of chunks of {box}")
+        box, shards = _sizes(chunks, shards, sizes, element.itemsize)
         options: dict[str, Any] = {"shape": sizes, "chunks": box, "dtype": element}
         metadata: dict[str, Any] = {}
         if rules.reversed_axes:
@@ -260,7 +257,7 @@ class Group(Mapping[str, Member]):
         name: str,
         shape: Sequence[int],
         dtype: Any = None,
-        chunks: Sequence[int] | None = None,
+        chunks: Sizes | None = None,
         n_threads: int = 1,
         **options: Any,
     ) -> Dataset:
@@ -298,13 +295,13 @@ class Group(Mapping[str, Member]):
         member = get_or_create(get, create)
         if not isinstance(member, Dataset):
             raise TypeError(f"{name} is a group, not a dataset")
-        wanted = tuple(shape)
+        wanted = read_shape(shape)
         if member.shape != wanted:
             raise TypeError(f"{name} has the shape {member.shape}, not {wanted}")
         if dtype is not None and member.dtype != np.dtype(dtype):
             raise TypeError(f"{name} has the data type {member.dtype}, not {np.dtype(dtype)}")
-        if chunks is not None and member.chunks != _chunks(chunks, wanted):
-            raise TypeError(f"{name} has chunks of {member.chunks}, not {tuple(chunks)}")
+        if chunks is not None and member.chunks != _sizes(chunks, None, wanted, 1)[0]:
+            raise TypeError(f"{name} has chunks of {member.chunks}, not {chunks!r}")
         member.n_threads = n_threads
         return member
 
@@ -362,15 +359,13 @@ def _shape_and_dtype(shape: Any, dtype: Any, values: Any) -> tuple[tuple[int, ..
     return sizes, element
 
 
-def _chunks(chunks: Sequence[int] | None, shape: tuple[int, ...]) -> tuple[int, ...]:
-    asked = "auto" if chunks is None else read_sizes(chunks, "chunks")
-    if isinstance(asked, dict):
-        raise OptionError("chunks: datasets of z5py have no names of dimensions")
-    usual = round(_CHUNK_SIZE ** (1 / len(shape)))
-    each = asked if isinstance(asked, tuple) else (asked,) * len(shape)
-    if len(each) != len(shape):
-        raise RuntimeError(f"chunks {each} must have the same length as shape {shape}")
-    chunks = [
-        usual if n == "auto" else size if n == -1 else int(n) for n, size in zip(each, shape, strict=True)
-    ]
-    return tuple(max(1, min(chunk, size)) for chunk, size in zip(chunks, shape, strict=True))
+def _sizes(
+    chunks: Any, shards: Any, shape: tuple[int, ...], itemsize: int
+) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    usual = [round(_CHUNK_SIZE ** (1 / len(shape)))] * len(shape)
+    try:
+        asked = each_size("chunks", "auto" if chunks is None else chunks, shape, usual)
+        box = tuple(max(1, min(chunk, size)) for chunk, size in zip(asked, shape, strict=True))
+        return box, shard_sizes(shards, shape, box, itemsize)
+    except OptionError as e:
+        raise RuntimeError(e.message) from None

@@ -121,8 +121,9 @@ class StoredView(ArrayView):
                 shrink_only=shrink_only,
             )
         except ChunkwiseError as e:
-            is_shape = lows is not None and highs is None
-            return Future.failed(noted(e, instead_of("resize", "shape")[2:] if is_shape else ""))
+            if lows is not None and highs is None:  # a shape, of a user who will hardly look at the future
+                raise noted(e, instead_of("resize", "shape")[2:]) from None
+            return Future.failed(e)
         return self._resize(request)
 
     def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import sys
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["MissingPackageError", "is_of", "load", "needs"]
+__all__ = ["MissingPackageError", "check_shortage", "is_of", "load", "needs"]
 
 _EXTRAS = {
     "Pillow": "codecs",
@@ -38,8 +40,18 @@ def is_of(value: object, package: str) -> bool:
     return type(value).__module__.partition(".")[0] == package
 
 
+def check_shortage(error: BaseException | None) -> None:
+    """Raise MemoryError or OSError if a library that is there failed to load for want of memory or files."""
+    text = str(error) if isinstance(error, ImportError) else ""
+    if "Too many open files" in text:
+        raise OSError(errno.EMFILE, text) from error
+    if "map segment" in text or "llocate memory" in text or "Out of memory" in text:
+        raise MemoryError(text) from error
+
+
 def needs(what: str, package: str, extra: str | None = None) -> str:
     """Return the text of an error: which feature needs a package, and the command that installs it."""
+    check_shortage(sys.exception())
     extra = extra or _EXTRAS.get(package)
     command = f"pip install {package}" if extra is None else f'pip install "chunkwise[{extra}]"'
     return f"{what} needs {package}: {command}"

@@ -48,7 +48,6 @@ class Instead(NamedTuple):
 
 
 _CODEC = Instead("array.codec.to_json()")
-_NO_WITH = Instead("group = chunkwise.open_group(path, mode)", "there is nothing to close")
 _NO_CLOSE = Instead(why="there is nothing to close: data is stored once the write is done")
 _N_CHUNKS = Instead("array.explain().requests.n_chunks", "of the view")
 _BLOCKS = Instead("chunkwise.to_dask(array).blocks[block]")
@@ -160,9 +159,6 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "write_direct": _SET_BASIC,
     },
     "Group": {
-        "__enter__": _NO_WITH,
-        "__exit__": _NO_WITH,  # Python 3.14 looks for it first
-        "__setitem__": Instead("group.create_array(path, values)"),
         "array_keys": Instead("[name for name, _ in group.arrays()]"),
         "array_values": Instead("[array for _, array in group.arrays()]"),
         "close": _NO_CLOSE,
@@ -246,9 +242,10 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
     "downsample_pyramid": {
         "chunk_shape": Instead("chunks=(4, 4)"),
         "compression": Instead('codec="gzip"'),
-        "compressor": Instead('codec="zstd:5"'),
-        "compressors": Instead('codec="zstd:5"'),
         "coordinate_transformations": Instead('units=["4 nm", "4 nm"]'),
+        "dimension_names": Instead('axes=["y", "x"]'),
+        "dimension_units": Instead('units=["4 nm", "4 nm"]'),
+        "fill_value": Instead(why="levels have that of the source"),
         "format": Instead('convention="ome-ngff-0.4"', "that is Zarr v2; others are in its documentation"),
         "layout": Instead('convention="n5-viewer"'),
         "max_layer": Instead("levels=3"),

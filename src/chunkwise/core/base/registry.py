@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
+from chunkwise.core.base.extras import check_shortage
 from chunkwise.errors import UnknownExtensionError, hint
 
 __all__ = ["Entry", "Registry"]
@@ -114,7 +115,11 @@ class Registry:
     def _load(self, own: str, target: str) -> Any:
         if own not in self._loaded:
             module, _, attribute = target.partition(":")
-            self._loaded[own] = getattr(import_module(module), attribute)
+            try:
+                self._loaded[own] = getattr(import_module(module), attribute)
+            except ImportError as e:
+                check_shortage(e)
+                raise
         return self._loaded[own]
 
     def hint(self, name: str, format: str = "") -> str:

@@ -25,6 +25,7 @@ class AzureDialect:
     """Requests to Azure."""
 
     version_header = ""
+    mark_header = "x-ms-meta-chunkwise_write"
     deletes_many = False
 
     def __init__(self, url: str, account: str, source: KeySource[AzureKey] | None) -> None:

@@ -111,6 +111,7 @@ class _Dialect:
     """Requests to Google Cloud Storage."""
 
     version_header = "x-goog-generation"
+    mark_header = "x-goog-meta-chunkwise-write"
     deletes_many = False
 
     def __init__(self, url: str, source: KeySource[str] | None, user_project: str) -> None:

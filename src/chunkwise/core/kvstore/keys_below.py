@@ -8,7 +8,12 @@ from chunkwise.core.kvstore.atomic import Directories
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver, offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
-from chunkwise.core.kvstore.staging import COMPLETE, is_staging
+from chunkwise.core.kvstore.staging import (
+    APPEND,
+    COMPLETE,
+    in_staging,
+    is_staging,
+)
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.errors import FailedPreconditionError
 
@@ -139,8 +144,9 @@ def old_ranges(store: KvStoreDriver, path: str, before: Iterable[str], keep: Seq
 def copy_below(
     store: KvStoreDriver, source: str, path: str, documents: Collection[str], *, to: KvStoreDriver
 ) -> None:
-    """Copy all keys below `source` to below `path` of a store, which is vacant."""
-    for names in in_safe_order(to, names_below(store, source), documents):
+    """Copy all keys below `source`, but others' work, to below `path` of a store, which is vacant."""
+    mine = [n for n in names_below(store, source) if not in_staging(n) and n.rpartition("/")[2] != APPEND]
+    for names in in_safe_order(to, mine, documents):
         for name in names:
             value = store.read(source + name).value
             if value is not None:

@@ -34,7 +34,7 @@ from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.errors import AbortedError, ChunkwiseError, FailedPreconditionError, LostAnswerError
 
-__all__ = ["Lease", "Patience", "check_owner", "is_blank", "parse_lease"]
+__all__ = ["Lease", "Patience", "check_owner", "is_blank", "is_of_ended", "parse_lease"]
 
 _BEAT = 5.0
 _SILENCE = 20.0  # seconds of silence after which an owner is assumed to be dead
@@ -216,6 +216,14 @@ def parse_lease(value: Buffer, where: str) -> dict[str, Any]:
             )
     assert isinstance(document, dict)
     return document
+
+
+def is_of_ended(value: Buffer) -> bool:
+    """Return True if the document is of a process of this machine that has certainly ended."""
+    try:
+        return has_ended(parse_lease(value, "")["owner"])
+    except FailedPreconditionError:
+        return False
 
 
 class Patience:

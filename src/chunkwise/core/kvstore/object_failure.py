@@ -24,7 +24,15 @@ from chunkwise.errors import (
     WrongEndpointError,
 )
 
-__all__ = ["Failure", "Kind", "RequestFailedError", "failure_of", "failure_of_answer", "failure_of_code"]
+__all__ = [
+    "LOST_RACE",
+    "Failure",
+    "Kind",
+    "RequestFailedError",
+    "failure_of",
+    "failure_of_answer",
+    "failure_of_code",
+]
 
 Kind: TypeAlias = Literal[
     "missing",
@@ -75,6 +83,8 @@ _CREDENTIALS = {
 }
 _THROTTLED = {"SlowDown", "ServerBusy", "RequestLimitExceeded", "Throttling", "TooManyRequests"}
 _CONFLICT = {"ConditionalRequestConflict", "BlobAlreadyExists", "OperationAborted", "PreconditionFailed", ""}
+LOST_RACE = "HTTP status 500, UnknownError"
+"""Answer of Ceph's gateway to a write on condition of an ETag if another write was faster."""
 _BUSY = ("ConditionalRequestConflict", "OperationAborted")
 _REDIRECT = {
     "PermanentRedirect",

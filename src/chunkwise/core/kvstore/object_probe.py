@@ -27,6 +27,7 @@ class ConditionalWrites(NamedTuple):
     quoted: bool  # ETags are sent back in quotation marks
     why: str = ""  # why not, if known
     same_tags: bool = True  # writes and reads are answered with the same ETag
+    keeps_marks: bool = False  # what is stored shows which write it is of
 
     @property
     def safe(self) -> bool:
@@ -34,15 +35,23 @@ class ConditionalWrites(NamedTuple):
         return self.create and self.replace
 
 
-def probe(library: ModuleType, store: obstore.store.ObjectStore, key: str) -> ConditionalWrites:
-    """Return what the server of `store` honours, tested with a scratch key in the directory of `key`."""
+def probe(
+    library: ModuleType, store: obstore.store.ObjectStore, key: str, *, marks: bool
+) -> ConditionalWrites:
+    """Return what the server of `store` honours, tested with a scratch key in the directory of `key`.
+
+    `marks` says whether the store takes the mark of a write.
+    """
     directory, slash, _ = key.rpartition("/")
     scratch = f"{directory}{slash}.chunkwise-probe-{uuid4().hex}"
 
+    mark = uuid4().hex if marks else ""
+
     def put(value: bytes, mode: str | dict[str, str]) -> Any:
         """Return the result; None if the condition failed or is not supported."""
+        options = {"mark": mark} if marks else {}
         try:
-            return library.put(store, scratch, value, mode=mode, use_multipart=False)
+            return library.put(store, scratch, value, mode=mode, use_multipart=False, **options)
         except Exception as e:
             if failure_of(e).kind in ("exists", "mismatch", "unsupported"):
                 return None
@@ -76,7 +85,8 @@ def probe(library: ModuleType, store: obstore.store.ObjectStore, key: str) -> Co
             )
         for quoted in (True, False):
             if put(b"4", update_mode(tag, version, quoted=quoted)) is not None:
-                return ConditionalWrites(create, True, quoted, same_tags=first["e_tag"] == tag)
+                is_marked = marks and head["mark"] == mark
+                return ConditionalWrites(create, True, quoted, "", first["e_tag"] == tag, is_marked)
         return ConditionalWrites(
             create, False, True, "the server refuses the ETag that it answers a read with"
         )

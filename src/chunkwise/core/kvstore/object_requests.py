@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -113,7 +114,8 @@ class Requests:
         if known.conditional is None:
             with known.lock:
                 if known.conditional is None:
-                    found, failure = self.run("write", key, lambda library, store: probe(library, store, key))
+                    marks = not self._bucket.over_obstore
+                    found, failure = self.run("write", key, partial(probe, key=key, marks=marks))
                     assert found is not None, failure
                     known.conditional = found
         return known.conditional

@@ -19,6 +19,7 @@ import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from chunkwise.core.kvstore.bucket import Bucket, check_object_key, is_object_key
@@ -26,7 +27,7 @@ from chunkwise.core.kvstore.byte_range import check_range, resolve_range
 from chunkwise.core.kvstore.foreign_bucket import ForeignBucket
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.object_connection import Request
-from chunkwise.core.kvstore.object_failure import Failure, Kind
+from chunkwise.core.kvstore.object_failure import LOST_RACE, Failure, Kind
 from chunkwise.core.kvstore.object_probe import ConditionalWrites, update_mode
 from chunkwise.core.kvstore.object_read import Found, Pages, e_tag_in, fetch, generation_of, version_in
 from chunkwise.core.kvstore.object_requests import Requests
@@ -255,19 +256,30 @@ class ObjectStore:
         multipart = mode is None and len(value) > 2 * _PART
         part = max(_PART, -(-len(value) // _MOST_PARTS))
 
+        mark = uuid4().hex if mode is not None and self.conditional_writes(key).keeps_marks else ""
+        options = {"mark": mark} if mark else {}
+
         def put(library: ModuleType, store: obstore.store.ObjectStore) -> Any:
             return library.put(
-                store, key, value, mode=mode or "overwrite", use_multipart=multipart, chunk_size=part
+                store,
+                key,
+                value,
+                mode=mode or "overwrite",
+                use_multipart=multipart,
+                chunk_size=part,
+                **options,
             )
 
         if mode is not None:
-            return self._put_if(key, value, put, if_equal)
+            return self._put_if(key, value, put, if_equal, mark)
         result, _ = self._requests.run("write", key, put, parts=multipart)
         assert result is not None
         return self._generation_of_put(key, result)
 
-    def _put_if(self, key: str, value: memoryview, put: Request[Any], if_equal: bytes) -> bytes | None:
-        """Put a value on a condition; after a lost answer, the stored value tells whether it succeeded."""
+    def _put_if(
+        self, key: str, value: memoryview, put: Request[Any], if_equal: bytes, mark: str
+    ) -> bytes | None:
+        """Put a value on a condition; after a lost answer, what is stored tells whether it succeeded."""
         attempts = Attempts(self.limits.retries, f"write {self.bucket.url(key)}")
         lost: Failure | None = None
         while True:
@@ -279,12 +291,12 @@ class ObjectStore:
                 lost = failure
             elif lost is None:
                 return None
-            stored = self.read(key)
-            if stored.value is not None and memoryview(stored.value) == value:
-                return stored.generation
-            if stored.generation != if_equal:
-                if if_equal == MISSING_GENERATION:
-                    return None  # another writer created it, before or after this
+            stored, is_own = self._stored(key, value, mark)
+            if is_own:
+                return stored
+            if stored != if_equal:
+                if if_equal == MISSING_GENERATION or lost.detail.endswith(LOST_RACE):
+                    return None  # another writer created it, before or after this, or was faster
                 raise LostAnswerError(
                     f"Failed to write {self.bucket.url(key)}: {lost.detail}; another writer has replaced the "
                     "value meanwhile, so it is unknown whether this write was carried out before"
@@ -293,6 +305,18 @@ class ObjectStore:
                 return None
             if not attempts.again(lost.detail, connected=True):
                 raise lost.error("write", self.bucket.url(key), "the stored value was not changed")
+
+    def _stored(self, key: str, value: memoryview, mark: str) -> tuple[bytes, bool]:
+        """Return the generation of what is stored, and whether it is of the write with a mark and a value."""
+        if mark:  # another writer may have stored the same value
+            meta = self._head(key)
+            return (
+                (MISSING_GENERATION, False)
+                if meta is None
+                else (self._generation(meta), meta["mark"] == mark)
+            )
+        found = self.read(key)
+        return found.generation, found.value is not None and memoryview(found.value) == value
 
     def _generation_of_put(self, key: str, result: Mapping[str, Any]) -> bytes:
         if result["e_tag"] is None or not self._requests.same_tags:

@@ -58,6 +58,7 @@ class Dialect(Protocol):
 
     url: str  # of the bucket, without a slash at the end
     version_header: str  # header of the version of a value, empty without one
+    mark_header: str  # header of a value that is stored with another and comes back with it
     deletes_many: bool  # one request deletes many keys
 
     def signed(self, method: str, url: str, headers: Pairs, body: Buffer | None) -> tuple[str, Pairs, object]:
@@ -163,7 +164,7 @@ class RestBucket:
         size = digits_in(answer.headers.get("Content-Length", ""))
         if size is None:
             raise RequestFailedError(Failure("other", "the server doesn't tell the size of the value"))
-        return self._meta(answer, size)
+        return {**self._meta(answer, size), "mark": answer.headers.get(self.dialect.mark_header)}
 
     def _meta(self, answer: Answer, size: int) -> dict[str, Any]:
         get, version = answer.headers.get, self.dialect.version_header
@@ -205,13 +206,15 @@ class RestBucket:
         mode: str | Mapping[str, str],
         use_multipart: bool,
         chunk_size: int = 1 << 23,
+        mark: str = "",
     ) -> dict[str, Any]:
-        """Store a value; with `use_multipart`, in parts of `chunk_size` bytes."""
+        """Store a value; with `use_multipart`, in parts of `chunk_size` bytes.  `head` returns its `mark`."""
         if use_multipart:
             return self._put_in_parts(key, memoryview(value).cast("B"), chunk_size)
         headers = [] if mode == "overwrite" else list(self.dialect.condition(mode))
+        marked = [(self.dialect.mark_header, mark)] if mark else []
         try:
-            answer = self._ask("PUT", key, (200, 201, 204), [*self.written, *headers], body=value)
+            answer = self._ask("PUT", key, (200, 201, 204), [*self.written, *headers, *marked], body=value)
         except RequestFailedError as e:
             kind = e.failure.kind
             if headers and kind == "missing":

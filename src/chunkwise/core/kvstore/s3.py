@@ -162,6 +162,7 @@ class _Dialect:
     """Requests to S3."""
 
     version_header = ""
+    mark_header = "x-amz-meta-chunkwise-write"
     deletes_many = True
 
     def __init__(self, url: str, region: str, source: KeySource[Keys] | None, requester_pays: bool) -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "is_resumable",
     "is_staging",
     "new_owner",
+    "process_has_ended",
     "staging_name",
 ]
 
@@ -87,8 +88,12 @@ def is_abandoned(name: str) -> bool:
 def has_ended(owner: str) -> bool:
     """Return True if `new_owner` named a process of this machine that has certainly ended."""
     machine, pid, _ = (*owner.split("-"), "", "")[:3]
-    # On Windows, asking would end the process.
-    if machine != _machine() or WINDOWS or not (pid.isascii() and pid.isdigit()):
+    return machine == _machine() and process_has_ended(pid)
+
+
+def process_has_ended(pid: str) -> bool:
+    """Return True if no process of this machine has a number any more."""
+    if WINDOWS or not (pid.isascii() and pid.isdigit()):  # on Windows, asking would end the process
         return False
     try:
         os.kill(int(pid), 0)

@@ -44,6 +44,7 @@ from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import (
     ASIDE,
     COMPLETE,
+    JOURNAL,
     REPLACED,
     is_abandoned,
     is_resumable,
@@ -53,6 +54,7 @@ from chunkwise.core.kvstore.staging import (
 )
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.errors import (
+    AbortedError,
     AlreadyExistsError,
     ChunkwiseError,
     FailedPreconditionError,
@@ -130,12 +132,13 @@ def take_place(
     documents: Collection[str],
     keep: Sequence[str] = (),
     excluding: Excluding = nobody_else,
+    confirm: Callable[[], None] = lambda: None,
 ) -> bool:
     """Replace everything below `path`, except the keys `keep`, by everything below `staging`.
 
     `documents` are the keys, relative to `path`, that make it a node.  In a store where this takes several
     steps, they are taken within ``excluding()``, which yields a function that raises if another process may
-    have begun meanwhile.  Returns whether it took one step.
+    have begun meanwhile; `confirm` is such a function of the caller.  Returns whether it took one step.
     """
     if next(iter(list_below(store, staging)), None) is None:
         raise FailedPreconditionError(f"nothing was written to {store.describe(staging)}")
@@ -144,7 +147,7 @@ def take_place(
             f"{store.describe(path + min(both))} is in the way, and does not belong to the replaced data"
         )
     try:
-        at_once = _replace(store, staging, path, documents, keep)
+        at_once = _replace(store, staging, path, documents, keep, confirm)
         if not at_once:
             with excluding() as confirm:
                 replace_keys(store, staging, path, documents, keep, confirm)
@@ -154,15 +157,21 @@ def take_place(
 
 
 def _replace(
-    store: KvStoreDriver, staging: str, path: str, documents: Collection[str], keep: Sequence[str]
+    store: KvStoreDriver,
+    staging: str,
+    path: str,
+    documents: Collection[str],
+    keep: Sequence[str],
+    confirm: Callable[[], None],
 ) -> bool:
     """Replace everything in one step; return False if the store can't do that."""
     if not staging.startswith(path) and offers(store, Directories):
         try:
-            _exchange(store, staging, path, documents, keep)
+            _exchange(store, staging, path, documents, keep, confirm)
             return True
         except UnsupportedError:  # for example on another file system
             pass
+    confirm()
     if traits_of(store).nodes_only:
         replace_nodes(store, staging, path, documents)
     elif offers(store, AtomicWritable):
@@ -203,19 +212,39 @@ def replace_below(store: KvStoreDriver, path: str, values: Mapping[str, bytes]) 
 # -- directories ---------------------------------------------------------------------------------------
 
 
-def _exchange(store: Any, staging: str, path: str, documents: Collection[str], keep: Sequence[str]) -> None:
+def _exchange(
+    store: Any,
+    staging: str,
+    path: str,
+    documents: Collection[str],
+    keep: Sequence[str],
+    confirm: Callable[[], None],
+) -> None:
     new, old = staging[:-1], path[:-1]
+    resumable = is_resumable(new.rpartition("/")[2])
+
+    def undo_unless_complete(undo: Callable[..., object], *names: str) -> None:
+        # A process that was stopped just before the step moves what another has begun there meanwhile.
+        begun = store.read(path + JOURNAL).value is not None
+        if resumable and (begun or all(store.read(path + name).value is None for name in documents)):
+            undo(*names)
+            raise AbortedError(f"another process has begun again in {store.describe(staging)}")
+
     store.link_keys({key: staging + key[len(path) :] for key in keep})
     for _ in range(MOST_LOST):
+        confirm()
         try:
             store.move_directory(new, old)
+            undo_unless_complete(store.move_directory, old, new)
             return  # there was no old data
         except AlreadyExistsError:
-            if is_resumable(new.rpartition("/")[2]):
+            if resumable:
                 store.write(path + REPLACED, b"")
+                confirm()
         if store.exchange_directories(new, old, new + ASIDE):
+            undo_unless_complete(store.exchange_directories, new, old, new + ASIDE)
             break
-    if is_resumable(new.rpartition("/")[2]):  # where others may begin again while the old data is deleted
+    if resumable:  # where others may begin again while the old data is deleted
         staging = staging_path(store, path, new_owner())
         store.move_directory(new, staging[:-1])
     delete_documents(store, staging, documents)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
-from chunkwise.core.base.extras import needs
+from chunkwise.core.base.extras import check_shortage, needs
 
 __all__ = [
     "LARGEST_KEPT",
@@ -75,10 +75,14 @@ class Library(Generic[T]):
         return (self._found or self._find())[0]
 
     def _find(self) -> tuple[str, T]:
+        errors: list[ImportError] = []
         for name, load in self.implementations.items():
             try:
                 self._found = name, load()
-            except ImportError:
+            except ImportError as e:
+                errors.append(e)
                 continue
             return self._found
+        for error in errors:
+            check_shortage(error)
         raise ImportError(needs(self.work, self.package))

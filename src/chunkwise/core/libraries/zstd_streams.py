@@ -60,7 +60,10 @@ def open_zstandard_encoder() -> Callable[[int, bool], Callable[[Buffer], Buffer]
         compress: Callable[[Buffer], Buffer] = context.compress
 
         def encode(decoded: Buffer) -> Buffer:
-            return compress(decoded)
+            try:
+                return compress(decoded)
+            except zstandard.ZstdError as e:
+                raise MemoryError(str(e)) from e
 
         weakref.finalize(encode, _keep, kept, context).atexit = False
         return encode

@@ -6,14 +6,17 @@ process only leaves keys that belong to no node.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
-from chunkwise.core.kvstore.atomic import Directories
-from chunkwise.core.kvstore.keys_below import copy_below, delete_all_below, delete_but
+from chunkwise.core.kvstore.atomic import AtomicWritable, Directories
+from chunkwise.core.kvstore.keys_below import copy_below, delete_all_below
+from chunkwise.core.kvstore.node_keys import abandoned_staging, delete_node_keys
 from chunkwise.core.kvstore.protocol import offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
+from chunkwise.core.kvstore.staging import APPEND
 from chunkwise.core.kvstore.traits import traits_of
+from chunkwise.core.trees.append import excluding
 from chunkwise.core.trees.consolidated import move_consolidated, update_consolidated
 from chunkwise.core.trees.consolidated_tree import renew_copies_above
 from chunkwise.core.trees.create import check_no_link, make_groups
@@ -67,15 +70,41 @@ def delete_all(location: Location, node: Node, known: Iterable[Node] = ()) -> li
     """Delete a node and everything below it, document first; update consolidated metadata above.
 
     Returns the keys that belong to no array or group; they stay, with their directories.  `known` are nodes
-    there that were just read.
+    there that were just read.  What another process is writing to replace the node stays.
     """
-    kv = location.store
-    left = foreign_keys(location, known)
+    abandoned = abandoned_staging(location.store, location.path)
+    with _taking_turns(location) as held:
+        left = _delete(location, node, known, abandoned, held)
+    update_consolidated(location.store, location.path)
+    return left
+
+
+def _delete(
+    location: Location, node: Node, known: Iterable[Node], abandoned: set[str], held: bool
+) -> list[str]:
+    kv, busy = location.store, list[str]()
+    left = foreign_keys(location, known, busy)
     if node.key and not traits_of(kv).nodes_only:  # there, the rest couldn't be listed then
         kv.delete(location.path + node.key)
-    delete_but(kv, location.path, left)
-    update_consolidated(kv, location.path)
+    others = [at for name in busy if held and (at := name.removesuffix(APPEND)) != location.path]
+    for path in others:  # which are replaced, or get rows, right now: half of a node must not come back
+        with excluding(location.at(path)):
+            pass
+    left = foreign_keys(location) if others else left
+    delete_node_keys(kv, location.path, left, abandoned, held=held)
     return left
+
+
+@contextmanager
+def _taking_turns(location: Location) -> Iterator[bool]:
+    """Keep others out who append to a node or replace it; yield False where that is one step."""
+    kv = location.store
+    one_step = offers(kv, Directories) or offers(kv, AtomicWritable) or traits_of(kv).nodes_only
+    if one_step or not traits_of(kv).conditional_writes(location.path + APPEND):
+        yield False
+    else:
+        with excluding(location):
+            yield True
 
 
 def delete_below(location: Location) -> None:
@@ -140,12 +169,14 @@ def _move(here: Location, there: Location, node: Node) -> None:
         kv.move_directory(here.path[:-1], there.path[:-1])
         note_replaced(here.store, here.path)
         return
-    try:
-        copy_below(kv, here.path, there.path, DOCUMENTS, to=kv)
-    except BaseException:  # an interrupt too: the node must exist only in its old location
-        with suppress(ChunkwiseError):  # the store may have failed permanently
-            delete_all_below(kv, there.path)
-        raise
-    if node.key and not traits_of(kv).nodes_only:
-        kv.delete(here.path + node.key)
-    delete_all_below(kv, here.path)
+    abandoned = abandoned_staging(kv, here.path)
+    with _taking_turns(here) as held:
+        try:
+            copy_below(kv, here.path, there.path, DOCUMENTS, to=kv)
+        except BaseException:  # an interrupt too: the node must exist only in its old location
+            with suppress(ChunkwiseError):  # the store may have failed permanently
+                delete_all_below(kv, there.path)
+            raise
+        if node.key and not traits_of(kv).nodes_only:
+            kv.delete(here.path + node.key)
+        delete_node_keys(kv, here.path, (), abandoned, held=held)

@@ -13,6 +13,7 @@ from types import EllipsisType
 from typing import Literal, Self, TypeAlias
 
 from chunkwise.core.base.binding import dump
+from chunkwise.core.driver.auto.detect import is_info
 from chunkwise.core.driver.n5.document import is_marker
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
@@ -32,7 +33,7 @@ from chunkwise.core.trees.new_format import Kind, format_of, node_above
 from chunkwise.core.trees.new_location import create_parents, parents_made
 from chunkwise.core.trees.node import DOCUMENTS, JOURNAL, Node, find_documented, find_node, nodes_below
 from chunkwise.core.trees.node_name import check_new_names
-from chunkwise.core.trees.own_keys import is_made_here
+from chunkwise.core.trees.own_keys import is_made_here, was_replaced
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import (
     AlreadyExistsError,
@@ -58,6 +59,8 @@ State: TypeAlias = Literal[
     "group",
     "array",
     "unfinished",  # a copy that was begun and not finished
+    "volume",  # a precomputed one
+    "database",  # of OCDBT
     "file",
 ]
 
@@ -69,8 +72,12 @@ _ANSWERS: dict[tuple[Kind, Mode], frozenset[State]] = {
     ("group", "resume"): frozenset({"nothing", "nodes", "container", "group", "unfinished"}),
     ("group", "among"): frozenset({"nothing", "files", "nodes", "container", "group", "unfinished"}),
     ("group", "overwrite"): frozenset({"nothing", "files", "container", "group", "array", "unfinished"}),
+    ("volume", "new"): frozenset({"nothing"}),
+    ("volume", "overwrite"): frozenset({"nothing", "volume", "unfinished"}),
 }
 """The states in which a writer writes; in all others it raises, and nothing has changed."""
+
+_VOLUME, _DATABASE = "info", "manifest.ocdbt"  # keys by which these are recognised
 
 
 @dataclass(frozen=True)
@@ -168,7 +175,10 @@ def check_place(
         state = _state(location, node, others)
     if state == "container" and kind == "array" and format != CONTAINER_FORMAT:
         state = "group"
-    if state not in _ANSWERS[kind, mode] and not _is_n5_group(node, kind, format):
+    if mode == "overwrite" and state in ("files", "nodes") and was_replaced(location):
+        state = "unfinished"  # without its document for a moment, in which a process was killed
+    is_other = state in ("volume", "database")  # where a node would be a second format
+    if state not in _ANSWERS[kind, mode] and (is_other or not _is_n5_group(node, kind, format)):
         is_new = found is None and node is not None and node.implicit and find_documented(location)
         if is_new:  # somebody has just made it
             return check_place(location, kind, format, mode)
@@ -185,6 +195,10 @@ def check_place(
 
 
 def _state(location: Location, node: Node | None, others: Collection[str]) -> State:
+    if _DATABASE in others:
+        return "database"
+    if _VOLUME in others and is_info(bytes(location.store.read(location.path + _VOLUME).value or b"")):
+        return "volume"
     if node is None:
         if _foreign(others):
             return "files"
@@ -258,6 +272,20 @@ def _refusal(
 ) -> ChunkwiseError:
     """Return the error for a state in which nothing is written."""
     text = location.text
+    if kind == "volume" and state not in ("unfinished", "file", "database"):
+        way = "overwrite=True (--overwrite) replaces it"
+        if mode == "overwrite" or state != "volume":
+            way = "a precomputed volume replaces only a volume: delete this first, or choose another place"
+        return AlreadyExistsError(f"there is something at {text} already; {way}")
+    if state == "volume":
+        return AlreadyExistsError(
+            f"{text} is a precomputed volume, which only copies to a volume replace: delete it first, or "
+            "choose another place"
+        )
+    if state == "database":
+        return AlreadyExistsError(
+            f"{text} is an OCDBT database: {text}|ocdbt: is a place in it; delete it first to replace it"
+        )
     if state == "file":
         return AlreadyExistsError(f"{text} is a file, and the new {kind} is a directory: choose another name")
     if state == "files":

@@ -203,12 +203,12 @@ def locate(place: LocationLike, context: Context | None = None) -> Location:
         return location_of(place._record.bind(as_context(context)))
     if isinstance(place, Spec):
         return _of_json(place.to_json(), str(place.kvstore), context)
-    if isinstance(place, Mapping) and not is_kvstore_object("kvstore", place):
+    if isinstance(place, Mapping) and not is_kvstore_object("object", place):  # which an empty dict is
         return _of_json(place, "the spec", context)
     if not isinstance(place, str | os.PathLike):
         if is_store(place):
             return location_of(_OpenStore(kv=place))
-        if is_kvstore_object("kvstore", place) and _is_store_object(place):
+        if is_kvstore_object("object", place) and _is_store_object(place):
             return _of_json({"driver": "object", "object": place}, type(place).__name__, context)
         raise TypeError(
             "expected a path, a URL, a spec, a KvStore, a location, or a store of zarr-python, obstore or "

@@ -27,7 +27,7 @@ __all__ = ["VOLUME", "Kind", "format_of", "format_said", "is_volume", "node_abov
 VOLUME = "neuroglancer_precomputed"
 """Name of the format, and driver, of volumes that are no nodes of a tree."""
 
-Kind: TypeAlias = Literal["array", "group"]
+Kind: TypeAlias = Literal["array", "group", "volume"]
 
 _SUFFIXES: dict[str, tuple[FormatName, ...]] = {
     ".zarr": ("zarr3", "zarr2", "zarr1"),

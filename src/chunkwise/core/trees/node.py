@@ -140,8 +140,11 @@ def _lookups(store: KvStoreDriver, inside: FormatName | None) -> list[tuple[str,
     """Return the keys of documents in the order of trying; keys of one item are read together."""
     # The likely ones come first: those of a node in a group of the given format.
     likely = tree_format(inside).node_keys or tuple(_FORMAT_OF)[:1]
-    rest = tuple(key for key in _FORMAT_OF if key not in likely)
-    return [*((key,) for key in likely), *([rest] if is_slow(store) else ((key,) for key in rest))]
+    rest = [key for key in _FORMAT_OF if key not in likely]
+    # Zarr v1 has no groups, and few arrays: it is asked for if nothing else is there.
+    last = [key for key in rest if not _FORMAT_OF[key].group_key]
+    batches = [tuple(key for key in rest if key not in last), tuple(last)]
+    return [*((key,) for key in likely), *(batches if is_slow(store) else ((key,) for key in rest))]
 
 
 def _ask(location: Location, key: str) -> Stamped | Exception:

@@ -26,13 +26,13 @@ from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.keys_below import delete_but
 from chunkwise.core.kvstore.object_read import e_tag_in, is_version
 from chunkwise.core.kvstore.protocol import ByteRange, EntryListable, Stamped, offers
-from chunkwise.core.kvstore.staging import COMPLETE, in_staging, is_staging
+from chunkwise.core.kvstore.staging import APPEND, COMPLETE, in_staging, is_staging
 from chunkwise.core.kvstore.take_place import staging_paths
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import DOCUMENTS, Node, node_of
 from chunkwise.errors import ChunkwiseError
 
-__all__ = ["delete_own", "foreign_keys", "is_made_here", "was_replaced"]
+__all__ = ["delete_own", "foreign_files", "foreign_keys", "is_made_here", "was_replaced"]
 
 _IsChunk: TypeAlias = Callable[[str], bool]
 
@@ -41,15 +41,17 @@ _DOCUMENTS = frozenset(DOCUMENTS) - {"meta", "attrs"} | {".nczarray", ".nczgroup
 _NODES = ("zarr.json", ".zarray", ".zgroup", "attributes.json", "meta")
 _ARRAY = re.compile(r"c|c[./](?:[0-9]+[./])*[0-9]+|(?:[0-9]+[./])*[0-9]+")
 """Keys of chunks in any format, for arrays with unknown metadata."""
+_OF_DESKTOPS = (".DS_Store", "Thumbs.db", "desktop.ini", ".directory")
 _DIGITS = re.compile("[0-9]+")
 _ORPHAN = re.compile(r"(?:\A|/)(?:c(?:(?:/[0-9]+)+|(?:\.[0-9]+)+)|[0-9]+(?:\.[0-9]+)+|[0-9]+(?:/[0-9]+)+)\Z")
 _BEGUN = re.compile(rf"(?:\A|/)(?:{_ARRAY.pattern})\Z")
 
 
-def foreign_keys(location: Location, known: Iterable[Node] = ()) -> list[str]:
+def foreign_keys(location: Location, known: Iterable[Node] = (), busy: list[str] | None = None) -> list[str]:
     """Return the keys at and below a location that belong to no node there, in order.
 
-    Documents of `known` nodes are not read again if the store lists the same ETags.
+    Documents of `known` nodes are not read again if the store lists the same ETags.  `busy` gets the keys by
+    which others exclude each other from nodes.
     """
     kv, path = location.store, location.path
     below = KeyRange.of_prefix(path)
@@ -59,6 +61,8 @@ def foreign_keys(location: Location, known: Iterable[Node] = ()) -> list[str]:
     else:
         tags = {key[len(path) :]: None for key in kv.list(below.start, below.stop)}
     names = list(tags)
+    if busy is not None:
+        busy += (path + name for name in names if _parts(name)[1] == APPEND)
     documents = [
         (directory, last)
         for directory, last in map(_parts, names)
@@ -89,6 +93,15 @@ def foreign_keys(location: Location, known: Iterable[Node] = ()) -> list[str]:
     foreign = [name for name in names if not _is_own(name, own)]
     orphans = _orphans(foreign)
     return sorted((path + name for name in foreign if name not in orphans), key=encode_key)
+
+
+def foreign_files(names: Iterable[str]) -> list[str]:
+    """Return those of the names of files in a group that belong to no node, in order."""
+    return sorted(
+        name
+        for name in names
+        if name not in _DOCUMENTS and name not in _OF_DESKTOPS and not is_made_here(name)
+    )
 
 
 def _orphans(names: list[str]) -> set[str]:

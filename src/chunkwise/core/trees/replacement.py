@@ -28,8 +28,8 @@ processes have left.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -41,7 +41,6 @@ from chunkwise.core.kvstore.protocol import SyncedLater, offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import COMPLETE, in_staging, is_staging, new_owner
 from chunkwise.core.kvstore.take_place import (
-    nobody_else,
     remove_abandoned,
     staging_path,
     staging_paths,
@@ -64,14 +63,24 @@ class Replacement:
     location: Location
     staging: Location  # the new data is written here
     is_vacant: bool = False  # there is no old data
+    documents: tuple[str, ...] = DOCUMENTS  # that make old and new data what they are
+    foreign: Callable[[Location], list[str]] = foreign_keys  # finds the keys that stay
 
     @classmethod
-    def begin(cls, location: Location, *, resumable: bool = False) -> Replacement:
+    def begin(
+        cls,
+        location: Location,
+        *,
+        resumable: bool = False,
+        documents: tuple[str, ...] = DOCUMENTS,
+        foreign: Callable[[Location], list[str]] = foreign_keys,
+    ) -> Replacement:
         """Choose the staging place, and delete what killed processes have left."""
-        remove_abandoned(location.store, location.path, DOCUMENTS)
+        remove_abandoned(location.store, location.path, documents)
         owner = "" if resumable else new_owner()
         staging = location.at(staging_path(location.store, location.path, owner))
-        return cls(location, staging if resumable else staging.alone())
+        staging = staging if resumable else staging.alone()
+        return cls(location, staging, documents=documents, foreign=foreign)
 
     @classmethod
     def begin_vacant(cls, location: Location) -> Replacement | None:
@@ -88,10 +97,10 @@ class Replacement:
         remove_abandoned(store, path, DOCUMENTS)
         return cls(location, location.at(staging_path(store, path, new_owner())).alone(), is_vacant=True)
 
-    def commit(self, *, alone: bool = False) -> None:
+    def commit(self, confirm: Callable[[], None] | None = None) -> None:
         """Replace the old data by the new; foreign keys stay.
 
-        The caller may be `alone`, since it keeps others out by `chunkwise.core.trees.append.excluding`.
+        A caller that keeps others out by `chunkwise.core.trees.append.excluding` gives what that yields.
         """
         location, staging = self.location, self.staging
         if self.is_vacant:
@@ -100,14 +109,15 @@ class Replacement:
             note_replaced(store, location.path)
             renew_copies_above(location)
             return
-        keep = [key for key in foreign_keys(location) if not key.startswith(staging.path)]
+        keep = [key for key in self.foreign(location) if not key.startswith(staging.path)]
         at_once = take_place(
             location.store,
             staging.path,
             location.path,
-            documents=DOCUMENTS,
+            documents=self.documents,
             keep=keep,
-            excluding=nobody_else if alone else partial(excluding, location),
+            excluding=partial(excluding, location) if confirm is None else lambda: nullcontext(confirm),
+            confirm=confirm or (lambda: None),
         )
         renew_copies_above(location)
         if not at_once:

@@ -21,6 +21,7 @@ from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import Node, find_node, nodes_below
 from chunkwise.core.trees.node_attributes import ArrayNode, Attributes
 from chunkwise.core.trees.node_name import is_name
+from chunkwise.core.trees.own_keys import foreign_files
 from chunkwise.core.trees.snapshot import Entry, Snapshot
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 
@@ -100,12 +101,18 @@ class Tree:
                 return node.kind == "array" and (end > 0 or names[0].isdigit())
         return False
 
-    def children(self, names: Sequence[str], node: Node) -> list[str]:
-        """Return the sorted names directly below a group, without links; some may be plain directories."""
+    def children(self, names: Sequence[str], node: Node, files: list[str] | None = None) -> list[str]:
+        """Return the sorted names directly below a group, without links; some may be plain directories.
+
+        Names of files that belong to no node are appended to `files`, but not those in consolidated metadata.
+        """
         if self.snapshot is not None:
             known = self.snapshot.children("/".join(names))
             return sorted(name for name in known if self.rules.lists(name))
-        found = nodes_below(node.location)
+        listing = node.location.store.list_children(node.location.path)
+        if files is not None:
+            files += foreign_files(key[len(node.location.path) :] for key in listing.keys)
+        found = nodes_below(node.location, listing)
         if node.kind == "array":  # an N5 container that is also a dataset, with blocks
             found = [name for name in found if not name.isdigit()]
         return sorted(name for name in found if is_name(name) and node.rules.lists(name))

@@ -9,7 +9,9 @@ import numcodecs
 import numpy as np
 from hdmf.data_utils import DataIO
 
+from chunkwise.copying.array_options import array_options, shard_sizes
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.inside import as_integer, as_items
 from chunkwise.hdmf.model.codecs import Settings
 
 __all__ = ["ZarrDataIO", "settings_of", "settings_of_h5"]
@@ -27,8 +29,8 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
     Parameters
     ----------
     data : array_like or iterator
-    chunks : tuple of int or True, optional
-        Chunk shape; by default about 1 MiB.
+    chunks : int, tuple of int, bool or "auto", optional
+        Chunk shape, as `chunkwise.create_array` takes it; by default about 1 MiB.
     fillvalue : scalar, optional
         Value of elements that were not written.
     compressor, compressors : codec, list, bool or None
@@ -39,8 +41,8 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
         Codecs before the compressor.
     serializer : codec, optional
         Codec that turns a chunk into bytes; Zarr v3.
-    shards : tuple of int or "auto", optional
-        Zarr v3.
+    shards : int, tuple of int, bool or "auto", optional
+        Zarr v3; as for `chunks`.
     link_data : bool
         Whether data that is a dataset of another store becomes a link to it.
     dtype, shape
@@ -79,7 +81,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
         codec = compressors if compressor is _UNSET else compressor
         self._compressor = True if codec is _UNSET else codec
         self._link_data = bool(link_data)
-        _check_shards(shards, chunks)
+        self._sizes = _check_sizes(chunks, shards)
         self._options = {
             "chunks": chunks,
             "fill_value": fillvalue,
@@ -112,11 +114,8 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
     @property
     def settings(self) -> Settings:
         """The same as the store takes it."""
-        chunks = self._options["chunks"]
-        if chunks in (None, True, False):
-            chunks = None
-        elif not isinstance(chunks, int):
-            chunks = tuple(chunks)
+        # What the format chooses may follow from the data, such as an iterator.
+        chunks = None if self._sizes.get("chunks") == "auto" else self._options["chunks"]
         return Settings(**{**self._options, "chunks": chunks}, compressor=self._compressor)
 
     def get_io_params(self) -> dict[str, Any]:
@@ -164,17 +163,18 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
         return type(self)(self.data, **self.get_io_params())
 
 
-def _check_shards(shards: Any, chunks: Any) -> None:
-    if isinstance(shards, str) and shards != "auto":
-        raise InvalidArgumentError(f'shards is {shards!r}, but expected a shape or "auto"')
-    if shards is None or isinstance(shards, str):
-        return
-    if chunks is None or isinstance(chunks, bool):
+def _check_sizes(chunks: Any, shards: Any) -> dict[str, Any]:
+    """Return chunks and shards as they are read; raise OptionError for what can't be one."""
+    items = as_items(chunks)
+    # Writers that copy the extents of an empty dataset have chunks of no elements along them.
+    given = {"chunks": chunks if items is None else [1 if as_integer(n) == 0 else n for n in items]}
+    sizes = array_options({**given, "shards": shards})
+    inner, outer = sizes.get("chunks", "auto"), sizes["shards"]
+    if outer is not None and not isinstance(outer, str) and inner == "auto":
         warnings.warn("shards are given without chunks, which the format chooses", stacklevel=3)
-    elif not isinstance(chunks, int) and (
-        len(shards) != len(chunks) or any(s % c for s, c in zip(shards, chunks, strict=True))
-    ):
-        raise InvalidArgumentError(f"shards {tuple(shards)} are not whole chunks {tuple(chunks)}")
+    if isinstance(inner, tuple) and all(isinstance(n, int) and n > 0 for n in inner):
+        shard_sizes(outer, inner, inner, 1)
+    return sizes
 
 
 def settings_of(data: DataIO) -> Settings:

@@ -24,7 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise import DataType
+from chunkwise.copying.array_options import each_size
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension.inside import as_items
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.physical import PhysicalArray
@@ -34,8 +36,6 @@ from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
 __all__ = [
     "Convention",
     "NewDataset",
-    "checked_chunks",
-    "choose_shards",
     "dump_json",
     "fill_value",
     "object_scalar",
@@ -47,9 +47,6 @@ OBJECT_NBYTES = 64
 
 TARGET_NBYTES = 1 << 20
 """Size of a chunk, uncompressed."""
-
-SHARD_NBYTES = 1 << 26
-"""Size of a shard, uncompressed."""
 
 _SMALL_DOCUMENT = 1 << 12
 _EMPTY_EXTENT = 1024  # of a chunk along an axis without elements
@@ -75,6 +72,11 @@ class NewDataset:
     pickled: bool = False
     # Whether each index of a chunk of Zarr v2 is a directory.
     nested: bool = False
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element, estimated for objects."""
+        return self.element.memory_dtype.itemsize if self.element.is_plain else OBJECT_NBYTES
 
 
 class Convention(ABC):
@@ -141,10 +143,15 @@ class Convention(ABC):
         return self.scalar_shape if new.scalar else tuple(int(n) for n in new.shape)
 
     def _chunks(self, new: NewDataset) -> tuple[int, ...]:
-        shape, element = self._stored_shape(new), new.element
-        if new.settings.chunks is not None and not new.scalar:
-            return checked_chunks(new.settings.chunks, shape)
-        return choose_chunks(shape, element.memory_dtype.itemsize if element.is_plain else OBJECT_NBYTES)
+        shape, chunks = self._stored_shape(new), new.settings.chunks
+        usual = choose_chunks(shape, new.itemsize)
+        if chunks is None or new.scalar:
+            return usual
+        items = as_items(chunks)
+        if items is not None and len(items) == len(shape):
+            # Writers that copy the extents of an empty dataset have chunks of no elements along them.
+            chunks = [1 if not n and not extent else n for n, extent in zip(items, shape, strict=True)]
+        return each_size("chunks", chunks, shape, usual)
 
 
 def dump_json(value: Any, indent: int, *, sort: bool) -> bytes:
@@ -197,28 +204,3 @@ def choose_chunks(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
         axis = max(range(len(chunks)), key=lambda i: (chunks[i], -i))
         chunks[axis] = -(-chunks[axis] // 2)
     return tuple(chunks)
-
-
-def checked_chunks(chunks: Sequence[int] | int, shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the chunk shape that a user asks for."""
-    listed = [chunks] * len(shape) if isinstance(chunks, int) else list(chunks)
-    if len(listed) != len(shape) or not all(map(_fits, listed, shape)):
-        raise InvalidArgumentError(f"chunks {chunks} for a dataset of shape {tuple(shape)}")
-    return tuple(max(1, int(n)) for n in listed)
-
-
-def _fits(chunk: Any, extent: int) -> bool:
-    # Writers that copy the extents of an empty dataset have chunks of no elements along them.
-    whole = isinstance(chunk, int | float | np.number) and int(chunk) == chunk
-    return whole and (chunk > 0 or (chunk == 0 and extent == 0))
-
-
-def choose_shards(shape: Sequence[int], chunks: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """Return shards of whole chunks, of at most 64 MiB, and no larger than the dataset needs."""
-    shards = list(chunks)
-    for axis, (extent, chunk) in enumerate(zip(shape, chunks, strict=True)):
-        others = itemsize * math.prod((*shards[:axis], *shards[axis + 1 :]))
-        n_wanted = max(1, -(-extent // chunk))
-        n_fitting = max(1, SHARD_NBYTES // max(1, others * chunk))
-        shards[axis] = chunk * min(n_wanted, n_fitting)
-    return tuple(shards)

@@ -11,15 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise import DataType
+from chunkwise.copying.array_options import shard_sizes
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.formats import as_written, fill_value_to_zarr3, to_zarr3
 from chunkwise.extension.trees import EMPTY_CONSOLIDATED
 from chunkwise.hdmf.conventions.base import (
-    OBJECT_NBYTES,
     Convention,
     NewDataset,
-    checked_chunks,
-    choose_shards,
     dump_json,
     fill_value,
     object_scalar,
@@ -130,20 +128,8 @@ class Zarr3Convention(Convention):
 
     def _shards(self, new: NewDataset, chunks: tuple[int, ...]) -> tuple[int, ...] | None:
         """Return the shape of shards; None if there are none."""
-        shards = new.settings.shards if not new.scalar else None
-        if shards is None:
-            return None
-        shape = self._stored_shape(new)
-        if isinstance(shards, str):
-            if shards != "auto":
-                raise InvalidArgumentError(f'shards is {shards!r}, but expected a shape or "auto"')
-            size = new.element.memory_dtype.itemsize if new.element.is_plain else OBJECT_NBYTES
-            grid = choose_shards(shape, chunks, size)
-        else:
-            grid = checked_chunks(shards, shape)
-        if any(s % c for s, c in zip(grid, chunks, strict=True)):
-            raise InvalidArgumentError(f"shards {grid} are not whole chunks {chunks}")
-        return grid
+        shards = None if new.scalar else new.settings.shards
+        return shard_sizes(shards, self._stored_shape(new), chunks, new.itemsize)
 
     def documents(self, node: StoredNode) -> dict[str, bytes]:
         return {"zarr.json": dump_json(node.document, 2, sort=False)}

@@ -41,13 +41,16 @@ _NAMED: dict[str, dict[str, Any]] = {
 """Options of a codec given by name alone in Zarr v3, where they may not be left out."""
 
 
+_NONE = ("none", "raw", {"type": "raw"})
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Storage settings of a dataset: chunks, shards, codecs, fill value."""
 
-    chunks: tuple[int, ...] | int | None = None
-    # Zarr v3 only.
-    shards: tuple[int, ...] | str | None = None
+    # Chunks and shards are in any form that new arrays take; shards are of Zarr v3 only.
+    chunks: Any = None
+    shards: Any = None
     compressor: Any = True
     # Codecs that come before the compressor.
     filters: Sequence[Any] | None = None
@@ -63,7 +66,7 @@ class Settings:
         if self.compressor is None or self.compressor is False:
             return []
         given = self.compressor if isinstance(self.compressor, list | tuple) else [self.compressor]
-        return _documents(given, format)
+        return _documents([codec for codec in given if codec not in _NONE], format)
 
     def filter_documents(self, format: Format) -> list[dict[str, Any]]:
         """Return the filters as `format` writes them."""

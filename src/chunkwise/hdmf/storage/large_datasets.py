@@ -171,7 +171,7 @@ class _Copy(PlannedCopy):
             with TaskRunner(self.workers) as runner:
                 self._compare_rest(self._top, self._jobs.keys(), runner)
 
-    def _commit(self) -> None:
+    def _commit(self, confirm: Callable[[], None]) -> None:
         """Do nothing: the caller does."""
 
     def _name_of(self, path: str) -> str:

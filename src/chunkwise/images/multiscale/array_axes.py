@@ -46,9 +46,24 @@ class ArrayImage:
     notes: tuple[str, ...] = ()  # what could not be understood
     error: ChunkwiseError | None = None  # of the image that it may be a level of
 
+    def names(self, store: TensorStore) -> list[str]:
+        """Return the names of the axes of the view; empty for those that nothing names."""
+        return [axis.name or label for axis, label in zip(self.axes, store.domain.labels, strict=True)]
 
-def image_of_array(store: TensorStore) -> ArrayImage:
-    """Return the image properties of an array or view, beside its labels and dimension units."""
+    def assumed(self, store: TensorStore, names: Sequence[str], how: str = "") -> tuple[str, ...]:
+        """Return a note on the names that are taken for axes without one; `how` says otherwise."""
+        if all(self.names(store)):
+            return ()
+        return (f"the dimensions of the source are taken as {','.join(names)}{how}",)
+
+
+def image_of_array(store: TensorStore, image: object = None) -> ArrayImage:
+    """Return the image properties of an array or view, beside its labels and dimension units.
+
+    `image` is that whose full resolution it is a view of, if that is known.
+    """
+    if isinstance(image, MultiscaleImage):
+        return _of_image(store, image, 0)
     try:
         found = list(array_sources(store._array, store._transform, holes=True))
     except ChunkwiseError as e:  # of a layer
@@ -94,7 +109,11 @@ def _of_level(view: TensorStore, known: _Known) -> ArrayImage:
         return replace(nothing, error=e, notes=(f"the image can't be read: {e.message}",))
     if found is None:
         return nothing
-    image, number = found
+    return _of_image(view, *found)
+
+
+def _of_image(view: TensorStore, image: MultiscaleImage, number: int) -> ArrayImage:
+    """Return what an image says of a view of one of its levels."""
     at_zero = zip(image.translations[number], view._array.domain.origin, image.scales[number], strict=True)
     axes = [
         ArrayAxis(

@@ -1,31 +1,36 @@
-"""The array that a group stands for if it is an image: its full resolution."""
+"""The image that a group stands for."""
 
 from __future__ import annotations
 
-from chunkwise import Context, TensorStore
+from chunkwise.copying.resolve import ResolvedPlace
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
-from chunkwise.extension.trees import Location, Node
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.find_images import Multiscale, find_images
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.ome_groups import ImageCollection, Options
 from chunkwise.images.multiscale.ome_plates import Plate, Well
 
-__all__ = ["array_of_image"]
+__all__ = ["image_of_group"]
 
 _SHOWN = 10
 
 
-def array_of_image(location: Location, node: Node, context: Context | None) -> TensorStore | None:
-    """Return the full resolution of the image in a group; None if there is none.
+def image_of_group(place: ResolvedPlace) -> MultiscaleImage | None:
+    """Return the image that a group is, or that is the only one in it; None if there is none.
 
     Raises
     ------
     InvalidArgumentError
         If there are several images; the message names them.
     """
+    location, node = place.location, place.as_node()
+    assert location is not None
     try:
-        found = find_images(open_group(location, format=node.format, context=context), Options(drafts=True))
+        if place.images is not None:
+            found: Multiscale | None = place.images()
+        else:
+            group = open_group(location, format=node.format, context=place.context)
+            found = find_images(group, Options(drafts=True))
     except ChunkwiseError as e:
         raise InvalidArgumentError(
             f"{location.text} is a group whose image can't be read: {e.message}"
@@ -33,13 +38,13 @@ def array_of_image(location: Location, node: Node, context: Context | None) -> T
     return None if found is None else _only_image(found, location.text)
 
 
-def _only_image(found: Multiscale, text: str) -> TensorStore:
+def _only_image(found: Multiscale, text: str) -> MultiscaleImage:
     if isinstance(found, MultiscaleImage):
-        return found._full_resolution()
+        return found
     if isinstance(found, ImageCollection):
         names = list(found)
         if len(names) == 1:
-            return found[names[0]]._full_resolution()
+            return found[names[0]]
     elif isinstance(found, Plate):
         names = [f"{well}/{field}" for well in list(found.wells)[:1] for field in found.wells[well].fields]
     else:

@@ -122,7 +122,7 @@ class MultiscaleImage(Resolvable):
         self._own = members
 
     def _resolve(self) -> ResolvedPlace:
-        return ResolvedPlace(self._location, view=self._full_resolution())
+        return ResolvedPlace(self._location, view=self._full_resolution(), image=self)
 
     def _full_resolution(self) -> TensorStore:
         """Return the first level: the stored array, or what is put together of several."""
@@ -182,6 +182,11 @@ class MultiscaleImage(Resolvable):
         This opens all levels.
         """
         return (*self._metadata.problems, *(why for _, why in self._unreadable()))
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """What nothing says and is assumed: names of axes, how names of files arrange pictures."""
+        return self._metadata.assumed
 
     @property
     def _level_paths(self) -> frozenset[str]:

@@ -133,6 +133,7 @@ class ImageMetadata:
     label_colors: Mapping[int, tuple[int, int, int, int]] = field(default_factory=dict)
     document: Mapping[str, JSON] = field(default_factory=dict)  # the attributes, as stored
     problems: tuple[str, ...] = ()  # what is wrong or missing, and was left out
+    assumed: tuple[str, ...] = ()  # about the axes, since nothing says so
 
 
 def expect_members(value: object, where: str) -> dict[str, JSON]:

@@ -5,8 +5,6 @@ For arrays without image metadata, only labels and units are known.
 
 from __future__ import annotations
 
-import os
-import posixpath
 import warnings
 from collections.abc import Mapping
 from itertools import islice
@@ -17,8 +15,8 @@ from chunkwise.copying.new_array import open_array
 from chunkwise.copying.pictures import natural
 from chunkwise.copying.resolve import Place, resolve
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
-from chunkwise.extension.inside import read_bounded, with_storage_options
-from chunkwise.extension.trees import Location, is_root_of_file, locate
+from chunkwise.extension.inside import with_storage_options
+from chunkwise.extension.trees import Location, is_root_of_file
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.find_images import Multiscale, find_images
@@ -103,11 +101,12 @@ def open_multiscale(
     if isinstance(place, Group):
         group = place
     else:
-        if isinstance(place, str | os.PathLike) and os.fspath(place).endswith(".xml"):
-            return _images_of_file(locate(place, context), context)
         resolved = resolve(place, context)
+        if resolved.images is not None:
+            described: Multiscale = resolved.images()
+            return described
         if resolved.is_view:
-            return single_array(resolved.as_array(), resolved.named)
+            return single_array(resolved.as_array(), resolved.named, resolved.assumed)
         assert resolved.asked is not None
         try:  # the likely case, with as few requests as a group takes
             group = open_group(resolved, format=format, context=context)
@@ -145,30 +144,6 @@ def _precomputed(location: Location, context: Context | None) -> MultiscaleImage
     from chunkwise.images.multiscale.precomputed import precomputed_image  # with the driver, which few need
 
     return precomputed_image(location, context)
-
-
-def _images_of_file(location: Location, context: Context | None) -> Multiscale:
-    """Return the images of the container that an XML file of BigDataViewer names."""
-    key = location.path.rstrip("/")
-    value = read_bounded(location.store, key).value
-    if value is None:
-        raise NotFoundError(f"there is no {location.store.describe(key)}")
-    # With a parser of XML.
-    from chunkwise.images.multiscale.bdv_file import parse_bdv_file
-    from chunkwise.images.multiscale.bdv_hdf5 import hdf5_images
-    from chunkwise.images.multiscale.n5_bdv import bdv_images
-
-    where = location.store.describe(key)
-    file = parse_bdv_file(bytes(value), where)
-    above = location.parent
-    path = posixpath.normpath(posixpath.join("/", "" if above is None else above.path, file.container))
-    if not file.container or "\\" in file.container:
-        kind = "hdf5" if file.is_hdf5 else "n5"
-        raise InvalidArgumentError(f"{where}: ImageLoader/{kind}: expected the path of a container")
-    container = location.at(path.lstrip("/") + "/")
-    if file.is_hdf5:
-        return hdf5_images(open_group(resolve(container, context), context=context), file)
-    return bdv_images(open_group(container, format="n5", context=context), file)
 
 
 def _no_image(group: Group) -> str:

@@ -13,10 +13,11 @@ from chunkwise.images.multiscale.metadata import Axis, ImageMetadata, LevelMetad
 __all__ = ["image_of_arrays", "single_array"]
 
 
-def single_array(store: TensorStore, place: str = "") -> MultiscaleImage:
+def single_array(store: TensorStore, place: str = "", assumed: str = "") -> MultiscaleImage:
     """Return an array as an image of one level, with what an image says of which it is a level.
 
-    `place` names what isn't stored by itself, such as a folder of pictures.
+    `place` names what isn't stored by itself, such as a folder of pictures, about which something is
+    `assumed`.
     """
     kvstore = store.kvstore
     if kvstore is None:
@@ -38,6 +39,7 @@ def single_array(store: TensorStore, place: str = "") -> MultiscaleImage:
         is_labels=known.is_labels is True,
         label_colors={} if known.image is None else known.image.label_colors,
         problems=known.notes,
+        assumed=(*filter(None, [assumed]), *known.assumed(store, [axis.name for axis in axes])),
     )
     if known.image is not None:
         store = placed(store, axes, level.place, level.place)

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chunkwise import Future, Promise, TensorStore, Unit
-from chunkwise.copying.array_options import array_options, read_names, read_units
+from chunkwise.copying.array_options import Sizes, array_options, read_names, read_units
+from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.losses import warn_of_losses
@@ -21,7 +22,7 @@ from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.resolve import Place, ResolvedPlace, resolve
 from chunkwise.core.engine.unfinished import Change
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.extension.inside import as_nbytes, check_flag, start_thread
+from chunkwise.extension.inside import as_nbytes, check_flag, options_of, start_thread
 from chunkwise.extension.trees import (
     VOLUME,
     ChunkedArray,
@@ -50,6 +51,7 @@ DEFAULT_MEMORY = 256 << 20
 """Bytes that threads of this process use for blocks."""
 
 
+@options_of(CODEC_PARTS)
 def downsample_pyramid(
     array: Place,
     destination: LocationLike | None = None,
@@ -61,8 +63,8 @@ def downsample_pyramid(
     levels: int | None = None,
     axes: Sequence[str] | None = None,
     units: Sequence[Unit | str | None] | None = None,
-    chunks: Sequence[int] | Mapping[str, int] | None = None,
-    shards: Sequence[int] | Mapping[str, int] | None = None,
+    chunks: Sizes | None = None,
+    shards: Sizes | None = None,
     codec: Any = None,
     name: str | None = None,
     executor: Executor | Workers | None = None,
@@ -73,6 +75,7 @@ def downsample_pyramid(
     verify: bool = False,
     progress: Callable[[PyramidProgress], object] | bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    **codecs: Any,
 ) -> Future[Pyramid]:
     """Write a multiscale pyramid of an image.
 
@@ -113,12 +116,11 @@ def downsample_pyramid(
     units : sequence of (Unit or str or None), optional
         Sizes of a voxel, by dimension of `array`, such as ``"4 nm"``; by default those of the image that it
         is a level of, of coordinates beside it, or its dimension units.
-    chunks, shards : sequence of int or mapping of str to int, optional
-        Sizes for each axis of the result, or for some axes by name; by default the chunks of `array`, or else
-        64³, and no shards.
-    codec : str or JSON, optional
-        As on the command line, ``"zstd:3"``, or JSON in the format's own form.  By default gzip in N5 and
-        Zstandard in Zarr.
+    chunks, shards : int, sequence of int, mapping, bool or "auto", optional
+        Sizes for each axis of the result, as `chunkwise.create_array` takes them, or for some axes by name;
+        by default the chunks of `array`, or else 64³, and no shards.
+    codec : str, JSON, codec of numcodecs or zarr-python, or list, optional
+        As for `chunkwise.create_array`, such as ``"zstd:3"``.  By default gzip in N5 and Zstandard in Zarr.
     name : str, optional
         Name of the image; by default that of the image of `array`, or of the group.
     executor : concurrent.futures.Executor, optional
@@ -141,6 +143,8 @@ def downsample_pyramid(
     storage_options : mapping, optional
         As for `open_group`; used for source and destination if they are URLs of an object store or web
         server.
+    **codecs
+        In place of `codec`, zarr-python's ``compressor``, ``compressors``, ``filters`` and ``serializer``.
 
     Returns
     -------
@@ -186,9 +190,12 @@ def downsample_pyramid(
         levels=levels,
         axes=axes,
         units=units,
-        chunks=chunks,
-        shards=shards,
-        codec=codec,
+        arrays={
+            "chunks": chunks,
+            **({} if shards is None else {"shards": shards}),
+            "codec": codec,
+            **codecs,
+        },
         name=name,
         workers=workers,
         memory=memory,
@@ -228,9 +235,7 @@ def prepare_pyramid(
     levels: int | None,
     axes: Sequence[str] | None,
     units: Sequence[Unit | str | None] | None,
-    chunks: Sequence[int] | Mapping[str, int] | None,
-    shards: Sequence[int] | Mapping[str, int] | None,
-    codec: Any,
+    arrays: Mapping[str, Any],
     name: str | None,
     workers: Workers,
     memory: int | str | None,
@@ -245,9 +250,7 @@ def prepare_pyramid(
     )
     if not (name is None or isinstance(name, str)):
         raise InvalidArgumentError(f"name: expected text, not {name!r}")
-    given = array_options({"chunks": chunks, "codec": codec})
-    if shards is not None:
-        given |= array_options({"shards": shards})
+    given = array_options(arrays)
     named = None if axes is None else read_names(axes, "axes")
     sized = None if units is None else read_units(units, "units")
     if labels is not None:
@@ -265,7 +268,7 @@ def prepare_pyramid(
     else:
         mode: Mode = "among" if overwrite else "resume" if resume else "add"
         store, group, first, format = _places(found, destination, convention, mode)
-    known = image_of_array(store)
+    known = image_of_array(store, found.image)
     if first is not None and known.error is not None:
         raise known.error  # what the metadata say would be lost
     if labels is None:

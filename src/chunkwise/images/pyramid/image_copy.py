@@ -13,9 +13,11 @@ from typing import Any
 from chunkwise.copying.array_options import array_options
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.executors import Workers
+from chunkwise.copying.resolve import ResolvedPlace
 from chunkwise.copying.tree_copy import TreeCopy, tree_copy_to
 from chunkwise.errors import InvalidArgumentError, OptionError, UnsupportedError
-from chunkwise.extension.trees import FormatName, Location, find_node, require_node, tree_format
+from chunkwise.extension.trees import FormatName, Location, tree_format
+from chunkwise.images.multiscale.open import Multiscale
 from chunkwise.images.pyramid.image_plan import ImagePlan
 from chunkwise.images.pyramid.image_sources import images_in
 from chunkwise.images.pyramid.n5_image_plan import N5ImagePlan
@@ -28,7 +30,7 @@ _VIEWERS = 'layout="n5-viewer", "paintera" or "bdv" (--layout) makes an image fo
 
 
 def copy_of_image(
-    source: Location,
+    found: ResolvedPlace,
     destination: Location,
     format: FormatName,
     layout: str | None,
@@ -37,29 +39,33 @@ def copy_of_image(
     workers: Workers,
 ) -> TreeCopy | str:
     """Return the copy of an image; or, of what is to be copied as a tree, what is lost by that."""
-    node, is_n5 = find_node(source), tree_format(format).has_containers
-    is_volume = node is None or node.undeclared
-    if layout is None and is_volume and is_n5:
-        raise InvalidArgumentError(f"{source.text} is a precomputed volume; in N5, {_VIEWERS}")
-    if layout is None and not is_volume:
-        images = images_in(source)
-        if images is None:
+    node, source, is_n5 = found.node, found.location, tree_format(format).has_containers
+    assert source is not None
+    described: Multiscale | None = None if found.images is None else found.images()
+    is_image = described is not None or node is None or node.undeclared
+    if layout is None and is_image and is_n5:
+        what = "a precomputed volume" if described is None else "a file about images"
+        raise InvalidArgumentError(f"{found.named or source.text} is {what}; in N5, {_VIEWERS}")
+    if layout is None and not is_image:
+        assert node is not None
+        known = images_in(source)
+        if known is None:
             return ""
         if is_n5:
             return f"what makes it an image is left out, since N5 has no such attributes; {_VIEWERS}"
-        if images.beside is None or (images.beside and not require_node(source).rules.has_containers):
+        if known.beside is None or (known.beside and not node.rules.has_containers):
             return ""
-        if images.beside:
+        if known.beside:
             return (
-                f"what makes it an image is left out, since {images.beside[0]} is no level of it; "
+                f"what makes it an image is left out, since {known.beside[0]} is no level of it; "
                 'layout="ome-zarr" (--layout ome-zarr) copies the image alone'
             )
     _check_options(options, how)
     image: ImagePlan
     if layout in (None, "ome-zarr"):
-        image = NgffImagePlan(source, destination, format, options)
+        image = NgffImagePlan(source, destination, format, options, described)
     else:
-        image = N5ImagePlan(source, destination, layout, options)
+        image = N5ImagePlan(source, destination, layout, options, described)
     if how.strict and image.beside:
         raise UnsupportedError(f"{image.beside[0]}: it is no level of the image, so the copy would lack it")
     image.check_free(how)

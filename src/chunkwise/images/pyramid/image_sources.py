@@ -110,12 +110,12 @@ def level_source(store: TensorStore, usual: tuple[int, ...] | None, where: str) 
     return CopySource(store, template, spec, "", None)
 
 
-def read_image(location: Location) -> NgffImage:
-    """Return the image at `location`: of OME-NGFF by its document, any other as it is opened."""
+def read_image(location: Location, images: Multiscale | None = None) -> NgffImage:
+    """Return the image at `location`, or `images`: of OME-NGFF by its document, any other as it is opened."""
     node = find_node(location)
-    if node is not None and not node.undeclared and not node.rules.has_containers:
+    if images is None and node is not None and not node.undeclared and not node.rules.has_containers:
         return read_ngff_image(location)
-    found = images_of(open_multiscale(location, drafts=True), location)
+    found = images_of(open_multiscale(location, drafts=True) if images is None else images, location)
     if len(found) > 1:
         raise UnsupportedError(
             f"{location.text}: {len(found)} images that differ can't be copied as one; copy each by itself"

@@ -18,6 +18,7 @@ from chunkwise.extension import JSON
 from chunkwise.extension.n5 import array_data_type
 from chunkwise.extension.trees import FormatName, Location, container_root
 from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
+from chunkwise.images.multiscale.open import Multiscale
 from chunkwise.images.pyramid.geometry import Level
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
 from chunkwise.images.pyramid.image_sources import names_beside, read_image
@@ -30,16 +31,21 @@ _NEARLY = 1e-6
 
 
 class N5ImagePlan(ImagePlan):
-    """An image to copy to N5."""
+    """An image to copy to N5; `images` are by default those that the source is."""
 
     format: FormatName = "n5"
 
     def __init__(
-        self, source: Location, destination: Location, layout: str, options: Mapping[str, Any]
+        self,
+        source: Location,
+        destination: Location,
+        layout: str,
+        options: Mapping[str, Any],
+        images: Multiscale | None = None,
     ) -> None:
         super().__init__(source, destination, options)
         self._layout = LAYOUTS[layout]
-        self._image = image = read_image(source)
+        self._image = image = read_image(source, images)
         self.beside = names_beside(source) or []
         first = image.levels[0]
         order = slowest_first(first.source.store, image.axes)[::-1]

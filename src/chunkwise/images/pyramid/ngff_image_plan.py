@@ -21,7 +21,7 @@ from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis, slowest_first
 from chunkwise.images.multiscale.label_votes import most_voted
-from chunkwise.images.multiscale.open import open_multiscale
+from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
 from chunkwise.images.pyramid.image_sources import OF_VIEWERS, images_of, level_source, names_beside
 from chunkwise.images.pyramid.kept import Kept, kept_attributes
@@ -42,17 +42,22 @@ class _Part(NamedTuple):
 
 
 class NgffImagePlan(ImagePlan):
-    """An image, or several, to copy to OME-Zarr."""
+    """An image, or several, to copy to OME-Zarr; `images` are by default those that the source is."""
 
     def __init__(
-        self, source: Location, destination: Location, format: str, options: Mapping[str, Any]
+        self,
+        source: Location,
+        destination: Location,
+        format: str,
+        options: Mapping[str, Any],
+        images: Multiscale | None = None,
     ) -> None:
         super().__init__(source, destination, options)
         rules = tree_format(format)
         if not rules.ngff_version:
             raise InvalidArgumentError(f"OME-Zarr is Zarr v3 or v2, not {format}")
         self._version, self.format = rules.ngff_version, rules.name
-        found = open_multiscale(source, drafts=True)
+        found = open_multiscale(source, drafts=True) if images is None else images
         self.beside = names_beside(source) or []
         self._problems = list(found.problems) if not isinstance(found, MultiscaleImage) else []
         self._parts = [self._part(*one) for one in images_of(found, source)]

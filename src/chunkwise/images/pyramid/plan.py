@@ -23,6 +23,7 @@ from chunkwise.images.pyramid.n5_layouts import in_one_unit
 
 __all__ = ["PyramidOptions", "PyramidPlan", "plan_pyramid"]
 
+_OTHERWISE = "; --axes, or axes=, names them"
 _PLANES = ("q", "i")
 """What tifffile calls an axis along which planes follow each other."""
 
@@ -107,7 +108,7 @@ def plan_pyramid(
         tuple(levels),
         tuple(_names(convention, len(levels), first_name)),
         tuple(_template(usual, axes, convention, level, given, begin) for level in levels),
-        _assumed(array, known, found, options),
+        () if options.axes else known.assumed(array, [axis.name for axis in found], _OTHERWISE),
     )
 
 
@@ -115,7 +116,7 @@ def _axes(
     array: TensorStore, known: ArrayImage, options: PyramidOptions
 ) -> tuple[list[ImageAxis], list[float]]:
     """Return the axis of each dimension and the position of its index 0, as options or the image say."""
-    labels = [axis.name or label for axis, label in zip(known.axes, array.domain.labels, strict=True)]
+    labels = known.names(array)
     if "z" not in labels and options.units is not None:  # planes of a TIFF file may be anything else
         labels = ["z" if name in _PLANES and labels.count(name) == 1 else name for name in labels]
     units = options.units
@@ -129,17 +130,6 @@ def _axes(
         axes.append(axis._replace(kind=own.kind) if own.kind and axis.name == own.name else axis)
         starts.append(own.start * axis.scale / own.size if own.start and own.size else 0.0)
     return axes, starts
-
-
-def _assumed(
-    array: TensorStore, known: ArrayImage, found: Sequence[ImageAxis], options: PyramidOptions
-) -> tuple[str, ...]:
-    """Return a note on axes without a name."""
-    labels = [axis.name or label for axis, label in zip(known.axes, array.domain.labels, strict=True)]
-    if all(options.axes or labels):
-        return ()
-    names = ",".join(axis.name for axis in found)
-    return (f"the dimensions of the source are taken as {names}; --axes, or axes=, names them",)
 
 
 def _usual(source: TensorStore, axes: Sequence[ImageAxis]) -> ArrayTemplate:
@@ -194,7 +184,7 @@ def _template(
     return made.replaced(
         {
             "shape": level.shape,
-            "codec": given.get("codec") or parse_compressor(rules.codecs.new_compressor or "zstd"),
+            "codec": given.get("codec", parse_compressor(rules.codecs.new_compressor or "zstd")),
             "fill_value": made.fill_value if rules.has_fill_value else None,
             "units": tuple(units),
             "attributes": convention.level_attributes(axes, level, begin),

@@ -303,18 +303,19 @@ class PyramidCopy(PlannedCopy):
     def _surround(self) -> None:
         """Let the levels take their places, and make the group a pyramid."""
         for to in self._places:
-            if to.replacement is None or to.is_staged:
-                with to.alone():
-                    to.commit()
-            else:  # a process was killed after this, perhaps before it had deleted the old level
-                to.clear()
+            with to.alone() as confirm:  # and take over the lease of a process that was killed meanwhile
+                self._journal.write()  # or another process has begun again
+                if to.replacement is None or to.is_staged:
+                    to.commit(confirm)
+                else:  # it was killed after this, perhaps before it had deleted the old level
+                    to.clear()
         if self._replaces:
             self._group.clear()
         pyramid = self._pyramid
         levels = list(zip(pyramid.names, pyramid.levels, strict=True))
         self._group.finish(pyramid.axes, levels, method=pyramid.method, labels=self._labels)
 
-    def _commit(self) -> None:
+    def _commit(self, confirm: Callable[[], None]) -> None:
         """Do nothing: the levels have taken their places."""
 
     def _name_of(self, path: str) -> str:

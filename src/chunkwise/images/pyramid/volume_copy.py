@@ -7,7 +7,7 @@ voxels, as the format has them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -18,21 +18,21 @@ from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.copy_arrays import check_memory, copy_arrays, intermediate_name, room_of
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
-from chunkwise.copying.copy_place import CopyPlace, begun_at, unfinished
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.executors import Workers
-from chunkwise.copying.journal_document import JournalDocument, read_journal
+from chunkwise.copying.journal_document import JournalDocument
 from chunkwise.copying.narrowing import narrowing
 from chunkwise.copying.planned_copy import PlannedCopy
 from chunkwise.copying.resolve import ResolvedPlace
 from chunkwise.copying.small_arrays import SmallArrays
+from chunkwise.copying.tree_copy import check_new
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.core.driver.neuroglancer_precomputed.members import INFO_KEY, Info, check_dtype
 from chunkwise.core.driver.neuroglancer_precomputed.schema import with_new_scale
-from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, OptionError
+from chunkwise.errors import InvalidArgumentError, OptionError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump_bytes
-from chunkwise.extension.trees import VOLUME, Location, check_outside_arrays, delete_below
+from chunkwise.extension.trees import VOLUME, Location, check_outside_arrays
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage, corner
 from chunkwise.images.multiscale.image_axes import unit_in
@@ -41,6 +41,7 @@ from chunkwise.images.multiscale.open import open_multiscale
 from chunkwise.images.multiscale.single_array import single_array
 from chunkwise.images.pyramid.image_sources import images_of
 from chunkwise.images.pyramid.kept import kept_attributes
+from chunkwise.images.pyramid.volume_place import place_of_volume
 
 __all__ = ["VolumeCopy", "copy_to_volume"]
 
@@ -84,6 +85,11 @@ class VolumeCopy(PlannedCopy):
     command: ClassVar[str] = "the same command with --resume"
     format: ClassVar[str] = VOLUME
 
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """What nothing says about the source."""
+        return self._image.assumed
+
     def __init__(
         self,
         image: MultiscaleImage,
@@ -109,7 +115,7 @@ class VolumeCopy(PlannedCopy):
         self._keys: list[str] = []
         self._scales = self._planned_scales()
         self._jobs: list[ArrayJob] = []
-        super().__init__(CopyPlace(destination, destination), how, workers)
+        super().__init__(place_of_volume(destination, how), how, workers)
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -123,7 +129,8 @@ class VolumeCopy(PlannedCopy):
 
     def open(self) -> TensorStore:
         """Return the first scale, newly opened."""
-        return open_spec({"driver": VOLUME, "kvstore": self._top.kvstore(), "open": True}).result()
+        kvstore = self._destination.location.kvstore()
+        return open_spec({"driver": VOLUME, "kvstore": kvstore, "open": True}).result()
 
     def _planned_scales(self) -> list[_Scale]:
         image, keys, dims = self._image, self._keys, self._dims
@@ -277,17 +284,9 @@ class VolumeCopy(PlannedCopy):
         return self._stored_info() == dump_bytes(self._info.document)
 
     def _check_free(self) -> list[tuple[int, int]]:
-        top = self._top
-        check_outside_arrays(top)
-        journal = read_journal(top) if self._how.overwrite else None
-        if journal is not None and "scales" in journal["task"] and self._stored_info() is None:
-            delete_below(top)  # what an unfinished copy of this kind has left
-        if begun_at(top) is not None:
-            raise unfinished(top)
-        listed = top.store.list_children(top.path)
-        if listed.keys or listed.prefixes:
-            way = "; delete it first: a volume is not replaced" if self._how.overwrite else ""
-            raise AlreadyExistsError(f"there is something at {top.text} already{way}")
+        check_outside_arrays(self._top)
+        if self._destination.replacement is None:
+            check_new(self._top, "volume", "zarr3")
         return []
 
     def _delete_own(self) -> bool:
@@ -299,8 +298,9 @@ class VolumeCopy(PlannedCopy):
     def _surround(self) -> None:
         self._top.store.write(self._top.path + INFO_KEY, dump_bytes(self._info.document))
 
-    def _commit(self) -> None:
-        """Do nothing: the volume is in its place."""
+    def _commit(self, confirm: Callable[[], None]) -> None:
+        if self._destination.replacement is not None:
+            self._destination.commit(confirm)
 
     def _name_of(self, path: str) -> str:
         return f"scale {path}"

@@ -87,7 +87,12 @@ class VolumePyramid(VolumeCopy):
                 }
             )
         return PyramidPreview(
-            VOLUME, self._top.text, levels, passes, list(self._notes), list(self._pyramid.assumed)
+            VOLUME,
+            self._destination.location.text,
+            levels,
+            passes,
+            list(self._notes),
+            list(self._pyramid.assumed),
         )
 
     @staticmethod
@@ -110,10 +115,10 @@ class VolumePyramid(VolumeCopy):
 
         told("0", self.nbytes_done)
         self.run(told, told)
-        place = {"driver": VOLUME, "kvstore": self._top.kvstore(), "open": True}
+        place = {"driver": VOLUME, "kvstore": self._destination.location.kvstore(), "open": True}
         levels = [open_spec({**place, "scale_index": number}).result() for number in range(n)]
         factors = tuple(level.factors for level in self._pyramid.levels)
-        text = self._top.text
+        text = self._destination.location.text
         return Pyramid(
             VOLUME,
             text,

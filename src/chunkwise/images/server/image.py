@@ -46,6 +46,8 @@ class ServedImage:
     labels: tuple[str, ...] = ()  # names of images of labels that belong to it, below its group ``labels``
     label_colors: Mapping[int, tuple[int, int, int, int]] = field(default_factory=dict)
 
+    assumed: tuple[str, ...] = ()  # about the axes, since nothing says so
+
     @property
     def views(self) -> tuple[TensorStore, ...]:
         """The arrays of the levels."""
@@ -117,7 +119,7 @@ def _of_array(found: ServedArray) -> ServedImage:
 
     def look() -> MultiscaleImage:
         if found.outside is None:
-            return single_array(found.view)
+            return single_array(found.view, assumed=found.assumed)
         return single_array(open_array(found.outside, read=True))
 
     image = _kept(found, "array", look)
@@ -131,6 +133,7 @@ def _of_array(found: ServedArray) -> ServedImage:
         channels=image.channels,
         is_labels=image.is_labels,
         label_colors=image.label_colors,
+        assumed=image.assumed,
     )
 
 
@@ -180,6 +183,7 @@ def _image(name: str, image: MultiscaleImage, paths: tuple[str, ...] = ()) -> Se
         is_labels=image.is_labels,
         labels=labels,
         label_colors=image.label_colors,
+        assumed=image.assumed,
     )
 
 

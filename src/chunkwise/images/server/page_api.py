@@ -174,6 +174,8 @@ def _metadata(image: ServedImage) -> dict[str, JSON]:
         out["format"] = node.format
     if view.fill_value is not None:
         out["fill value"] = str(view.fill_value[()])
+    if image.assumed:
+        out["assumed"] = "; ".join(image.assumed)
     out["size"] = view.nbytes
     return out
 

@@ -14,14 +14,16 @@ import numpy as np
 from chunkwise import TensorStore
 from chunkwise import array as array_of
 from chunkwise.copying.resolve import ResolvedPlace, resolve
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnlistedError
 from chunkwise.extension.inside import is_kvstore_object, is_url
 from chunkwise.extension.trees import ChunkedArray, children, locate, nothing_at, require_node
 from chunkwise.groups.group import Group
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.ngff_order import arranged
+from chunkwise.images.multiscale.ome_plates import Plate, Well
 from chunkwise.images.multiscale.open import open_multiscale
 from chunkwise.images.server.confined import ConfinedStore
+from chunkwise.images.server.image import multiscale_at
 from chunkwise.images.server.trees import (
     FIELDS,
     FixedTree,
@@ -164,9 +166,11 @@ def _source(one: Any) -> Source:
 def _stored(found: ResolvedPlace, place: Any) -> Source:
     if found.is_view:
         assert found.array is not None
-        return FixedTree(
-            ServedArray(at_zero(found.array), os.path.basename(found.named.rstrip("/")) or "array")
-        )
+        name = os.path.basename(found.named.rstrip("/")) or "array"
+        return FixedTree(ServedArray(at_zero(found.array), name, assumed=found.assumed))
+    if found.images is not None:
+        groups = {name: _group_of(image, name) for name, image in found.images().items()}
+        return FixedTree(ServedGroup("images", groups=groups))
     if found.array is not None:  # a precomputed volume, a picture
         image = open_multiscale(place)
         assert isinstance(image, MultiscaleImage)
@@ -184,9 +188,13 @@ def _stored(found: ResolvedPlace, place: Any) -> Source:
 
 
 def _of_image(image: MultiscaleImage, name: str) -> Source:
+    return FixedTree(_group_of(image, name))
+
+
+def _group_of(image: MultiscaleImage, name: str) -> ServedGroup:
     image = image.available()
     members = {str(i): _of_view(level, str(i)) for i, level in enumerate(arranged(image).levels)}
-    return FixedTree(ServedGroup(name, members=members, image=image))
+    return ServedGroup(name, members=members, image=image)
 
 
 def _of_view(view: TensorStore, name: str) -> ServedArray:
@@ -197,6 +205,17 @@ def _of_view(view: TensorStore, name: str) -> ServedArray:
     except ChunkwiseError:
         attributes = {}
     return ServedArray(at_zero(view), view.name or name, node, attributes)
+
+
+def _names_in(sources: Sources, path: tuple[str, ...], group: ServedGroup) -> list[str]:
+    """Return the names of members; where they can't be listed, those that the metadata of images have."""
+    try:
+        return [member.name for member in sources.members(path, group)]
+    except UnlistedError:
+        found = multiscale_at(group)
+    if isinstance(found, Plate | Well):
+        return list(found.wells if isinstance(found, Plate) else found.fields)
+    return list(found.paths if isinstance(found, MultiscaleImage) else found or ())
 
 
 def find_nodes(sources: Sources) -> Iterator[tuple[tuple[str, ...], ServedArray | ServedGroup]]:
@@ -212,7 +231,7 @@ def find_nodes(sources: Sources) -> Iterator[tuple[tuple[str, ...], ServedArray 
                 continue
             yield path, node
             if isinstance(node, ServedGroup):
-                names = [member.name for member in sources.members(path, node)]
-                waiting += [(*path, name) for name in reversed(names)]
+                names = _names_in(sources, path, node)
+                waiting += [(*path, *name.split("/")) for name in reversed(names)]
         except ChunkwiseError:  # the page and the listing tell what is wrong
             continue

@@ -67,6 +67,7 @@ class ServedArray:
     attributes: Mapping[str, JSON] = field(default_factory=dict)
     made: dict[str, Any] = field(default_factory=dict)  # what has been made of it, by format
     outside: Location | None = None  # from which the groups above the tree are seen
+    assumed: str = ""  # about it, since nothing says so
 
     @property
     def stored(self) -> ChunkedArray | None:
@@ -97,6 +98,7 @@ class ServedGroup:
     node: Node | None = None
     attributes: Mapping[str, JSON] = field(default_factory=dict)
     members: Mapping[str, ServedArray] = field(default_factory=dict)  # of a group that is not stored
+    groups: Mapping[str, ServedGroup] = field(default_factory=dict)  # further members of such a group
     image: MultiscaleImage | None = None  # whose levels the members are
     context: Context | None = None  # with the cache that arrays of the group share
     made: dict[Any, Any] = field(default_factory=dict)  # what has been made of it, by format
@@ -220,14 +222,16 @@ class FixedTree:
 
     def find(self, names: tuple[str, ...]) -> Served | None:
         """Return the array or group at a path."""
-        if not names:
-            return self.root
-        if len(names) == 1 and isinstance(self.root, ServedGroup):
-            return self.root.members.get(names[0])
-        return None
+        found: Served | None = self.root
+        for name in names:
+            if not isinstance(found, ServedGroup):
+                return None
+            found = found.groups.get(name) or found.members.get(name)
+        return found
 
     def members(self, group: ServedGroup) -> Iterator[Member]:
         """Yield the members of a group in order."""
+        yield from (Member(name, "group") for name in group.groups)
         yield from map(member_of, group.members.items())
 
 

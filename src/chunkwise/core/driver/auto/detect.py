@@ -47,7 +47,8 @@ def _zarr1(raw: bytes) -> bool:
     return _document(raw).get("zarr_format") == 1
 
 
-def _precomputed(raw: bytes) -> bool:
+def is_info(raw: bytes) -> bool:
+    """Return True for the ``info`` of a precomputed volume, which other things have too."""
     return "scales" in _document(raw)
 
 
@@ -56,7 +57,7 @@ SIGNATURES = (
     Signature("zarr", ".zarray", _any),
     Signature("zarr3", "zarr.json", _any),
     Signature("zarr1", "meta", _zarr1),
-    Signature("neuroglancer_precomputed", "info", _precomputed),
+    Signature("neuroglancer_precomputed", "info", is_info),
     Signature("ocdbt", "manifest.ocdbt", _any),  # formats of a kvstore that contains the array
 )
 

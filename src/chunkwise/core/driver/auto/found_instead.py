@@ -39,6 +39,7 @@ _UNREAD = {
         "it is a NetCDF-3 file, which is not read here; `nccopy -k nc4` makes NetCDF-4 of it, which is",
     ),
     b"GRIB": "it is a GRIB file, which is not read here",
+    **dict.fromkeys((b"<?xm", b"<Spi"), "it is an XML file; open_multiscale opens those of BigDataViewer"),
 }
 PICTURE_SUFFIXES = (".tif", ".tiff", ".png", ".jpg", ".jpeg", ".bmp", ".webp", ".avif")
 """Extensions of picture files, in lower case."""
@@ -61,6 +62,8 @@ def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     if kind is not None:
         scheme = kind.replace("_", "-")
         return f'it is {_CALLED[kind]}, what is in it is "{text.rstrip("/")}|{scheme}:"'
+    if head is not None and path[:-1].endswith(".companion.ome"):
+        return "it is the metadata of OME-TIFF files, which are not read here; open the TIFF files themselves"
     if head is not None and bytes(head) in _UNREAD:
         return _UNREAD[bytes(head)]
     if head is not None or (path and _attempt(lambda: kv.read(path[:-1]).value) is not None):
@@ -78,8 +81,11 @@ def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
         return _inside_file(kv, path, text) or f"nothing is there{_near(kv, path)}{_of_glob(text)}"
     if JOURNAL in names:
         return "it is an unfinished copy: its command goes on with --resume"
-    are_pictures = all(name.lower().endswith(PICTURE_SUFFIXES) for name in names)
-    hint = "; open_multiscale opens pictures as a stack" if are_pictures else ""
+    suffixes = [f".{name.rpartition('.')[2]}" for name in names if name.lower().endswith(PICTURE_SUFFIXES)]
+    hint = "; open_multiscale opens pictures as a stack" if len(suffixes) == len(names) else ""
+    if suffixes and not hint and "://" not in text:
+        pattern = f"{text.rstrip('/')}/*{max(suffixes, key=suffixes.count)}"
+        hint = f'; a glob names the pictures among them: "{pattern}"'
     return f"it is a directory of something else: {_some(names)}{hint}"
 
 

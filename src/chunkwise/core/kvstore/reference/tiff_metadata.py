@@ -18,13 +18,23 @@ from chunkwise.core.kvstore.reference.tiff_planes import tag_of
 __all__ = ["ImageDescription", "describe_images", "ome_xml"]
 
 _LONGEST_XML = 1 << 26  # characters; parsed, they take many times their size in memory
+_PREFIXES = {
+    "y": "yocto", "z": "zepto", "a": "atto", "f": "femto", "p": "pico", "n": "nano", "u": "micro",
+    "µ": "micro", "μ": "micro", "\\u00B5": "micro", "m": "milli", "c": "centi", "d": "deci", "": "",
+    "da": "deca", "h": "hecto", "k": "kilo", "M": "mega", "G": "giga", "T": "tera", "P": "peta",
+    "E": "exa", "Z": "zetta", "Y": "yotta",
+}  # fmt: skip
 _UNITS = {
-    "nm": "nanometer", "nanometer": "nanometer", "µm": "micrometer", "um": "micrometer", "μm": "micrometer",
-    "\\u00B5m": "micrometer", "micron": "micrometer", "microns": "micrometer", "micrometer": "micrometer",
-    "mm": "millimeter", "millimeter": "millimeter", "cm": "centimeter", "centimeter": "centimeter",
-    "m": "meter", "meter": "meter", "Å": "angstrom", "A": "angstrom", "pm": "picometer",
-    "km": "kilometer", "inch": "inch", "in": "inch", "s": "second", "sec": "second", "seconds": "second",
-    "ms": "millisecond", "msec": "millisecond", "µs": "microsecond", "ns": "nanosecond", "min": "minute",
+    **{
+        form: name + unit
+        for prefix, name in _PREFIXES.items()
+        for unit, symbol in (("meter", "m"), ("second", "s"))
+        for form in (prefix + symbol, name + unit)
+    },
+    "micron": "micrometer", "microns": "micrometer", "Å": "angstrom", "A": "angstrom",
+    "angstrom": "angstrom", "inch": "inch", "in": "inch", "ft": "foot", "yd": "yard", "mi": "mile",
+    "pc": "parsec", "thou": "thou", "li": "line", "ua": "astronomical_unit", "ly": "light_year",
+    "pt": "point", "sec": "second", "seconds": "second", "msec": "millisecond", "min": "minute",
     "h": "hour", "d": "day",
 }  # fmt: skip
 _RGB = (("red", "FF0000"), ("green", "00FF00"), ("blue", "0000FF"))
