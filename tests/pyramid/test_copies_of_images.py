@@ -72,7 +72,8 @@ def _described(path: Path) -> Any:
     levels = [np.asarray(level).transpose(others + dims) for level in found.levels]
     assert all(level.shape[: len(others)] == (1,) * len(others) for level in levels)
     scales = [[scale[dim] for dim in dims] for scale in found.scales]
-    return found.convention, scales, [level.reshape(level.shape[-3:]).tolist() for level in levels]
+    values = [level.reshape(level.shape[-3:]).tolist() for level in levels]
+    return found.convention, scales, values, found.is_labels
 
 
 def _expected(of: str, way: dict[str, str]) -> str | None:
@@ -94,7 +95,8 @@ def test_both_doors_make_the_same(
     sources: dict[str, Path], tmp_path: Path, of: str, way: dict[str, str]
 ) -> None:
     """What the copy lacks is warned of in Python, and exit status 3 on the command line."""
-    _, scales, levels = _described(sources[of])
+    _, scales, levels, is_labels = _described(sources[of])
+    assert is_labels == (of == "labels")
     suffix = "" if way.get("format") == VOLUME else ".n5" if way.get("layout") in VIEWERS else ".out"
     ours, theirs = (tmp_path / f"{door}{suffix}" for door in ("python", "command"))
     command = ["cp", "-r", "--quiet", "--no-sync", str(sources[of]), str(theirs)]
@@ -114,9 +116,9 @@ def test_both_doors_make_the_same(
         assert found is None and "what makes it an image is left out" in report.losses[0][1]
         assert report.n_arrays == len(levels)
     elif of == "labels" and expected == "paintera":  # without its tables, as a report says
-        assert _described(ours / "data") == _described(theirs / "data") == (expected, scales, levels)
+        assert _described(ours / "data") == _described(theirs / "data") == (expected, scales, levels, True)
     else:
-        assert found == (expected, scales, levels)
+        assert found == (expected, scales, levels, is_labels)
 
 
 @pytest.mark.parametrize("door", ["python", "command"])
@@ -169,3 +171,30 @@ def test_what_an_image_cant_have(
     with pytest.raises(InvalidArgumentError, match=says):
         cw.copy_tree(sources["n5-viewer"], tmp_path / "b", **options)
     assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize("way", ["n5-viewer", "paintera", "bdv", "pyramid", "cosem pyramid"])
+def test_labels_in_n5_come_back(tmp_path: Path, way: str) -> None:
+    """With their colours; pyramids of what is in N5 don't average them."""
+    options: dict[str, Any] = {"levels": 1, "axes": list("zyx"), "sync": False}
+    cw.downsample_pyramid(cw.array(VALUES), tmp_path / "a.zarr", labels=True, **options).result()
+    attributes = cw.open_group(tmp_path / "a.zarr", "r+").attrs
+    colors = [{"label-value": 3, "rgba": [1, 2, 3, 4]}]
+    attributes["ome"] = {**attributes["ome"], "image-label": {"colors": colors}}
+    n5 = tmp_path / "b.n5"
+    if way.endswith("pyramid"):
+        convention = "cosem" if "cosem" in way else "n5-viewer"
+        made = cw.downsample_pyramid(tmp_path / "a.zarr", n5, convention=convention, levels=1).result()
+        assert made.left_out == ()
+    else:
+        cw.copy_tree(tmp_path / "a.zarr", n5, layout=way)
+    n5 = n5 / "data" if way == "paintera" else n5
+    cw.copy_tree(n5, tmp_path / "c.zarr", format="zarr3", layout="ome-zarr")
+    image, source = (cw.open_multiscale(tmp_path / name) for name in ("c.zarr", "a.zarr"))
+    assert isinstance(image, cw.MultiscaleImage) and isinstance(source, cw.MultiscaleImage)
+    assert image.is_labels and image.label_colors == source.label_colors == {3: (1, 2, 3, 4)}
+    level = n5 / "setup0/timepoint0/s0" if way == "bdv" else n5 / "s0"
+    cw.downsample_pyramid(level, tmp_path / "d.zarr", levels=1).result()
+    again = cw.open_multiscale(tmp_path / "d.zarr")
+    assert isinstance(again, cw.MultiscaleImage) and again.is_labels
+    assert set(np.unique(again.levels[1])) <= set(VALUES.ravel().tolist())

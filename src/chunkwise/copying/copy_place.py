@@ -16,7 +16,6 @@ from chunkwise.copying.journal_document import JournalDocument, read_journal
 from chunkwise.copying.sessions import is_session
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.kvstore.lease import is_of_ended
 from chunkwise.core.kvstore.staging import APPEND, REPLACED
 from chunkwise.core.kvstore.take_place import nobody_else, staging_path
 from chunkwise.core.trees.consolidated import update_consolidated
@@ -26,7 +25,7 @@ from chunkwise.core.trees.new_location import create_parents
 from chunkwise.core.trees.node import DOCUMENTS, find_documented
 from chunkwise.core.trees.replacement import Replacement
 from chunkwise.errors import AlreadyExistsError
-from chunkwise.extension.inside import delete_all_below, excluding
+from chunkwise.extension.inside import delete_all_below, excluding, is_of_ended
 from chunkwise.extension.trees import Kind, check_outside_arrays, check_place, was_replaced
 
 __all__ = ["CopyPlace", "begun_at", "unfinished"]

@@ -13,6 +13,7 @@ from chunkwise.images.multiscale.bdv_file import BdvSetup
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.metadata import ImageMetadata
 from chunkwise.images.multiscale.n5_levels import cosem_group_levels, cosem_levels, factor_levels
+from chunkwise.images.multiscale.ome_display import label_colors_of
 from chunkwise.images.multiscale.ome_groups import metadata_file, open_level_of
 from chunkwise.n5.label_multisets import open_label_multisets
 
@@ -88,6 +89,7 @@ def n5_image(
     attributes = {**(beside or {}), **group.attrs.asdict()}
     where = metadata_file(group)
     problems: list[str] = []
+    colors: list[str] = []
     if convention == "cosem" and "multiscales" in attributes:
         axes, levels = cosem_group_levels(attributes["multiscales"], f"{where}: multiscales")
     else:
@@ -104,8 +106,9 @@ def n5_image(
         levels,
         name or str(attributes.get("name") or ""),
         is_labels=_is_labels(group, levels[0].path, attributes),
+        label_colors=label_colors_of(attributes.get("image-label") or {}, f"{where}: image-label", colors),
         document=attributes,
-        problems=(*problems, *(() if bdv is None else bdv.problems)),
+        problems=(*problems, *colors, *(() if bdv is None else bdv.problems)),
     )
     return MultiscaleImage(
         metadata, lambda number: _open_level(group, metadata, number), location=group.location.text
@@ -113,9 +116,9 @@ def n5_image(
 
 
 def _is_labels(group: Group, path: str, attributes: Mapping[str, JSON]) -> bool:
-    """Return True if Paintera says that an image is one of labels."""
+    """Return True if an image is one of labels: Paintera says so, or what was copied from OME-Zarr."""
     data = attributes.get("painteraData")
-    if isinstance(data, dict) and data.get("type") == "label":
+    if "image-label" in attributes or (isinstance(data, dict) and data.get("type") == "label"):
         return True
     first = group.get(path) if "multiScale" in attributes else None
     marked = isinstance(first, TensorStore) and first.attrs.get("isLabelMultiset") is True

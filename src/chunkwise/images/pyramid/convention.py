@@ -82,9 +82,11 @@ class Convention(NamedTuple):
                 labels=labels,
                 kept=kept,
             )
+        # Viewers of N5 have no word for labels: that of OME-NGFF keeps them from being averaged.
+        others = {**kept.attributes, **({"image-label": dict(kept.image_label)} if labels else {})}
         if self.name == "cosem":
-            return {**kept.attributes, **cosem_group(axes, levels, name)}
-        return {**kept.attributes, **n5_viewer_group(axes, levels)}
+            return {**others, **cosem_group(axes, levels, name)}
+        return {**others, **n5_viewer_group(axes, levels)}
 
 
 CONVENTIONS = {

@@ -32,8 +32,8 @@ __all__ = ["PyramidGroup"]
 _ATTRIBUTES = {
     "ome-ngff-0.5": ("ome",),
     "ome-ngff-0.4": ("multiscales", "image-label"),
-    "cosem": ("axes", "units", "scales", "pixelResolution", "multiscales"),
-    "n5-viewer": ("axes", "units", "resolution", "scales", "pixelResolution"),
+    "cosem": ("axes", "units", "scales", "pixelResolution", "multiscales", "image-label"),
+    "n5-viewer": ("axes", "units", "resolution", "scales", "pixelResolution", "image-label"),
 }
 _LABELS = "labels"
 

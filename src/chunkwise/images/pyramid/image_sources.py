@@ -138,7 +138,7 @@ def read_image(location: Location, images: Multiscale | None = None) -> NgffImag
         source = source._replace(template=source.template.replaced({"attributes": own}))
         levels.append(ImageLevel(path, source, image.scales[number], image.translations[number]))
     name = image._metadata.name or ""
-    return NgffImage(name, tuple(axes), tuple(levels), image.is_labels, dict(kept.attributes))
+    return NgffImage(name, tuple(axes), tuple(levels), image.is_labels, kept.image_label, kept.attributes)
 
 
 def is_whole_image(source: Location) -> bool:

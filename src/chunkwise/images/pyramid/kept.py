@@ -18,6 +18,7 @@ from chunkwise.images.multiscale.grey import contrast_level, contrast_of
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.metadata import Channel
 from chunkwise.images.multiscale.ome_versions import ome_members
+from chunkwise.images.pyramid.ngff_image import image_label_of
 
 __all__ = ["NOTHING", "Kept", "kept_attributes", "omero_of", "with_windows"]
 
@@ -59,18 +60,14 @@ def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | Non
         others = {}
     notes = list(dict.fromkeys([*found.notes, *image._metadata.problems]))
     omero = _of_channels(own.get("omero"), image.channels, found.channels)
-    label = own.get("image-label")
-    label = label if isinstance(label, dict) else {}
-    image_label = {name: value for name, value in label.items() if name not in ("version", "source")}
+    image_label = image_label_of(own) or image_label_of(document)
     if not tree_format(format).keeps_null:
         others, unfit = fitting_attributes(others, format)
         notes += unfit
         if omero:
             shown = ", ".join(channel.label or "-" for channel in image.channels)
             notes.append(f"names and colours of channels are left out: N5 has no place for them ({shown})")
-        if image_label:
-            notes.append("colours and properties of labels are left out: N5 has no place for them")
-        omero, image_label = {}, {}
+        omero = {}
     elif omero:
         omero = {**omero, "channels": with_windows(omero.get("channels", []), image, found.channels)}
     return Kept(image._metadata.name, omero, image_label, others, tuple(notes))

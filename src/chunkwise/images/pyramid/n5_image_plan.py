@@ -90,6 +90,8 @@ class N5ImagePlan(ImagePlan):
             )
             for path, attributes in made.items():
                 found.setdefault(path, {}).update(attributes)
+            if self._image.labels:  # which viewers have no word for, or one that needs more files
+                found[stack.path]["image-label"] = dict(self._image.image_label)
         kept, _ = fitting_attributes(self._image.attributes, "n5")
         title = {"name": self._image.name} if self._image.name else {}
         return {**found, "": {**title, **kept, **found.get("", {})}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, cast, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 from chunkwise.copying.copy_source import CopySource, stored_source
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
@@ -14,7 +14,7 @@ from chunkwise.images.multiscale.metadata import LevelMetadata
 from chunkwise.images.multiscale.ome_versions import ome_members
 from chunkwise.images.multiscale.ome_zarr import parse_ome_image
 
-__all__ = ["ImageLevel", "NgffImage", "read_ngff_image"]
+__all__ = ["ImageLevel", "NgffImage", "image_label_of", "read_ngff_image"]
 
 _OF_IMAGE = ("multiscales", "image-label")
 
@@ -35,6 +35,7 @@ class NgffImage(NamedTuple):
     axes: tuple[ImageAxis, ...]  # by dimension; scales are those of the first level, units are symbols
     levels: tuple[ImageLevel, ...]  # full resolution first
     labels: bool
+    image_label: Mapping[str, JSON]  # colours and properties of the labels
     attributes: Mapping[str, JSON]  # all others of the group
 
 
@@ -66,8 +67,16 @@ def read_ngff_image(location: Location) -> NgffImage:
         ),
         tuple(_level(location, level, len(image.axes)) for level in image.levels),
         image.is_labels,
+        image_label_of(own),
         others,
     )
+
+
+def image_label_of(own: Mapping[str, Any]) -> dict[str, JSON]:
+    """Return what a group says of its labels, without what holds for that group only."""
+    label = own.get("image-label")
+    label = label if isinstance(label, dict) else {}
+    return {name: value for name, value in label.items() if name not in ("version", "source")}
 
 
 def _level(location: Location, level: LevelMetadata, rank: int) -> ImageLevel:

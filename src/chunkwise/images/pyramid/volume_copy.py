@@ -157,6 +157,8 @@ class VolumeCopy(PlannedCopy):
             keys.append(scale["key"])
             layout = self._layout(source, dims)
             kind = "segmentation" if is_labels else "image"
+            if image.is_labels and not is_labels:
+                self._note(f"that it holds labels is left out: a segmentation has integers, not {dtype.name}")
             check_dtype(dtype)
             spec: dict[str, JSON] = {
                 "driver": VOLUME,
