@@ -46,8 +46,8 @@ def _does_nothing(codec: Any) -> bool:
     described = codec.to_dict() if hasattr(codec, "to_dict") else codec
     if isinstance(described, Mapping) and described.get("name") == "bytes":
         endian = (described.get("configuration") or {}).get("endian", "little")
-        return getattr(endian, "value", endian) == "little"
-    return described in ("none", "raw", {"type": "raw"})
+        return str(getattr(endian, "value", endian)) == "little"
+    return any(described == nothing for nothing in ("none", "raw", {"type": "raw"}))
 
 
 @dataclass(frozen=True, slots=True)
