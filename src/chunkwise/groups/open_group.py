@@ -243,7 +243,8 @@ def _from_snapshot(location: Location, wanted: FormatName | None, options: dict[
         if found is None or found.value is None:
             continue
         if not rules.consolidated_member:
-            snapshot = parse_snapshot(key, load_json(found.value), found.time)
+            document = load_json(found.value, location.describe(key))
+            snapshot = parse_snapshot(key, document, found.time)
         else:
             node = node_of(location, key, found)
             is_group = not node.error and node.kind == "group"
