@@ -57,7 +57,8 @@ def prepare(url: str, work: Path) -> str:
     data = np.arange(SHARDS * 4 * EDGE * EDGE, dtype=np.uint16).reshape(-1, EDGE, EDGE)
     shape = {"chunks": (1, EDGE, EDGE), "shards": (4, EDGE, EDGE)}
     cw.create_array(f"{place}/shards", data, codec="zstd:1", **shape)
-    cw.create_array(f"{place}/rows", data[:8], chunks=(1, EDGE, EDGE), codec="zstd:1")
+    for name in ("rows", "old"):
+        cw.create_array(f"{place}/{name}", data[:8], chunks=(1, EDGE, EDGE), codec="zstd:1")
     tree = cw.create_group(work / "tree")
     for i in range(N_ARRAYS):
         tree.create_array(f"g{i % N_GROUPS}/a{i}", np.arange(4, dtype=np.uint8), codec="none")
@@ -157,7 +158,7 @@ class Chunkwise:
 
     def replace(self) -> Callable[[], Any]:
         options = {"dtype": "uint16", "shape": [8, 8], "create": True, "delete_existing": True}
-        return lambda: self.ts.open(f"{self.place}/rows/|zarr3:", **options).result()
+        return lambda: self.ts.open(f"{self.place}/old/|zarr3:", **options).result()
 
     def diff(self) -> Callable[[], Any]:
         group = self.ts.create_group(f"{self.place}/left")
@@ -220,7 +221,7 @@ class TensorStore(Chunkwise):
         return lambda: self._new("new")
 
     def replace(self) -> Callable[[], Any]:
-        return lambda: self._new("rows", delete_existing=True)
+        return lambda: self._new("old", delete_existing=True)
 
     def read(self) -> Callable[[], Any]:
         return lambda: self.store("rows").read().result()
@@ -303,7 +304,7 @@ class ZarrPython:
 
     def replace(self) -> Callable[[], Any]:
         options = {"shape": (8, 8), "chunks": (4, 4), "dtype": "uint8", "overwrite": True}
-        return lambda: self.zarr.create_array(self._store("rows"), **options)
+        return lambda: self.zarr.create_array(self._store("old"), **options)
 
     def dataset(self) -> Callable[[], Any]:
         import xarray

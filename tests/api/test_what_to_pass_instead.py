@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import dask.array
 import numpy as np
 import pandas
 import pytest
@@ -14,6 +15,7 @@ import xarray
 import zarr
 
 import chunkwise as ts
+from chunkwise.cli.main import main
 from chunkwise.xarray import write_dataset
 
 OBJECTS = [["x", "yy"], [b"\1\0", b""]]
@@ -111,3 +113,48 @@ def test_files_with_specs_and_pictures(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="open_multiscale opens pictures as a stack"):
         ts.open(tmp_path / "pictures").result()
     assert ts.open_multiscale(tmp_path / "pictures").levels[0].shape == (2, 4, 5)
+
+
+def _dataset(place: Path, **options: Any) -> None:
+    write_dataset(xarray.Dataset({"a": ("x", [1])}), place, **options)
+
+
+def _command(place: Path, **options: Any) -> None:
+    if main(["create", str(place), "--shape=3", "--dtype=uint8", *[f"--{name}" for name in options]]):
+        raise ValueError("\n")
+
+
+WRITERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "create_array": (lambda place, **o: ts.create_array(place, [1], **o), {"overwrite": True}),
+    "Group.create_array": (
+        lambda place, **o: ts.open_group(place.parent, "a").create_array(place.name, [1], **o),
+        {"overwrite": True},
+    ),
+    "Group.create_group": (
+        lambda place, **o: ts.open_group(place.parent, "a").create_group(place.name, **o),
+        {"overwrite": True},
+    ),
+    "create_group": (lambda place, **o: ts.create_group(place, **o), {"overwrite": True}),
+    "open_group": (lambda place, **o: ts.open_group(place, **{"mode": "w-", **o}), {"mode": "w"}),
+    "copy": (lambda place, **o: ts.copy(ts.array([1]), place, **o), {"overwrite": True}),
+    "from_dask": (lambda place, **o: ts.from_dask(dask.array.ones(3), place, **o), {"delete_existing": True}),
+    "write_dataset": (_dataset, {"mode": "w"}),
+    "chunkwise create": (_command, {"overwrite": True}),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_what_replaces_a_thing_is_named_as_the_writer_has_it(
+    writer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write, options = WRITERS[writer]
+    place = tmp_path / "g.zarr" / "a.zarr"
+    write(place)
+    before = {file: file.read_bytes() for file in place.rglob("*") if file.is_file()}
+    with pytest.raises(ValueError) as caught:
+        write(place)
+    assert before == {file: file.read_bytes() for file in place.rglob("*") if file.is_file()}
+    ((name, value),) = options.items()
+    said = f"--{name}" if "chunkwise" in writer else f'{name}="{value}"' if value != 1 else f"{name}={value}"
+    assert said in f"{caught.value}{capsys.readouterr().err}"
+    write(place, **options)

@@ -206,3 +206,26 @@ def test_what_is_taken_out_and_stays_is_named(format: str, tmp_path: Path) -> No
     assert said.startswith("/acquisition/a, /processing/behavior/c: ")
     with NWBZarrIO(path, mode="r") as io:
         assert set(io.read().acquisition) == {"a", "b", "d"}
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "n5"])
+@pytest.mark.parametrize(
+    ("shape", "row", "several"),
+    [((4,), 9.0, [8.0, 9.0]), ((4, 2), [5.0, 6.0], [[1.0, 2.0], [3.0, 4.0]])],
+)
+def test_a_row_may_have_an_axis_in_front(
+    format: str, shape: tuple[int, ...], row: Any, several: Any, tmp_path: Path
+) -> None:
+    """As h5py takes it; several rows name the method that adds them."""
+    with ZarrIO(tmp_path / "a", mode="w", format=format) as io:
+        io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("a", np.zeros(shape))]))
+    with ZarrIO(tmp_path / "a", mode="r+") as io:
+        data = io.read_builder().datasets["a"].data
+        for added in (row, [row], np.array([row])):
+            data.append(added)
+        with pytest.raises(InvalidArgumentError, match=r"append adds one row, not 2: data\.extend\(rows\)"):
+            data.append(several)
+        data.extend(several)
+    with ZarrIO(tmp_path / "a", mode="r") as io:
+        found = io.read_builder().datasets["a"].data[4:]
+    assert found.tolist() == [row, row, row, *several]

@@ -100,3 +100,24 @@ def test_urls_of_others_say_what_to_write(entry: str, url: str, note: str) -> No
     with pytest.raises(InvalidArgumentError) as e:
         ENTRIES[entry](url)
     assert re.search(re.escape(note), "\n".join(e.value.__notes__))
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/a", "simplecache::s3://bucket/a", "zip::s3://bucket/a.zip"])
+def test_options_by_protocol(url: str) -> None:
+    """As fsspec takes those of a chain; options of other parts, and mixtures, are refused."""
+    plain, named = (
+        with_storage_options(url, options) for options in ({"anon": True}, {"s3": {"anon": True}})
+    )
+    assert plain == named != url
+    for options, words in (
+        ({"gs": {"token": "anon"}}, '"gs" is no part of the URL; .*s3'),
+        ({"s3": {"anon": True}, "anon": True}, '"anon" is no part of the URL'),
+        ({"s3": {"key": "k"}}, '"key" is a secret'),
+        ({"s3": {"use_ssl": False}}, '"use_ssl" is not known for s3'),
+        ({"use_ssl": False}, '"use_ssl" is not known for s3'),
+    ):
+        with pytest.raises(InvalidArgumentError, match=words):
+            with_storage_options(url, options)
+    if "simplecache" in url:
+        with pytest.raises(InvalidArgumentError, match="simplecache takes none; give those of s3 only"):
+            with_storage_options(url, {"simplecache": {"cache_storage": "/tmp/x"}})

@@ -15,6 +15,7 @@ import chunkwise as cw
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.staging import APPEND, is_staging
+from chunkwise.core.kvstore.take_place import replace_below
 from chunkwise.core.trees.change import delete_all, relocate
 from chunkwise.core.trees.node import DOCUMENTS, find_node
 from chunkwise.errors import AbortedError, AlreadyExistsError, ChunkwiseError, NodeNotFoundError
@@ -43,6 +44,15 @@ def create_inside(store: KvStoreDriver, which: str, format: str) -> None:
     cw.create_array(place_in(store, "t/inside/x/"), VALUES[which], chunks=CHUNKS[which], format=format)
 
 
+def replace_by_opening(store: KvStoreDriver, which: str, format: str) -> None:
+    """Put a new array in place of what is there, as opening with `delete_existing` does."""
+    fresh = MemoryStore()
+    shape, chunks = VALUES[which].shape, CHUNKS[which]
+    cw.create_array(place_in(fresh, "t/"), shape=shape, dtype="uint8", chunks=chunks, format=format)
+    found = contents(fresh).items()
+    replace_below(store, "t/", {key[2:]: value for key, value in found if key.startswith("t/")})
+
+
 def delete(store: KvStoreDriver, which: str, format: str) -> None:
     """Delete what is there, as ``chunkwise rm -r`` does."""
     node = find_node(place_in(store, "t/"))
@@ -60,6 +70,7 @@ def move(store: KvStoreDriver, which: str, format: str) -> None:
 
 
 ACTS: dict[str, Callable[[KvStoreDriver, str, str], None]] = {
+    "opening": replace_by_opening,
     "delete": delete,
     "move": move,
     "array": replace,
@@ -161,7 +172,10 @@ EACH = [pytest.param("zarr3", 7), *(pytest.param(format, 1, marks=pytest.mark.sl
 @pytest.mark.parametrize(("format", "step"), EACH)
 @pytest.mark.parametrize(
     ("old", "first", "second"),
-    [("array", "array", "array"), ("array", "group", "array"), ("group", "group", "group")],
+    [
+        *(("array", "array", "array"), ("array", "group", "array"), ("group", "group", "group")),
+        *(("array", "opening", "opening"), ("array", "array", "opening"), ("array", "opening", "array")),
+    ],
 )
 def test_the_place_holds_one_or_the_other(old: str, first: str, second: str, format: str, step: int) -> None:
     alone = [expected(format, old, first, "one"), expected(format, old, second, "two")]

@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_template_arguments(parser)
     parser.add_argument("--attributes", metavar="JSON", help="attributes as a JSON object")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing array")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     target = target_spec(template.replaced(given), format, list(given))
     for note in target.notes:
         message(note)
-    store = create_array(location, target)
+    store = create_array(location, target, overwrite=arguments.overwrite)
     document = dict(require_node(location).document)
     chunks, shards = store.chunk_layout.read_chunk.shape, store.chunk_layout.write_chunk.shape
     text = f"{format} {store.dtype.name} {list(store.shape)}, chunks {list(chunks or ())}"

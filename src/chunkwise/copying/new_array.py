@@ -27,7 +27,7 @@ from chunkwise.core.trees.new_location import create_parents, remove_groups
 from chunkwise.core.trees.node import Node, find_documented, require_node
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
-from chunkwise.extension.trees import check_outside_arrays, check_place, delete_own, looking
+from chunkwise.extension.trees import check_outside_arrays, check_place, delete_own, looking, replacing
 
 __all__ = ["NewArray", "create_array", "is_of_dask", "open_array", "open_node"]
 
@@ -52,8 +52,8 @@ def open_node(tree: Tree, names: Sequence[str], node: Node) -> TensorStore:
     return TensorStore._make(array, IndexTransform.identity(array.domain), None, tree.array_node(names, node))
 
 
-def create_array(location: Location, target: Target) -> TensorStore:
-    """Make an array.
+def create_array(location: Location, target: Target, *, overwrite: bool = False) -> TensorStore:
+    """Make an array, which replaces another one only with `overwrite`.
 
     Raises
     ------
@@ -64,13 +64,18 @@ def create_array(location: Location, target: Target) -> TensorStore:
     with looking(location) as seen:
         if not is_staging(location.name):  # which is in the array that it replaces, in some stores
             check_outside_arrays(seen)
-        check_place(seen, "array", format)
+        check_place(seen, "array", format, "overwrite" if overwrite else "new")
     spec = {**target.spec, "kvstore": location.kvstore()}
     # Nothing may remain of an array that can't be made.
     planned = open_spec({**spec, "open": True, "assume_metadata": True}).result()
     text = planned.dtype.name == "ustring"
     new = NewArray(format, spec, target.attributes)
-    new.write_to(location, lambda: create_parents(location, format, text=text))
+    if not overwrite:
+        new.write_to(location, lambda: create_parents(location, format, text=text))
+    else:
+        with replacing(location) as staging:
+            new.write_to(staging)
+            create_parents(location, format, text=text)
     return open_array(location)
 
 

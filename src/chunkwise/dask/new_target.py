@@ -64,7 +64,7 @@ def create_and_write(
         return _fill(open_spec(spec, create=True, **options).result(), location, write, attributes)
     check_outside_arrays(location)
     mode: Mode = "overwrite" if delete_existing else "new"
-    state, _ = check_place(location, "array", FORMATS[json["driver"]], mode)
+    state, _ = check_place(location, "array", FORMATS[json["driver"]], mode, way="delete_existing=True")
     if state == "nothing" or not delete_existing:
         with parents_made(location, FORMATS[json["driver"]]):
             return _fill(open_spec(spec, create=True, **options).result(), location, write, attributes)

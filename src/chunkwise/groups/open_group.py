@@ -137,7 +137,9 @@ def open_group(
         if consolidated:
             raise NotFoundError(f"there are no consolidated metadata at {location.text}")
     if mode == "w-":
-        return _create(Destination.of(location, "group", format=wanted), attributes or {}, options)
+        way = 'mode="w", or overwrite=True of create_group,'
+        to = Destination.of(location, "group", format=wanted, way=way)
+        return _create(to, attributes or {}, options)
     node = find_node(location, wanted)
     if node is not None and wanted is not None and node.format not in (wanted, None):
         if mode in ("r", "r+"):

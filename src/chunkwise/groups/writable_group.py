@@ -255,7 +255,7 @@ class WritableGroup(ReadableGroup):
         data: Any = None,
         *,
         chunks: Sizes | None = None,
-        compression: str | None = None,
+        compression: str | int | None = None,
         compression_opts: int | None = None,
         fillvalue: Any = None,
         **options: Any,
@@ -268,8 +268,8 @@ class WritableGroup(ReadableGroup):
             In the order of h5py.
         chunks : int, sequence of int, mapping, bool or "auto", optional
             As `create_array` takes them; True and None let chunkwise choose.
-        compression : str, optional
-            Name of a codec, such as ``"gzip"``.
+        compression : str or int, optional
+            Name of a codec, such as ``"gzip"``, or a level of gzip.
         compression_opts : int, optional
             Its level.
         fillvalue : scalar, optional
@@ -278,6 +278,8 @@ class WritableGroup(ReadableGroup):
         """
         if compression_opts is not None and compression is None:
             raise InvalidArgumentError("compression_opts: expected a compression that it belongs to")
+        if isinstance(compression, int):  # a level of gzip; True is the usual one
+            compression = "gzip" if compression is True else f"gzip:{compression}"
         if compression is not None:
             options["codec"] = (
                 compression if compression_opts is None else f"{compression}:{compression_opts}"

@@ -98,7 +98,10 @@ class DatasetTarget:
         if group._node.undeclared or (self._mode == "w-" and group._node.implicit):
             return None
         if self._mode == "w-":
-            raise AlreadyExistsError(f"{self.location.text} is a group already ({group.format})")
+            raise AlreadyExistsError(
+                f'{self.location.text} is a group already ({group.format}); mode="w" replaces it, '
+                'mode="a" adds or replaces variables, and append_dim appends along a dimension'
+            )
         return group
 
     def _format(self, format: str | None, top: Location) -> str:
@@ -127,7 +130,7 @@ class DatasetTarget:
         if self._root is None:
             modes: dict[str, Mode] = {"w": "overwrite", "w-": "new"}
             mode = modes.get(self._mode, "add")
-            state, _ = check_place(self.location, "group", check_format(self.format), mode)
+            state, _ = check_place(self.location, "group", check_format(self.format), mode, way='mode="w"')
             self._is_occupied = state in ("array", "group", "container", "unfinished")
 
     def __contains__(self, name: str) -> bool:

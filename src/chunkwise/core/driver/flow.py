@@ -55,7 +55,8 @@ class Delete(NamedTuple):
 class ReplacePrefix(NamedTuple):
     """Replace all keys that start with `prefix` by others, in one step if the store can.
 
-    As in `chunkwise.core.kvstore.take_place`, the old keys exist until the new ones are stored.
+    As in `chunkwise.core.kvstore.take_place`, the old keys exist until the new ones are stored.  The answer
+    has the generations of the keys, as far as they are known.
     """
 
     prefix: str
@@ -111,7 +112,9 @@ def run(flow: Flow[T], store: KvStoreDriver, read_all: ReadAll = _one_by_one) ->
                 case Delete(key):
                     answer = store.delete(key)
                 case ReplacePrefix(prefix, values):
-                    replace_below(store, prefix, {name: as_document(value) for name, value in values.items()})
+                    answer = replace_below(
+                        store, prefix, {name: as_document(value) for name, value in values.items()}
+                    )
                 case ListChildren(prefix):
                     answer = store.list_children(prefix)
         except Exception as e:

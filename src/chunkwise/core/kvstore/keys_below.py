@@ -18,6 +18,7 @@ from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.errors import FailedPreconditionError
 
 __all__ = [
+    "OURS",
     "copy_below",
     "delete_all_below",
     "delete_but",
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 
-_OURS = ".chunkwise"  # how keys and staging places of our own begin
+OURS = ".chunkwise"  # how keys and staging places of our own begin
 
 
 def list_below(store: KvStoreDriver, path: str) -> Iterator[str]:
@@ -126,7 +127,7 @@ def old_ranges(store: KvStoreDriver, path: str, before: Iterable[str], keep: Seq
 
     Places where others write new data are not in them, not even those that are begun later.
     """
-    below, ours = KeyRange.of_prefix(path), KeyRange.of_prefix(path + _OURS)
+    below, ours = KeyRange.of_prefix(path), KeyRange.of_prefix(path + OURS)
     around = (
         KeyRange(below.inclusive_min, ours.inclusive_min),
         KeyRange(ours.exclusive_max, below.exclusive_max),
@@ -135,7 +136,7 @@ def old_ranges(store: KvStoreDriver, path: str, before: Iterable[str], keep: Seq
     own = [
         KeyRange.of_key(key)
         for key in before
-        if key.startswith(path + _OURS) and key not in kept and not is_staged(key, path)
+        if key.startswith(path + OURS) and key not in kept and not is_staged(key, path)
     ]
     parts = (part for keys in _ranges_but(store, path, keep) for part in map(keys.intersect, around))
     return [*own, *(part for part in parts if not part.empty)]

@@ -5,48 +5,56 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from chunkwise.core.kvstore.keys_below import delete_all_below, delete_but, is_staged, old_ranges
-from chunkwise.core.kvstore.protocol import Buffer, Children, KvStoreDriver
+from chunkwise.core.kvstore.keys_below import OURS, delete_all_below, delete_but, is_staged, old_ranges
+from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import APPEND, JOURNAL, is_abandoned, is_resumable, process_has_ended
 from chunkwise.core.kvstore.this_process import process_name
 from chunkwise.core.kvstore.value_bound import read_bounded
 
-__all__ = ["abandoned_staging", "delete_node_keys"]
+__all__ = ["Staged", "delete_node_keys", "staged_in"]
 
 _SILENCE, _POLL = 20.0, 0.5  # seconds after which the owner of a journal is assumed to be dead
 
 
-def abandoned_staging(store: KvStoreDriver, path: str) -> set[str]:
-    """Return the staging places in a node to which nobody writes any more; waits for signs of life."""
-    return {prefix for prefix in _staged(store.list_children(path), path) if not _is_live(store, prefix)}
+class Staged(NamedTuple):
+    """What this library has put beside a node's keys, as a listing of the level shows it."""
+
+    abandoned: list[str]  # prefixes of new data to which nobody writes any more
+    others: list[str]  # prefixes of new data that others may be writing
+    keys: list[str]  # such as journals
+
+
+def staged_in(store: KvStoreDriver, path: str) -> Staged:
+    """Return what this library has put into a node; waits for signs of life."""
+    level = store.list_children(path)
+    found = Staged([], [], [key for key in level.keys if key.startswith(path + OURS)])
+    for prefix in level.prefixes:
+        if is_staged(prefix, path):
+            (found.others if _is_live(store, prefix + "/") else found.abandoned).append(prefix + "/")
+    return found
 
 
 def delete_node_keys(
-    store: KvStoreDriver, path: str, keep: Sequence[str], abandoned: set[str], *, held: bool
+    store: KvStoreDriver, path: str, keep: Sequence[str], staged: Staged, *, held: bool
 ) -> None:
-    """Delete all keys of a node below `path`, except `keep` and staging places that are not `abandoned`.
+    """Delete all keys of a node below `path`, except `keep` and new data that others may be writing.
 
     If the caller has `held` the key `APPEND`, which excludes others, that stays too.
     """
-    level = store.list_children(path)
-    staged = _staged(level, path)
-    if not held and abandoned.issuperset(staged):
+    if not (held or staged.others):
         delete_but(store, path, keep)
         return
     try:
-        for prefix in abandoned.intersection(staged):
+        for prefix in staged.abandoned:
             delete_all_below(store, prefix)
-        keys = [key for key in level.keys if not (held and key == path + APPEND)]
+        keys = [key for key in staged.keys if not (held and key == path + APPEND)]
         for part in old_ranges(store, path, keys, keep):
             store.delete_range(part.start, part.stop)
     finally:
         note_replaced(store, path)
-
-
-def _staged(level: Children, path: str) -> list[str]:
-    return [prefix + "/" for prefix in level.prefixes if is_staged(prefix, path)]
 
 
 def _is_live(store: KvStoreDriver, staging: str) -> bool:

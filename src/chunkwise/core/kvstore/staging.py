@@ -20,6 +20,7 @@ __all__ = [
     "COMPLETE",
     "JOURNAL",
     "REPLACED",
+    "give_up",
     "has_ended",
     "in_staging",
     "is_abandoned",
@@ -46,6 +47,7 @@ JOURNAL = ".chunkwise-copy.json"
 """Key, relative to a node, that marks an unfinished copy to it."""
 
 _NAME = re.compile(r"\A(?:\..*)?\.chunkwise-new(?:-(?P<owner>\w+-[0-9]+-\w+))?(?:-old)?\Z", re.DOTALL)
+_given_up: set[str] = set()  # owners that `new_owner` has named, whose tasks failed
 _LONGEST = 100  # bytes of a name that are kept; file names have at most 255
 
 
@@ -79,10 +81,19 @@ def new_owner() -> str:
     return f"{_machine()}-{os.getpid()}-{os.urandom(6).hex()}"
 
 
+def give_up(path: str) -> None:
+    """Note that the task of this process to which a staging place belongs has ended, by an error."""
+    found = _NAME.match(path.rstrip("/").rpartition("/")[2])
+    if found is not None and found["owner"] is not None:
+        _given_up.add(found["owner"])
+
+
 def is_abandoned(name: str) -> bool:
-    """Return True if the owner of a staging place was a process of this machine that has ended."""
+    """Return True if the owner of a staging place was a task that has ended, here or in an ended process of
+    this machine."""
     found = _NAME.match(name)
-    return found is not None and found["owner"] is not None and has_ended(found["owner"])
+    owner = None if found is None else found["owner"]
+    return owner is not None and (owner in _given_up or has_ended(owner))
 
 
 def has_ended(owner: str) -> bool:

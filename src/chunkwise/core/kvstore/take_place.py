@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from typing import Any, TypeAlias
 
 from chunkwise.core.kvstore.adapter.prefix import whole_store
@@ -39,13 +40,14 @@ from chunkwise.core.kvstore.keys_below import (
     value_at,
 )
 from chunkwise.core.kvstore.protocol import MOST_LOST, KvStoreDriver, offers
-from chunkwise.core.kvstore.replace_keys import replace_keys, replace_nodes
+from chunkwise.core.kvstore.replace_keys import replace_by_documents, replace_keys, replace_nodes
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import (
     ASIDE,
     COMPLETE,
     JOURNAL,
     REPLACED,
+    give_up,
     is_abandoned,
     is_resumable,
     is_staging,
@@ -181,32 +183,44 @@ def _replace(
     return True
 
 
-def replace_below(store: KvStoreDriver, path: str, values: Mapping[str, bytes]) -> None:
-    """Replace everything below `path` by documents, whose keys are relative to it."""
+def replace_below(store: KvStoreDriver, path: str, values: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """Replace everything below `path` by documents, whose keys are relative to it.
+
+    Returns the generations of the keys, as far as they are known without a read.
+    """
     whole = {path + name: value for name, value in values.items()}
     pending: bool = offers(store, Modifiable)
     if pending:  # a transaction, which changes nothing yet
         delete_all_below(store, path)
         for key, value in whole.items():
             store.write(key, value)
-        return
+        return {}
     if offers(store, AtomicWritable):
         store.write_all(whole, conditions={}, deleted=[KeyRange.of_prefix(path)])
-        return
+        return {}
     # A directory can only be exchanged as an entry of its parent.
     store, above = whole_store(store)
     path = above + path
-    remove_abandoned(store, path, list(values))
+    clean = partial(remove_abandoned, store, path, list(values))
     staging = staging_path(store, path, new_owner())
     try:
+        if staging.startswith(path) and not traits_of(store).nodes_only:
+            try:
+                found = replace_by_documents(store, staging, path, values, clean)
+            finally:
+                note_replaced(store, path)
+            return {key[len(above) :]: generation for key, generation in found.items()}
+        clean()
         for name, value in values.items():
             store.write(staging + name, value)
         take_place(store, staging, path, documents=list(values))
     except BaseException:
+        give_up(staging)
         with suppress(ChunkwiseError):  # the store may have failed permanently
             if store.read(staging + COMPLETE).value is None:
                 delete_all_below(store, staging)
         raise
+    return {}
 
 
 # -- directories ---------------------------------------------------------------------------------------
@@ -247,8 +261,12 @@ def _exchange(
     if resumable:  # where others may begin again while the old data is deleted
         staging = staging_path(store, path, new_owner())
         store.move_directory(new, staging[:-1])
-    delete_documents(store, staging, documents)
-    store.delete_directory(staging[:-1])
+    try:
+        delete_documents(store, staging, documents)
+        store.delete_directory(staging[:-1])
+    except BaseException:
+        give_up(staging)
+        raise
 
 
 # -- several keys at once ------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ option                                                 member
 ``headers``, in ``client_kwargs`` too                  ``headers``
 =====================================================  ==================================================
 
+Options for a chain, such as ``simplecache::s3://...``, may be given by protocol: ``{"s3": {"anon": True}}``.
 Secrets are not allowed in specs, which are shown and stored; they come from the environment.
 """
 
@@ -56,7 +57,7 @@ def with_storage_options(place: Any, options: Mapping[str, Any] | None) -> Any:
     """
     if options is not None and not isinstance(options, Mapping):
         raise InvalidArgumentError(f"storage_options: expected a dict, not {type(options).__name__}")
-    given = {name: value for name, value in (options or {}).items() if value not in (None, False, {})}
+    given = _said(options or {})
     if not given:
         return place
     text = os.fspath(place) if isinstance(place, str | os.PathLike) else None
@@ -72,7 +73,7 @@ def with_storage_options(place: Any, options: Mapping[str, Any] | None) -> Any:
     while isinstance(root.get("base"), Mapping):  # for an archive, the store that contains it
         root["base"] = dict(root["base"])
         root = root["base"]
-    members = _members(str(root.get("driver")), given)
+    members = _members(str(root.get("driver")), _said(_of_protocol(text, given)))
     if not members:
         return place
     root.update(members)
@@ -112,6 +113,32 @@ def _is_on_server(place: Any) -> bool:
     return root.get("driver") in _SECRETS
 
 
+def _said(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options without those that ask for nothing."""
+    off = ("anon", "requester_pays")
+    return {
+        name: value
+        for name, value in options.items()
+        if not (value is None or value == {} or (value is False and name in off))
+    }
+
+
+def _of_protocol(text: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options of the store that a URL ends with; they may be given by protocol."""
+    named = [name for name, value in given.items() if isinstance(value, Mapping) and name in _PROTOCOLS]
+    if not named:
+        return given
+    *before, last = (part.partition("://")[0] for part in text.split("|")[0].split("::"))
+    for name in given:
+        if name not in named or name not in (*before, last):
+            parts = " and ".join([*before, last])
+            raise InvalidArgumentError(f"storage_options: {dump(name)} is no part of the URL; {parts} are")
+        if name != last:
+            raise InvalidArgumentError(f"storage_options: {name} takes none; give those of {last} only")
+    found: Mapping[str, Any] = given[last]
+    return found
+
+
 def _members(driver: str, given: Mapping[str, Any]) -> dict[str, JSON]:
     secrets, instead = _SECRETS.get(driver, ((), ""))
     client = given.get("client_kwargs", {})
@@ -138,6 +165,26 @@ def _members(driver: str, given: Mapping[str, Any]) -> dict[str, JSON]:
             )
     return out
 
+
+_PROTOCOLS = (
+    "s3",
+    "s3a",
+    "gs",
+    "gcs",
+    "az",
+    "abfs",
+    "adl",
+    "http",
+    "https",
+    "file",
+    "memory",
+    "zip",
+    "reference",
+    "simplecache",
+    "filecache",
+    "blockcache",
+)
+"""Names that fsspec has for parts of a URL."""
 
 _KNOWN: dict[str, dict[str, str]] = {
     "s3": {

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 from chunkwise.core.kvstore.atomic import AtomicWritable, Directories
 from chunkwise.core.kvstore.keys_below import copy_below, delete_all_below
-from chunkwise.core.kvstore.node_keys import abandoned_staging, delete_node_keys
+from chunkwise.core.kvstore.node_keys import Staged, delete_node_keys, staged_in
 from chunkwise.core.kvstore.protocol import offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import APPEND
@@ -72,16 +72,14 @@ def delete_all(location: Location, node: Node, known: Iterable[Node] = ()) -> li
     Returns the keys that belong to no array or group; they stay, with their directories.  `known` are nodes
     there that were just read.  What another process is writing to replace the node stays.
     """
-    abandoned = abandoned_staging(location.store, location.path)
+    staged = staged_in(location.store, location.path)
     with _taking_turns(location) as held:
-        left = _delete(location, node, known, abandoned, held)
+        left = _delete(location, node, known, staged, held)
     update_consolidated(location.store, location.path)
     return left
 
 
-def _delete(
-    location: Location, node: Node, known: Iterable[Node], abandoned: set[str], held: bool
-) -> list[str]:
+def _delete(location: Location, node: Node, known: Iterable[Node], staged: Staged, held: bool) -> list[str]:
     kv, busy = location.store, list[str]()
     left = foreign_keys(location, known, busy)
     if node.key and not traits_of(kv).nodes_only:  # there, the rest couldn't be listed then
@@ -91,7 +89,7 @@ def _delete(
         with excluding(location.at(path)):
             pass
     left = foreign_keys(location) if others else left
-    delete_node_keys(kv, location.path, left, abandoned, held=held)
+    delete_node_keys(kv, location.path, left, staged, held=held)
     return left
 
 
@@ -169,7 +167,7 @@ def _move(here: Location, there: Location, node: Node) -> None:
         kv.move_directory(here.path[:-1], there.path[:-1])
         note_replaced(here.store, here.path)
         return
-    abandoned = abandoned_staging(kv, here.path)
+    staged = staged_in(kv, here.path)
     with _taking_turns(here) as held:
         try:
             copy_below(kv, here.path, there.path, DOCUMENTS, to=kv)
@@ -179,4 +177,4 @@ def _move(here: Location, there: Location, node: Node) -> None:
             raise
         if node.key and not traits_of(kv).nodes_only:
             kv.delete(here.path + node.key)
-        delete_node_keys(kv, here.path, (), abandoned, held=held)
+        delete_node_keys(kv, here.path, (), staged, held=held)

@@ -112,7 +112,10 @@ def make_group(
     if node is not None and node.kind == "array":
         raise AlreadyExistsError(f"{node.location.text} is an array already ({node.format})")
     if node is not None and not node.implicit and not exist_ok and not overwrite:
-        raise AlreadyExistsError(f"{node.location.text} is a group already ({node.format})")
+        raise AlreadyExistsError(
+            f"{node.location.text} is a group already ({node.format}); overwrite=True replaces it, and "
+            "require_group opens it"
+        )
     if node is None:
         check_no_link(tree, names)
     is_new = node is None or node.implicit

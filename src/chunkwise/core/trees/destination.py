@@ -77,6 +77,9 @@ _ANSWERS: dict[tuple[Kind, Mode], frozenset[State]] = {
 }
 """The states in which a writer writes; in all others it raises, and nothing has changed."""
 
+OVERWRITE = "overwrite=True (--overwrite)"
+"""What users of most functions and commands say for what is there to be replaced."""
+
 _VOLUME, _DATABASE = "info", "manifest.ocdbt"  # keys by which these are recognised
 
 
@@ -101,9 +104,13 @@ class Destination:
         source: str | None = None,
         default: FormatName = "zarr3",
         mode: Mode = "new",
+        way: str = OVERWRITE,
         context: Context | None = None,
     ) -> Self:
-        """Decide; raise for what can't be written there, before anything is written."""
+        """Decide; raise for what can't be written there, before anything is written.
+
+        `way` is what the caller's user has to say for what is there to be replaced.
+        """
         location = locate(place, context)
         with looking(location) as seen:
             above = node_above(seen)
@@ -111,7 +118,7 @@ class Destination:
             chosen = format_of(location, kind, format=format, source=source, default=default, above=above)
             if location.name and not is_staging(location.name):
                 check_new_names([location.name], chosen)
-            state, node = check_place(seen, kind, chosen, mode)
+            state, node = check_place(seen, kind, chosen, mode, way=way)
         return cls(location, kind, chosen, state, node and node.in_store(location.store), above)
 
     @property
@@ -158,6 +165,8 @@ def check_place(
     format: FormatName,
     mode: Mode = "new",
     found: tuple[Node | None, list[str]] | None = None,
+    *,
+    way: str = OVERWRITE,
 ) -> tuple[State, Node | None]:
     """Return what is at a location; raise if a writer of this kind and mode doesn't write there."""
     # `found` is the node, with the names of keys that exist instead of a document, if that is known.
@@ -181,8 +190,8 @@ def check_place(
     if state not in _ANSWERS[kind, mode] and (is_other or not _is_n5_group(node, kind, format)):
         is_new = found is None and node is not None and node.implicit and find_documented(location)
         if is_new:  # somebody has just made it
-            return check_place(location, kind, format, mode)
-        raise _refusal(location, kind, mode, state, node, others)
+            return check_place(location, kind, format, mode, way=way)
+        raise _refusal(location, kind, mode, state, node, others, way)
     if state in ("files", "nodes"):
         _check_contents(location, kind, format, state, node)
     elif state == "array" and kind == "array" and node is not None:
@@ -268,12 +277,18 @@ def _check_contents(
 
 
 def _refusal(
-    location: Location, kind: Kind, mode: Mode, state: State, node: Node | None, others: Collection[str]
+    location: Location,
+    kind: Kind,
+    mode: Mode,
+    state: State,
+    node: Node | None,
+    others: Collection[str],
+    way: str,
 ) -> ChunkwiseError:
     """Return the error for a state in which nothing is written."""
     text = location.text
     if kind == "volume" and state not in ("unfinished", "file", "database"):
-        way = "overwrite=True (--overwrite) replaces it"
+        way = f"{way} replaces it"
         if mode == "overwrite" or state != "volume":
             way = "a precomputed volume replaces only a volume: delete this first, or choose another place"
         return AlreadyExistsError(f"there is something at {text} already; {way}")
@@ -296,7 +311,7 @@ def _refusal(
         )
     assert node is not None
     if state == "unfinished":
-        return AlreadyExistsError(f"{text} is an {node.error}, and overwrite=True (--overwrite) replaces it")
+        return AlreadyExistsError(f"{text} is an {node.error}, and {way} replaces it")
     if state == "nodes":
         if kind == "group":
             return FailedPreconditionError(
@@ -309,6 +324,6 @@ def _refusal(
     what = "an array" if state == "array" else "a group"
     if kind == "group" and what == "an array" and mode != "new":
         return AlreadyExistsError(f"{text} is an array, not a group ({node.format})")
-    way = "; overwrite=True (--overwrite) replaces what is there already"
     is_kept = kind == "array" and state != "array"
-    return AlreadyExistsError(f"{text} is {what} already ({node.format}){'' if is_kept else way}")
+    how = "" if is_kept else f"; {way} replaces what is there already"
+    return AlreadyExistsError(f"{text} is {what} already ({node.format}){how}")

@@ -39,7 +39,7 @@ from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.keys_below import delete_all_below
 from chunkwise.core.kvstore.protocol import SyncedLater, offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
-from chunkwise.core.kvstore.staging import COMPLETE, in_staging, is_staging, new_owner
+from chunkwise.core.kvstore.staging import COMPLETE, give_up, in_staging, is_staging, new_owner
 from chunkwise.core.kvstore.take_place import (
     remove_abandoned,
     staging_path,
@@ -126,6 +126,7 @@ class Replacement:
     def discard(self) -> None:
         """Delete the new data, unless `commit` has already deleted some of the old."""
         store, path = self.staging.store, self.staging.path
+        give_up(path)
         if store.read(path + COMPLETE).value is not None and find_documented(self.location) is None:
             return
         delete_all_below(store, path)

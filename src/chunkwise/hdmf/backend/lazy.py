@@ -192,16 +192,25 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
             finish_replacement(self._dataset.store)
 
     def append(self, arg: Any) -> None:
-        """Add one row at the end, in the store too.
+        """Add one row at the end, in the store too; as with h5py, it may have an axis of size 1 in front.
 
         Raises
         ------
         NotImplementedError
             If the store is open for reading only.
+        InvalidArgumentError
+            If there are several rows, which `extend` adds.
         """
         self._check_writable()
-        is_number = self._dataset.element.kind == "number"
-        self._append_rows(np.asarray(arg)[np.newaxis] if is_number else [arg])
+        if self._dataset.element.kind != "number":
+            self._append_rows([arg])
+            return
+        row = np.asarray(arg)
+        if not self.shape or row.ndim < len(self.shape):
+            row = row[np.newaxis]
+        elif len(row) != 1:
+            raise InvalidArgumentError(f"append adds one row, not {len(row)}: data.extend(rows) adds them")
+        self._append_rows(row)
 
     def extend(self, arg: Any) -> None:
         """Add rows at the end, in the store too."""

@@ -149,7 +149,9 @@ def _replaced(request: OpenRequest) -> Flow[Opened]:
 
 def replaced(request: OpenRequest, values: Mapping[str, bytes]) -> Flow[bytes]:
     """Replace everything by documents; return the generation of the metadata."""
-    yield ReplacePrefix(request.path, values)
+    generations = yield ReplacePrefix(request.path, values)
+    if request.key in generations:
+        return bytes(generations[request.key])
     stamped = yield Get(request.key)
     value = values[request.key[len(request.path) :]]
     if stamped.value is None or bytes(stamped.value) != value:
