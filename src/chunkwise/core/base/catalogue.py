@@ -283,13 +283,13 @@ METADATA_OBSERVERS: dict[str, Entry] = {
 }
 
 HOOKS: dict[str, Entry] = {
-    "container of a file": Entry("chunkwise.images.multiscale.bdv_container:container_of_file"),
+    "container of a file": Entry("chunkwise.images.multiscale.bdv:container_of_file"),
     "copy of an image": Entry("chunkwise.images.pyramid.image_copy:copy_of_image"),
     "copy to a volume": Entry("chunkwise.images.pyramid.volume_copy:copy_to_volume"),
     "differences of HDMF files": Entry("chunkwise.hdmf.difference:differences_of_nodes"),
     "differences of images": Entry("chunkwise.images.pyramid.difference:differences_of_images"),
     "dask token": Entry("chunkwise.dask.convert:token_of"),
-    "image of a group": Entry("chunkwise.images.multiscale.full_resolution:image_of_group"),
+    "image of a group": Entry("chunkwise.images.multiscale.find_images:image_of_group"),
     "notebook widget": Entry("chunkwise.notebook.widget:SliceWidget"),
 }
 """What copies, `chunkwise.diff`, methods of `TensorStore` and of `MultiscaleImage` call in a higher layer."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from chunkwise.copying.resolve import ResolvedPlace
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import tree_format
 from chunkwise.groups.group import Group
+from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.ome_groups import (
     ImageCollection,
@@ -18,7 +21,9 @@ from chunkwise.images.multiscale.ome_groups import (
 )
 from chunkwise.images.multiscale.ome_plates import Plate, Well
 
-__all__ = ["Multiscale", "find_images"]
+__all__ = ["Multiscale", "find_images", "image_of_group"]
+
+_SHOWN = 10
 
 Multiscale: TypeAlias = MultiscaleImage | Plate | Well | ImageCollection
 
@@ -42,3 +47,45 @@ def find_images(group: Group, options: Options, name: str | None = None) -> Mult
     if "labels" in own:
         return labels_of_group(group, options)
     return None
+
+
+def image_of_group(place: ResolvedPlace) -> MultiscaleImage | None:
+    """Return the image that a group is, or that is the only one in it; None if there is none.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there are several images; the message names them.
+    """
+    location, node = place.location, place.as_node()
+    assert location is not None
+    try:
+        if place.images is not None:
+            found: Multiscale | None = place.images()
+        else:
+            group = open_group(location, format=node.format, context=place.context)
+            found = find_images(group, Options(drafts=True))
+    except ChunkwiseError as e:
+        raise InvalidArgumentError(
+            f"{location.text} is a group whose image can't be read: {e.message}"
+        ) from e
+    return None if found is None else _only_image(found, location.text)
+
+
+def _only_image(found: Multiscale, text: str) -> MultiscaleImage:
+    if isinstance(found, MultiscaleImage):
+        return found
+    if isinstance(found, ImageCollection):
+        names = list(found)
+        if len(names) == 1:
+            return found[names[0]]
+    elif isinstance(found, Plate):
+        names = [f"{well}/{field}" for well in list(found.wells)[:1] for field in found.wells[well].fields]
+    else:
+        assert isinstance(found, Well)
+        names = list(found.fields)
+    shown = ", ".join(f"{text.rstrip('/')}/{name}" for name in names[:_SHOWN])
+    more = ", …" if len(names) > _SHOWN or isinstance(found, Plate) else ""
+    raise InvalidArgumentError(
+        f"{text} holds several images, not one; name one of them: {shown or 'there are none'}{more}"
+    )

@@ -18,11 +18,11 @@ import re
 
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.groups.group import Group
+from chunkwise.images.multiscale.bdv import bdv_images, bdv_setup, bdv_timepoint, read_bdv_file
 from chunkwise.images.multiscale.bdv_file import NO_FILE
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.joined import joined
 from chunkwise.images.multiscale.metadata import Axis
-from chunkwise.images.multiscale.n5_bdv import bdv_images, bdv_setup, bdv_timepoint, read_bdv_file
 from chunkwise.images.multiscale.n5_image import attributes_if_there, n5_image, n5_stores, numbered, subgroup
 from chunkwise.images.multiscale.ome_groups import ImageCollection
 

@@ -16,8 +16,7 @@ from chunkwise.copying.work import TaskRunner
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import Node
-from chunkwise.images.pyramid.image_sources import is_whole_image, read_image
-from chunkwise.images.pyramid.ngff_image import ImageLevel, NgffImage
+from chunkwise.images.pyramid.image_sources import ImageLevel, NgffImage, is_whole_image, read_image
 
 __all__ = ["differences_of_images"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, cast, get_args
 
 from chunkwise import TensorStore
@@ -11,7 +11,7 @@ from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.copy_source import CopySource, stored_source
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import ChunkedArray, Location, find_node
+from chunkwise.extension.trees import ChunkedArray, Location, find_node, node_attributes, require_node
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.array_axes import ArrayImage
@@ -20,15 +20,17 @@ from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import AxisKind, ImageAxis
 from chunkwise.images.multiscale.joined import are_alike, joined
 from chunkwise.images.multiscale.label_votes import most_voted
-from chunkwise.images.multiscale.metadata import Axis
+from chunkwise.images.multiscale.metadata import Axis, LevelMetadata
 from chunkwise.images.multiscale.ome_groups import ImageCollection
 from chunkwise.images.multiscale.ome_versions import ome_members
+from chunkwise.images.multiscale.ome_zarr import parse_ome_image
 from chunkwise.images.multiscale.open import open_multiscale
-from chunkwise.images.pyramid.kept import kept_attributes
-from chunkwise.images.pyramid.ngff_image import ImageLevel, NgffImage, read_ngff_image
+from chunkwise.images.pyramid.kept import image_label_of, kept_attributes
 
 __all__ = [
     "OF_VIEWERS",
+    "ImageLevel",
+    "NgffImage",
     "images_in",
     "images_of",
     "is_whole_image",
@@ -45,6 +47,28 @@ OF_VIEWERS = (
 
 _IN_N5 = ("bdv", "n5-viewer")
 """Conventions of containers of several images."""
+
+_OF_IMAGE = ("multiscales", "image-label")
+
+
+class ImageLevel(NamedTuple):
+    """One resolution; scale and translation are by dimension of the array."""
+
+    path: str  # of the array, from the group on
+    source: CopySource
+    scale: tuple[float, ...]  # size of a voxel
+    translation: tuple[float, ...]  # centre of the first voxel
+
+
+class NgffImage(NamedTuple):
+    """An image."""
+
+    name: str
+    axes: tuple[ImageAxis, ...]  # by dimension; scales are those of the first level, units are symbols
+    levels: tuple[ImageLevel, ...]  # full resolution first
+    labels: bool
+    image_label: Mapping[str, JSON]  # colours and properties of the labels
+    attributes: Mapping[str, JSON]  # all others of the group
 
 
 class ImagesIn(NamedTuple):
@@ -110,11 +134,57 @@ def level_source(store: TensorStore, usual: tuple[int, ...] | None, where: str) 
     return CopySource(store, template, spec, "", None)
 
 
+def _read_ngff_image(location: Location) -> NgffImage:
+    """Return the image at `location`, of OME-NGFF 0.4 or 0.5; raise if there is none that is understood."""
+    node = require_node(location)
+    attributes = node_attributes(node)
+    where = location.describe(node.rules.attributes_key or node.key)
+    image = parse_ome_image(attributes, where)
+    own, at = ome_members(attributes, where)
+    if len(own["multiscales"]) > 1:
+        n = len(own["multiscales"])
+        raise UnsupportedError(f"{at}multiscales: {n} images in one group can't be copied as one")
+    for axis in image.axes:
+        if axis.type not in get_args(AxisKind):
+            raise UnsupportedError(
+                f"{at}multiscales[0]: axes: type: expected space, time or channel of {axis.name}, but "
+                f"received {axis.type!r}"
+            )
+    others: dict[str, JSON] = {name: value for name, value in own.items() if name not in _OF_IMAGE}
+    if "ome" in attributes:
+        beside = {name: value for name, value in attributes.items() if name != "ome"}
+        others = {**beside, "ome": others} if set(others) - {"version"} else beside
+    return NgffImage(
+        image.name,
+        tuple(
+            ImageAxis(axis.name, cast(AxisKind, axis.type), size, axis.unit)
+            for axis, size in zip(image.axes, image.levels[0].place.scale, strict=True)
+        ),
+        tuple(_level(location, level, len(image.axes)) for level in image.levels),
+        image.is_labels,
+        image_label_of(own),
+        others,
+    )
+
+
+def _level(location: Location, level: LevelMetadata, rank: int) -> ImageLevel:
+    place = location.child(level.path)
+    node = find_node(place)
+    if node is None or node.kind != "array":
+        raise InvalidArgumentError(f"{level.where}: there is no array at {place.text}")
+    source = stored_source(place)
+    if source.store.rank != rank:
+        raise InvalidArgumentError(
+            f"{level.where}: {source.store.rank} dimensions, but there are {rank} axes"
+        )
+    return ImageLevel(level.path, source, *level.place)
+
+
 def read_image(location: Location, images: Multiscale | None = None) -> NgffImage:
     """Return the image at `location`, or `images`: of OME-NGFF by its document, any other as it is opened."""
     node = find_node(location)
     if images is None and node is not None and not node.undeclared and not node.rules.has_containers:
-        return read_ngff_image(location)
+        return _read_ngff_image(location)
     found = images_of(open_multiscale(location, drafts=True) if images is None else images, location)
     if len(found) > 1:
         raise UnsupportedError(

@@ -18,9 +18,8 @@ from chunkwise.images.multiscale.grey import contrast_level, contrast_of
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.metadata import Channel
 from chunkwise.images.multiscale.ome_versions import ome_members
-from chunkwise.images.pyramid.ngff_image import image_label_of
 
-__all__ = ["NOTHING", "Kept", "kept_attributes", "omero_of", "with_windows"]
+__all__ = ["NOTHING", "Kept", "image_label_of", "kept_attributes", "omero_of", "with_windows"]
 
 _OME = (
     "ome", "multiscales", "omero", "image-label", "labels", "plate", "well", "bioformats2raw.layout",
@@ -71,6 +70,13 @@ def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | Non
     elif omero:
         omero = {**omero, "channels": with_windows(omero.get("channels", []), image, found.channels)}
     return Kept(image._metadata.name, omero, image_label, others, tuple(notes))
+
+
+def image_label_of(own: Mapping[str, Any]) -> dict[str, JSON]:
+    """Return what a group says of its labels, without what holds for that group only."""
+    label = own.get("image-label")
+    label = label if isinstance(label, dict) else {}
+    return {name: value for name, value in label.items() if name not in ("version", "source")}
 
 
 def with_windows(listed: list[JSON], image: MultiscaleImage, chosen: tuple[int, ...] | None) -> list[JSON]:

@@ -21,9 +21,8 @@ from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
 from chunkwise.images.multiscale.open import Multiscale
 from chunkwise.images.pyramid.geometry import Level
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
-from chunkwise.images.pyramid.image_sources import names_beside, read_image
+from chunkwise.images.pyramid.image_sources import ImageLevel, NgffImage, names_beside, read_image
 from chunkwise.images.pyramid.n5_layouts import LAYOUTS, Stack, bdv_xml
-from chunkwise.images.pyramid.ngff_image import ImageLevel, NgffImage
 
 __all__ = ["N5ImagePlan"]
 

@@ -20,6 +20,7 @@ __all__ = [
     "first_level_only",
     "merged_attributes",
     "ngff_attributes",
+    "ngff_group",
     "ngff_image",
     "ngff_labels",
 ]
@@ -58,6 +59,18 @@ def ngff_attributes(
             "kwargs": {"method": method},
         },
     }
+    return ngff_group(version, multiscale, kept, labels=labels, source_image=source_image)
+
+
+def ngff_group(
+    version: str,
+    multiscale: dict[str, JSON],
+    kept: Kept,
+    *,
+    labels: bool,
+    source_image: str | None = None,
+) -> dict[str, JSON]:
+    """Return the attributes of the group of an image, with what is kept of another."""
     own: dict[str, JSON] = {"multiscales": [multiscale]}
     if kept.omero:
         own["omero"] = dict(kept.omero)

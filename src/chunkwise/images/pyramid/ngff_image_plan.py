@@ -25,7 +25,7 @@ from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
 from chunkwise.images.pyramid.image_sources import OF_VIEWERS, images_of, level_source, names_beside
 from chunkwise.images.pyramid.kept import Kept, kept_attributes
-from chunkwise.images.pyramid.ngff import check_ngff_axes, ngff_image
+from chunkwise.images.pyramid.ngff import check_ngff_axes, ngff_group, ngff_image
 
 __all__ = ["NgffImagePlan"]
 
@@ -155,12 +155,4 @@ class NgffImagePlan(ImagePlan):
             or self.destination.name.removesuffix(".zarr").removesuffix(".ome")
         )
         entry = ngff_image(name, part.axes, levels)
-        own: dict[str, JSON] = {"multiscales": [entry]}
-        if part.kept.omero:
-            own["omero"] = dict(part.kept.omero)
-        if image.is_labels:
-            own["image-label"] = dict(part.kept.image_label)
-        if self._version == "0.4":
-            entry["version"] = "0.4"
-            return {**part.kept.attributes, **own}
-        return {**part.kept.attributes, "ome": {"version": self._version, **own}}
+        return ngff_group(self._version, entry, part.kept, labels=image.is_labels)
