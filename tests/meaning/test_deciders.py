@@ -28,7 +28,6 @@ RECOGNIZERS = {
     "find_images": {
         "cli/info",
         "images/multiscale/array_axes",
-        "images/multiscale/full_resolution",
         "images/multiscale/open",
     },
     "precomputed_image": {"images/multiscale/array_axes", "images/multiscale/open"},
