@@ -64,16 +64,43 @@ def prepare(url: str, work: Path) -> str:
         tree.create_array(f"g{i % N_GROUPS}/a{i}", np.arange(4, dtype=np.uint8), codec="none")
     for name in ("tree", "gone"):
         cw.copy_tree(work / "tree", f"{place}/{name}")
+    make_plate(work / "plate")
+    cw.copy_tree(work / "plate", f"{place}/plate")
+    twenty = cw.create_group(work / "twenty")
+    for i in range(20):
+        twenty.create_array(f"a{i}", np.ones((8, 8), np.uint8), chunks=(4, 4))
+    cw.copy_tree(work / "twenty", f"{place}/arrays")
     return prefix
+
+
+def make_plate(path: Path) -> None:
+    """Make an OME-Zarr plate of 8 wells with one field each."""
+    import chunkwise as cw
+
+    def ome(**members: Any) -> dict[str, Any]:
+        return {"ome": {"version": "0.5", **members}}
+
+    columns = [str(i + 1) for i in range(8)]
+    wells = [{"path": f"A/{name}", "rowIndex": 0, "columnIndex": i} for i, name in enumerate(columns)]
+    described = {"columns": [{"name": name} for name in columns], "rows": [{"name": "A"}], "wells": wells}
+    plate = cw.create_group(path, attributes=ome(plate=described))
+    scale = [{"type": "scale", "scale": [1.0, 1.0]}]
+    level = {"path": "0", "coordinateTransformations": scale}
+    axes = [{"name": name, "type": "space"} for name in "yx"]
+    for name in columns:
+        well = plate.create_group(f"A/{name}", attributes=ome(well={"images": [{"path": "0"}]}))
+        image = well.create_group("0", attributes=ome(multiscales=[{"axes": axes, "datasets": [level]}]))
+        image.create_array("0", np.zeros((4, 4), np.uint8), dimension_names=["y", "x"])
 
 
 class Chunkwise:
     """The jobs as chunkwise does them."""
 
-    def __init__(self, url: str, prefix: str) -> None:
+    def __init__(self, url: str, prefix: str, work: Path) -> None:
         import chunkwise as cw
 
         self.ts: Any = cw
+        self.work = work
         self.place = f"s3://{BUCKET}/{prefix}"
 
     def store(self, name: str) -> Any:
@@ -138,6 +165,18 @@ class Chunkwise:
     def copy(self) -> Callable[[], Any] | None:
         return self._command("cp", "-r", "tree", "copy")
 
+    def plate_tree(self) -> Callable[[], Any] | None:
+        return self._command("tree", "plate")
+
+    def plate_info(self) -> Callable[[], Any] | None:
+        return self._command("info", "plate")
+
+    def upload(self) -> Callable[[], Any] | None:
+        return lambda: self.ts.copy_tree(self.work / "twenty", f"{self.place}/uploaded")
+
+    def within(self) -> Callable[[], Any] | None:
+        return lambda: self.ts.copy_tree(f"{self.place}/arrays", f"{self.place}/copied")
+
     def detect(self) -> Callable[[], Any] | None:
         return lambda: self.ts.open(f"{self.place}/shards").result()
 
@@ -183,7 +222,7 @@ class Chunkwise:
     def _command(self, *words: str, status: int = 0) -> Callable[[], Any]:
         from chunkwise.cli.main import main
 
-        places = {name: f"{self.place}/{name}" for name in ("tree", "gone", "copy", "typo")}
+        places = {name: f"{self.place}/{name}" for name in ("tree", "gone", "copy", "typo", "plate")}
 
         def run() -> None:
             with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
@@ -195,7 +234,7 @@ class Chunkwise:
 class TensorStore(Chunkwise):
     """The jobs as TensorStore does them; it has no trees."""
 
-    def __init__(self, url: str, prefix: str) -> None:
+    def __init__(self, url: str, prefix: str, work: Path) -> None:
         import tensorstore
 
         self.ts = tensorstore
@@ -210,6 +249,7 @@ class TensorStore(Chunkwise):
         return None
 
     tree = info = verify = consolidate = delete = copy = walk
+    plate_tree = plate_info = upload = within = walk
     group = twenty = diff = dataset = typo = attribute = walk
 
     def _new(self, name: str, **options: Any) -> Any:
@@ -234,7 +274,7 @@ class TensorStore(Chunkwise):
 class ZarrPython:
     """The jobs as zarr-python does them, on obstore."""
 
-    def __init__(self, url: str, prefix: str) -> None:
+    def __init__(self, url: str, prefix: str, work: Path) -> None:
         import obstore.store
         import zarr
         import zarr.storage
@@ -285,6 +325,7 @@ class ZarrPython:
         return None
 
     futures = batch = tree = info = verify = detect = copy = diff = typo = none
+    plate_tree = plate_info = upload = within = none
 
     def create(self) -> Callable[[], Any]:
         options = {"shape": (8, 8), "chunks": (4, 4), "dtype": "uint8"}
@@ -343,6 +384,10 @@ JOBS = {
     "dataset": "xarray, 42 variables, not consolidated",
     "typo": "`info` of what isn't there",
     "attribute": "one attribute",
+    "plate_tree": "`tree` of a plate of 8 wells",
+    "plate_info": "`info` of it",
+    "upload": "`cp -r` of 20 arrays of 4 chunks to S3",
+    "within": "the same within S3",
     "elements": "one element of each of 32 shards",
     "plane": "plane through 32 shards",
     "samples": "64 shuffled samples of 32 shards in one read",
@@ -379,7 +424,7 @@ def main() -> None:
                 work = Path(folder) / str(number)
                 work.mkdir()
                 prefix = prepare(url, work)
-                library = LIBRARIES[name](proxy.url, prefix)
+                library = LIBRARIES[name](proxy.url, prefix, work)
                 os.environ["AWS_ENDPOINT_URL_S3"] = proxy.url
                 for job in fnmatch.filter(JOBS, arguments.jobs):
                     rows.setdefault(job, []).append(measured(proxy, getattr(library, job)(), arguments.delay))

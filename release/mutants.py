@@ -38,8 +38,8 @@ BUILD = ROOT / "build" / "mutants"
 # Source files, and the tests that bear on them.
 GROUPS = {
     "engine": (["core/engine/*.py"], ["tests/engine", "tests/api/test_batch.py"]),
-    "plan": (["core/plan/*.py"], ["tests/plan", "tests/engine/test_read_write.py", "tests/index_space"]),
-    "grid": (["core/grid/*.py"], ["tests/grid", "tests/drivers/test_zarr3_extensions.py"]),
+    "plan": (["core/plan/*.py"], ["tests/plan", "tests/engine", "tests/virtual"]),
+    "grid": (["core/grid/*.py"], ["tests/grid", "tests/plan", "tests/engine/test_read_write.py"]),
     "index_space": (["core/index_space/*.py"], ["tests/index_space", "tests/parity/test_parity.py"]),
     "codec": (["core/codec/*.py"], ["tests/codec", "tests/n5"]),
     "files": (

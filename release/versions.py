@@ -62,6 +62,9 @@ NEWEST_ONLY = (
     "--deselect=tests/bridges/test_store_objects.py::test_manifests_of_virtualizarr",
 )
 
+# What peers of that age need, and don't ask for: a package for their own crc32c, and no pandas 3.
+FOR_OLD_PEERS = ("numcodecs[crc32c]", "pandas<3")
+
 # Peers that need newer packages than the lowest; nothing in the tests above needs them then.
 TOO_NEW = ("hdmf", "pynwb", "icechunk", "virtualizarr", "kerchunk", "npe2")
 
@@ -113,6 +116,7 @@ def main() -> None:
     left_out = TOO_NEW if which == "lowest" else ()
     lines = (ROOT / "requirements-test.txt").read_text().splitlines()
     kept = [line for line in lines if name_of(line) not in left_out and not line.startswith("-r")]
+    kept += FOR_OLD_PEERS if which == "lowest" else ()
     tools.write_text("\n".join([*kept, "-r ../../requirements-docs.txt", ""]))
     options: list[object] = ["pyproject.toml", "--all-extras", "--python", interpreter]
     if which == "lowest":

@@ -4,15 +4,17 @@ Those are, in the thread that has the signals: the return of a call, the beginni
 end of a loop's turn. In none of them the next operation has been done, such as giving the result a name.
 
 Where a call is the last one that an ``except`` or ``finally`` covers, tracing would raise behind what is
-covered, which a signal handler does not: such places are left out.  So are those in a ``__del__``, of which
-Python prints what is raised.
+covered, which a signal handler does not: such places are left out.  So are those in a ``__del__``, and in a
+generator that is closed, of which Python prints what is raised.
 """
 
 from __future__ import annotations
 
 import dis
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from types import FrameType
 from typing import Any
@@ -41,18 +43,59 @@ class _Tracer:
         if event == "return":
             self._passed.pop(id(frame), None)
         elif event == "opcode":
-            places, now = _places(frame.f_code), frame.f_lasti
-            passed = self._passed.get(id(frame))
-            if passed is not None and places.handler(passed) == places.handler(now):
-                self.left -= 1
-                if self.left < 0 and self.where is None:
-                    self.where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-                    raise Interrupted(self.where)
-            if now in places.offsets:
-                self._passed[id(frame)] = now
-            else:
-                self._passed.pop(id(frame), None)
+            self.step(frame, frame.f_lasti)
         return self.follow
+
+    def step(self, frame: FrameType, now: int) -> None:
+        """Raise before an instruction if its frame has just passed the place that is looked for."""
+        places = _places(frame.f_code)
+        passed = self._passed.get(id(frame))
+        if passed is not None and places.handler(passed) == places.handler(now):
+            self.left -= 1
+            if self.left < 0 and self.where is None:
+                self.where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+                raise Interrupted(self.where)
+        if now in places.offsets:
+            self._passed[id(frame)] = now
+        else:
+            self._passed.pop(id(frame), None)
+
+
+class _Monitor(_Tracer):
+    """The same by `sys.monitoring`: from Python 3.14 on, a frame that asks for opcodes may get none."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(at)
+        self._thread = threading.get_ident()
+        self._closing: set[int] = set()
+
+    def instruction(self, code: Any, offset: int) -> Any:
+        if "/chunkwise/" not in code.co_filename:
+            return sys.monitoring.DISABLE
+        if threading.get_ident() == self._thread:
+            frame = sys._getframe(1)
+            if offset == _places(code).start:  # of a frame that may have the identity of an earlier one
+                self._passed.pop(id(frame), None)
+                self._closing.discard(id(frame))
+            if id(frame) not in self._closing and not _is_in_finalizer(frame):
+                self.step(frame, offset)
+
+    def thrown(self, code: Any, offset: int, error: BaseException) -> None:
+        if isinstance(error, GeneratorExit) and threading.get_ident() == self._thread:
+            self._closing.add(id(sys._getframe(1)))
+
+    def run(self, function: Callable[[], object]) -> None:
+        monitoring, tool = sys.monitoring, sys.monitoring.PROFILER_ID
+        monitoring.use_tool_id(tool, "interrupts")
+        try:
+            monitoring.register_callback(tool, monitoring.events.INSTRUCTION, self.instruction)
+            monitoring.register_callback(tool, monitoring.events.PY_THROW, self.thrown)
+            monitoring.restart_events()
+            monitoring.set_events(tool, monitoring.events.INSTRUCTION | monitoring.events.PY_THROW)
+            function()
+        finally:
+            monitoring.set_events(tool, 0)
+            monitoring.free_tool_id(tool)
 
 
 def _is_in_finalizer(frame: FrameType | None) -> bool:
@@ -68,7 +111,13 @@ class _Places:
 
     def __init__(self, code: Any) -> None:
         bytecode = dis.Bytecode(code)
-        self.offsets = frozenset(i.offset for i in bytecode if i.opname.startswith(_PLACES))
+        names = {i.offset: i.opname for i in bytecode}
+        self.offsets = frozenset(
+            at
+            for at, name in names.items()
+            if name.startswith(_PLACES) and not name.endswith("_NO_INTERRUPT")
+        )
+        self.start = next((i.offset for i in bytecode if i.opname == "RESUME"), 0)
         self._table = [(e.start, e.end, e.target) for e in bytecode.exception_entries]
 
     def handler(self, offset: int) -> int | None:
@@ -84,6 +133,11 @@ _places = cache(_Places)
 
 def interrupt(function: Callable[[], object], at: int) -> str | None:
     """Call `function` and interrupt it at place number `at`; return where that is, None if it has no more."""
+    if sys.version_info >= (3, 14):
+        monitor = _Monitor(at)
+        with suppress(Interrupted):
+            monitor.run(function)
+        return monitor.where
     tracer = _Tracer(at)
     before = sys.gettrace()
     # Python 3.12 looks whether a frame wants opcodes at the moment when tracing is set.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ import pytest
 
 import chunkwise as cw
 
+EXITS = int(os.environ.get("EXITS", "20"))
 PROGRAM = """
 import sys, threading, time
 import chunkwise as cw
@@ -186,7 +188,7 @@ def _ends(*command: str) -> None:
 
 def _twenty(*command: str) -> None:
     with ThreadPoolExecutor(2) as threads:
-        list(threads.map(lambda _: _ends(*command), range(20)))
+        list(threads.map(lambda _: _ends(*command), range(EXITS)))
 
 
 WHERE = ["main", "idle", "reading", "future", "asyncio"]

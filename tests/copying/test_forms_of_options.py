@@ -261,7 +261,7 @@ def _documents(place, array="a"):
 
 
 def _place(creator, path, name):
-    return path / name if creator in IN_FILES else MEMORY / f"{creator}/{name}/"
+    return path / name if creator in IN_FILES else MEMORY / f"{path.name}/{creator}/{name}/"
 
 
 def _check(creator, what, format, path, forms_of):

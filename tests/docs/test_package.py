@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import tomllib
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -50,3 +52,32 @@ def test_the_oldest_python_is_the_first_of_the_classifiers() -> None:
     versions = [c.rpartition(" ")[2] for c in project["classifiers"] if re.search(r":: 3\.\d+$", c)]
     assert project["requires-python"] == f">={versions[0]}"
     assert versions == [f"3.{minor}" for minor in range(11, 11 + len(versions))]
+
+
+def requirements() -> list[tuple[str, str]]:
+    """Return the name and the lowest version of each package that is required, also by an extra."""
+    project = PYPROJECT["project"]
+    extras = chain.from_iterable(project["optional-dependencies"].values())
+    found = [
+        re.match(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)", line) for line in (*project["dependencies"], *extras)
+    ]
+    return [(each[1].lower().replace("_", "-"), each[2]) for each in found if each]  # else other extras
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in requirements()}))
+def test_minimums_are_the_same_everywhere_and_have_been_run(name: str) -> None:
+    """release/versions.py has passed with the lowest version that each requirement allows."""
+    (least,) = {version for other, version in requirements() if other == name}
+    run = json.loads((ROOT / "release" / "versions.json").read_text())["lowest"]
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d", run["date"]) and run["python"].startswith("3.11.")
+    assert f"{run['packages'][name]}.0.0".startswith(f"{least}.")
+    recipe = (ROOT / "release/conda/recipe.yaml").read_text()
+    told = re.findall(rf"^ +- (?:python-)?{name.replace('-', '[-_]')} >=(\S+)$", recipe, flags=re.MULTILINE)
+    assert set(told) <= {least}
+
+
+def test_the_page_of_dependencies_lists_what_is_required() -> None:
+    page = (ROOT / "docs" / "dependencies.md").read_text()
+    table = page.partition("| reason for this one |")[2].partition("\n\n")[0]
+    wanted = [re.split(r"[\[>;]", line)[0] for line in PYPROJECT["project"]["dependencies"]]
+    assert sorted(re.findall(r"^\| `([\w-]+)` \|", table, flags=re.MULTILINE)) == sorted(wanted)

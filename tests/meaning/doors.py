@@ -150,6 +150,12 @@ DOORS: dict[str, Callable[[Any, Path], object]] = {
     "diff": _diff,
 }
 
+PYTHON = {
+    "open", "open_array", "read", "downsample_pyramid", "copy", "copy_tree", "open_group", "open_multiscale",
+    "serve", "verify", "diff",
+}  # fmt: skip
+"""Doors that take specs and stores, not only text."""
+
 ARRAY = {"open", "open_array", "read", "copy", "cp"}
 EITHER = {"info", "tree", "verify", "diff"}
 IMAGE = {"slice", "plan", "stack", "pyramid", "downsample_pyramid", "open_multiscale", "napari", "serve"}
@@ -160,6 +166,7 @@ TAKES: dict[str, set[str]] = {
     "view": (ARRAY - {"open_array"}) | EITHER | IMAGE | {"cp -r"},
     "database": ARRAY | EITHER | IMAGE | {"attrs", "cp -r"},
     "pictures": (ARRAY - {"open", "open_array"}) | EITHER | IMAGE | {"cp -r"},
+    "picture": ARRAY | EITHER | IMAGE | {"cp -r"},
     "volume": ARRAY | EITHER | IMAGE | {"cp -r"},
     "file": ARRAY | EITHER | IMAGE | GROUP | {"attrs", "cp -r"},
     "archive": (ARRAY - {"open"}) | EITHER | IMAGE | GROUP | {"attrs", "cp -r"},

@@ -137,3 +137,31 @@ def test_references_are_followed_where_they_are_written_out(tmp_path: Path) -> N
     for door in QUICK:
         assert cells[door, "path"][0] == REFUSED and "refs.json|reference:" in cells[door, "path"][1]
         assert door == "open" or cells[door, "written out"][0] != REFUSED, cells[door, "written out"]
+
+
+def test_commands_that_change_see_what_commands_that_show_see(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is in a database; not an archive that isn't named as one, pictures, or chunks."""
+    database = f"{tmp_path}/{THINGS['OCDBT'](tmp_path).path}"
+    assert main(["attrs", database, "set", "a", "1"]) == 0
+    assert main(["zip", database, f"{tmp_path}/o.zip", "--quiet"]) == 0
+    np.testing.assert_array_equal(cw.read(f"{tmp_path}/o.zip"), VALUES)
+    for place in (database, f"{tmp_path}/o.zip"):
+        capsys.readouterr()
+        assert main(["attrs", place]) == 0 and capsys.readouterr().out == "a = 1\n"
+    assert main(["attrs", f"{tmp_path}/o.zip", "set", "a", "2"]) == 2
+    assert f'changed only as "{tmp_path}/o.zip|zip:"' in capsys.readouterr().err
+    assert main(["attrs", f"{tmp_path}/o.zip|zip:", "set", "a", "2"]) == 0
+    for title, kind in (("precomputed image", "array"), ("PNG", "array"), ("OME-Zarr in OCDBT", "group")):
+        place = f"{tmp_path}/{THINGS[title](tmp_path).path}"
+        assert main(["status", place]) == 0 and f"{kind}, with no" in capsys.readouterr().out
+        assert main(["zip", place, f"{tmp_path}/p.zip", "--quiet"]) == (1 if kind == "array" else 0)
+    chunks = f"{tmp_path}/{THINGS['chunks'](tmp_path).path}"
+    for words in (
+        ["zip", chunks, f"{tmp_path}/c.zip"],
+        ["status", chunks],
+        ["attrs", chunks, "set", "a", "1"],
+    ):
+        capsys.readouterr()
+        assert main(words) == 1 and "is inside the array" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -237,6 +238,49 @@ def _nothing(at: Path) -> Thing:
     return Thing("nothing.zarr", "nothing")
 
 
+def _chunks(at: Path) -> Thing:
+    _array("zarr3")(at)
+    return Thing("a.zarr3/c", "nothing")
+
+
+def _chunks_n5(at: Path) -> Thing:
+    cw.create_group(at / "c.n5", format="n5").create_array("a", VALUES, chunks=(2, 2, 2))
+    return Thing("c.n5/a/0", "nothing")
+
+
+def _two(at: Path) -> Thing:
+    with h5py.File(at / "two.h5", "w") as file:
+        file["a"], file["b"] = VALUES, VALUES
+    return Thing("two.h5", "group", "hdf5")
+
+
+def _archive(at: Path) -> Thing:
+    _pyramid("ome-ngff-0.5", "whole.zarr")(at)
+    assert main(["zip", str(at / "whole.zarr"), str(at / "whole.ozx"), "--quiet"]) == 0
+    return Thing("whole.ozx", "image", "zip")
+
+
+def _image_in_database(at: Path) -> Thing:
+    cw.downsample_pyramid(cw.array(VALUES), f"file://{at}/dbi/|ocdbt:", levels=1, sync=False).result()
+    return Thing("dbi", "image", "ocdbt")
+
+
+def _channels(at: Path) -> Thing:
+    container = cw.create_group(at / "channels.n5", format="n5")
+    for n in range(2):
+        container.create_array(f"c{n}/s0", VALUES.T)
+    return Thing("channels.n5", "images")
+
+
+def _picture(mode: str, suffix: str) -> Callable[[Path], Thing]:
+    def make(at: Path) -> Thing:
+        values = VALUES[:3].T if mode == "RGB" else VALUES[0]
+        Image.fromarray(np.ascontiguousarray(values).astype("uint8")).save(at / f"one.{suffix}")
+        return Thing(f"one.{suffix}", "picture")
+
+    return make
+
+
 def _empty(at: Path) -> Thing:
     (at / "empty").mkdir()
     return Thing("empty", "nothing")
@@ -269,6 +313,13 @@ THINGS: dict[str, Callable[[Path], Thing]] = {
     "OME-TIFF": _ome_tiff,
     "ImageJ": _imagej,
     "ZIP": _zip,
+    "HDF5 with two arrays": _two,
+    "OME-Zarr in an archive": _archive,
+    "OME-Zarr in OCDBT": _image_in_database,
+    "channels of n5-viewer": _channels,
+    "PNG": _picture("L", "png"),
+    "RGB PNG": _picture("RGB", "png"),
+    "RGB TIFF": _picture("RGB", "tif"),
     "OCDBT": _database,
     "PNG folder": _pictures("png"),
     "TIFF folder": _pictures("tif"),
@@ -281,6 +332,8 @@ THINGS: dict[str, Callable[[Path], Thing]] = {
     "spec file": _spec,
     "stack": _stack,
     "nothing": _nothing,
+    "chunks": _chunks,
+    "chunks of N5": _chunks_n5,
     "empty directory": _empty,
     "directory of text": _text,
 }
@@ -292,6 +345,10 @@ def names_of(thing: Thing, at: Path, url: str = "") -> dict[str, Any]:
     out: dict[str, Any] = {"path": path, "URL": f"file://{path}"}
     if thing.kind not in ("view",) and not path.endswith((".json", ".xml")):
         out |= {"slash": f"{path}/", "URL with slash": f"file://{path}/"}
+    if not path.endswith(".json"):
+        kvstore = {"driver": "file", "path": f"{path}/" if os.path.isdir(path) else path}
+        out |= {"kvstore": kvstore, "auto spec": {"driver": "auto", "kvstore": kvstore}}
+        out |= {"KvStore": cw.KvStore.open(kvstore).result(), "relative path": Path(os.path.relpath(path))}
     if thing.format:
         out |= {"written out": f"{path}|{thing.format}:", "URL written out": f"file://{path}|{thing.format}:"}
     if url and thing.kind != "pictures":  # which are found by listing

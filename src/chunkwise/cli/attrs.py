@@ -15,7 +15,7 @@ from chunkwise.core.trees.node_attributes import with_path
 from chunkwise.errors import NotFoundError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import MISSING, dump, get_attribute, parse_attribute_path
-from chunkwise.extension.trees import Location, locate, read_attributes, require_node
+from chunkwise.extension.trees import Node, read_attributes
 
 __all__ = ["add_arguments", "run"]
 
@@ -52,24 +52,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    reads = arguments.action in (None, "get")
-    found = resolve(arguments.path) if reads else None
-    if found is not None and found.array is not None:
+    found = resolve(arguments.path)
+    if found.array is not None:
         raise UsageError(
             f"{arguments.path} is {found.what}, and has no attributes of its own; "
             "`chunkwise info` says what it is"
         )
-    location = locate(arguments.path) if found is None else found.as_node().location
+    node = found.as_node()
+    drivers = [None if at is None else at.store_spec.driver for at in (found.asked, node.location)]
+    if arguments.action in ("set", "rm") and drivers[1] == "zip" != drivers[0]:
+        raise UsageError(f'{arguments.path} is an archive, which is changed only as "{node.location.text}"')
     if arguments.action == "get":
-        value = _get(location, arguments.key)
+        value = _get(node, arguments.key)
         show(arguments, value, _text(value))
         return 0
     if arguments.action == "set":
-        _set(location, _pairs([arguments.key, arguments.value, *arguments.more]))
+        _set(node, _pairs([arguments.key, arguments.value, *arguments.more]))
     elif arguments.action == "rm":
-        _remove(location, arguments.key)
+        _remove(node, arguments.key)
     if arguments.json or arguments.action is None:
-        attributes = read_attributes(location)
+        attributes = read_attributes(node.location)
         show(arguments, attributes, *(f"{name} = {_text(value)}" for name, value in attributes.items()))
     return 0
 
@@ -85,20 +87,18 @@ def _pairs(words: list[str]) -> list[tuple[str, JSON]]:
     return [(key, parse_json(value, f'attrs set "{key}"')) for key, value in pairs]
 
 
-def _get(location: Location, key: str) -> JSON:
-    node = require_node(location)
+def _get(node: Node, key: str) -> JSON:
     if node.rules.own_members(node.kind):  # what makes a dataset can be looked at too
         value = get_attribute(dict(node.document), key)
     else:
         attributes = Attributes(node)
         value = attributes[key] if key in attributes else attributes.get_path(key, MISSING)
     if value is MISSING:
-        raise _missing(location, key)
+        raise _missing(node, key)
     return value
 
 
-def _set(location: Location, pairs: list[tuple[str, JSON]]) -> None:
-    node = require_node(location)
+def _set(node: Node, pairs: list[tuple[str, JSON]]) -> None:
     keeps_null = node.rules.keeps_null
 
     def change(stored: dict[str, JSON]) -> dict[str, JSON]:
@@ -112,8 +112,7 @@ def _set(location: Location, pairs: list[tuple[str, JSON]]) -> None:
     Attributes(node, non_finite="literal").change(change)
 
 
-def _remove(location: Location, key: str) -> None:
-    node = require_node(location)
+def _remove(node: Node, key: str) -> None:
     attributes = Attributes(node, non_finite="literal")
     for name in parse_attribute_path(key)[:1]:
         check_changeable(str(name), node)
@@ -123,8 +122,8 @@ def _remove(location: Location, key: str) -> None:
         else:
             attributes.remove_path(key)
     except KeyError:
-        raise _missing(location, key) from None
+        raise _missing(node, key) from None
 
 
-def _missing(location: Location, key: str) -> NotFoundError:
-    return NotFoundError(f"{location.text} has no attribute {dump(key)}")
+def _missing(node: Node, key: str) -> NotFoundError:
+    return NotFoundError(f"{node.location.text} has no attribute {dump(key)}")

@@ -6,9 +6,10 @@ import argparse
 
 from chunkwise.cli.command import UsageError, message, show
 from chunkwise.copying.quantities import plural
+from chunkwise.copying.resolve import resolve
 from chunkwise.core.trees.consolidated_tree import check_consolidated, consolidate, remove_consolidated
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import Node, is_consolidated, locate, require_node
+from chunkwise.extension.trees import Node, is_consolidated
 
 __all__ = ["add_arguments", "run"]
 
@@ -31,8 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; with ``--check`` the exit status is 1 if the metadata is missing or out of date."""
-    location = locate(arguments.path)
-    node = require_node(location)
+    node = resolve(arguments.path).as_node()
     if node.kind != "group" or node.implicit or not node.rules.consolidated_key:
         what = "a directory" if node.implicit else f"{node.format} {node.kind}"
         raise UsageError(f"{arguments.path} is no Zarr group that could have consolidated metadata ({what})")
@@ -40,10 +40,10 @@ def run(arguments: argparse.Namespace) -> int:
         return _check(arguments, node)
     out: dict[str, JSON] = {"path": arguments.path, "format": node.format}
     if arguments.remove:
-        out["removed"] = remove_consolidated(location)
+        out["removed"] = remove_consolidated(node.location)
         text = "deleted" if out["removed"] else "there were none"
     else:
-        gathered = consolidate(location, found=node)
+        gathered = consolidate(node.location, found=node)
         out["nodes"], out["left_out"] = gathered.n_below, gathered.left_out
         text = f"metadata of {plural(out['nodes'], 'node')}"
         for path in gathered.left_out:

@@ -133,7 +133,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.recursive and (to_volume or _is_tree(found)):
         root = None if to_volume or found.array is not None else found.as_node()
         if root is not None and is_converted(arguments, root, destination):
-            return run_conversion(arguments)
+            return run_conversion(arguments, root)
         return run_copy_tree(arguments, found, destination)
     if arguments.layout is not None:
         raise UsageError(f"{arguments.source} is an array; --layout takes an image")
@@ -147,9 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _is_tree(found: ResolvedPlace) -> bool:
     """Return True for a group, and for a volume with its scales."""
-    if found.array is not None:
-        return found.location is not None and found.what == "a precomputed volume"
-    return found.as_node().kind == "group"
+    return found.is_volume or (found.array is None and found.as_node().kind == "group")
 
 
 def _copy_to_volume(arguments: argparse.Namespace, found: ResolvedPlace, destination: Location) -> int:

@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         _view(arguments, found.array)
         return 0
     if found.array is not None:
-        return _other(arguments, found.array, found.what)
+        return _other(arguments, found, found.array)
     node = found.as_node(damaged=True)
     if node.error and node.kind == "array":
         found.as_node()
@@ -171,13 +171,13 @@ def _group(found: ResolvedPlace, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _other(arguments: argparse.Namespace, array: TensorStore, what: str) -> int:
+def _other(arguments: argparse.Namespace, place: ResolvedPlace, array: TensorStore) -> int:
     """Print what a picture, a precomputed volume or a stack of pictures is."""
-    image = open_multiscale(arguments.path)
+    image = open_multiscale(place)
     found = describe_images(image)
     for note in image.assumed if isinstance(image, MultiscaleImage) else ():
         message(note)
-    kind = "volume" if what.endswith("volume") else "array"
+    kind = "volume" if place.is_volume else "array"
     out = {"path": arguments.path, "kind": kind, "shape": list(array.shape), "image": dict(found)}
     show(arguments, out, *rows_as_lines(found))
     return 0

@@ -9,8 +9,7 @@ from chunkwise.cli.cp_tree import copy_options
 from chunkwise.cli.nwb import run_conversion as run_nwb_conversion
 from chunkwise.cli.template_options import choose_format
 from chunkwise.copying.copy_options import flags_of_copies
-from chunkwise.extension.inside import is_url
-from chunkwise.extension.trees import Location, Node, locate, node_attributes, require_node
+from chunkwise.extension.trees import Location, Node, node_attributes
 
 __all__ = ["is_converted", "run_conversion"]
 
@@ -51,8 +50,8 @@ def _is_hdf5(location: Location) -> bool:
     return location.base.get("driver") == "hdf5"
 
 
-def run_conversion(arguments: argparse.Namespace) -> int:
-    """Convert the file at the source."""
+def run_conversion(arguments: argparse.Namespace, root: Node) -> int:
+    """Convert the file at the source, of which `root` is the root."""
     values = {name: getattr(arguments, option, None) for option, name in _OPTIONS.items()}
     how = copy_options(arguments)
     flags = [flag for flag in flags_of_copies() if flag.name not in _TAKEN]
@@ -65,10 +64,10 @@ def run_conversion(arguments: argparse.Namespace) -> int:
         )
     with required("a copy of an NWB file in another format", "hdmf"):
         import hdmf  # noqa: F401
-    path = arguments.source.removesuffix("|hdf5:").removeprefix("file://")
-    if is_url(path) and _is_hdf5(require_node(locate(arguments.source)).location):
-        raise UsageError(
-            f"{arguments.source} is an NWB file in HDF5, which is converted from local files only"
-        )
+    path, file = arguments.source, root.location.store_spec.base
+    if _is_hdf5(root.location) and file is not None:
+        if file.driver != "file":
+            raise UsageError(f"{path} is an NWB file in HDF5, which is converted from local files only")
+        path = file.path
     message(f"{arguments.source} is an NWB file: it is converted")
     return run_nwb_conversion(arguments, path, arguments.destination, {})

@@ -9,8 +9,9 @@ from chunkwise.cli.command import message, show
 from chunkwise.copying.copy_status import CopyStatus, copy_status
 from chunkwise.copying.journal_document import owner_text
 from chunkwise.copying.quantities import plural
+from chunkwise.copying.resolve import resolve
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import locate, require_node
+from chunkwise.extension.trees import locate
 
 __all__ = ["add_arguments", "run"]
 
@@ -28,12 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; the exit status is 0 if there is no unfinished copy."""
-    location = locate(arguments.path)
-    status = copy_status(location)
+    status = copy_status(locate(arguments.path))
     if status is None:
-        node = require_node(location)
-        out = {"path": arguments.path, "unfinished": False, "kind": node.kind}
-        show(arguments, out, f"{arguments.path}: {node.kind}, with no unfinished copy")
+        found = resolve(arguments.path)
+        if found.array is None:
+            found.as_node()
+        out = {"path": arguments.path, "unfinished": False, "kind": found.kind}
+        show(arguments, out, f"{arguments.path}: {found.kind}, with no unfinished copy")
         return 0
     show(arguments, _as_json(arguments.path, status), *_lines(status))
     if arguments.json:

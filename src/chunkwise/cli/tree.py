@@ -10,7 +10,7 @@ from typing import NamedTuple
 from chunkwise import TensorStore
 from chunkwise.cli.command import UsageError, show
 from chunkwise.copying.quantities import format_chunks, format_nbytes, plural
-from chunkwise.copying.resolve import resolve
+from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.copying.stored_node import Occupancy, array_nbytes, occupancy, stored_array
 from chunkwise.copying.summary import file_format, shape_text, summarize
 from chunkwise.core.trees.link import parse_links, without_links
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     if nodes is None:
         found = resolve(arguments.path)
         if found.array is not None:
-            _show_array(arguments, found.array)
+            _show_array(arguments, found, found.array)
             return 0
         root = found.as_node(damaged=True)
         nodes = [_ShownNode(name, node) for name, node in walk(root, depth=arguments.depth)]
@@ -71,14 +71,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if nodes[0].node.error else 0
 
 
-def _show_array(arguments: argparse.Namespace, array: TensorStore) -> None:
+def _show_array(arguments: argparse.Namespace, found: ResolvedPlace, array: TensorStore) -> None:
     """Draw an array outside of any tree, or the scales of a volume."""
     title = arguments.path.rstrip("/") or arguments.path
     kind = str(array.spec().to_json()["driver"])
-    if kind != "neuroglancer_precomputed":
+    if not found.is_volume:
         show(arguments, [_array_json("", kind, array)], f"{title}  {_array_text(kind, array)}")
         return
-    image = open_multiscale(arguments.path)
+    image = open_multiscale(found)
     assert isinstance(image, MultiscaleImage)
     scales = dict(zip(image.paths, image.levels, strict=True))
     lines = [f"{title}  precomputed volume"]

@@ -7,11 +7,12 @@ import argparse
 from chunkwise.cli.command import UsageError, tell
 from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.copying.quantities import format_duration, format_nbytes
+from chunkwise.copying.resolve import resolve
 from chunkwise.core.kvstore.adapter.prefix import PrefixStore, whole_store
 from chunkwise.core.kvstore.adapter.zip_export import export_archive
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.extension import KvStoreDriver
-from chunkwise.extension.trees import JOURNAL, locate, require_node, walk
+from chunkwise.extension.trees import JOURNAL, locate, walk
 
 __all__ = ["add_arguments", "run"]
 
@@ -37,13 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    source, archive = locate(arguments.source), locate(arguments.archive)
+    root, archive = resolve(arguments.source).as_node(), locate(arguments.archive)
+    source = root.location
     key = archive.path.rstrip("/")
     if not key:
         raise UsageError(f'"{arguments.archive}" does not name a file')
     if arguments.archive.endswith("/"):
         raise UsageError(f'"{arguments.archive}" names a directory; expected the name of the archive')
-    root = require_node(source)
     if _is_below(source.store, source.path, archive.store, key):
         raise UsageError("the archive can't be in what it is made of")
     for name, node in walk(root):

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from glob import glob
 
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.driver.auto.found_instead import PICTURE_SUFFIXES
 from chunkwise.core.index_space import d
-from chunkwise.core.specs.url import is_url, spec_json_from_url
+from chunkwise.core.specs.url import is_url
+from chunkwise.core.trees.location import Location
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 
 __all__ = [
@@ -57,10 +58,10 @@ def matching(pattern: str) -> list[str]:
     return found
 
 
-def pictures_at(place: object) -> list[str] | None:
+def pictures_at(location: Location) -> list[str] | None:
     """Return the pictures in a folder that holds nothing else, or those that a glob matches; None
     otherwise."""
-    text = _local_path(place)
+    text = _local_path(location)
     if text is None:
         return None
     if has_wildcard(text):
@@ -80,18 +81,12 @@ def pictures_at(place: object) -> list[str] | None:
     return [os.path.join(text, name) for name in sorted(names, key=natural)]
 
 
-def _local_path(place: object) -> str | None:
-    """Return the path of local files that a text, a path, or the spec of a kvstore names; None for others."""
-    if isinstance(place, str | os.PathLike):
-        text = os.fspath(place)
-        if not text.startswith("file://"):
-            return None if is_url(text) or "|" in text else text
-        place = spec_json_from_url(text)
-    kvstore = place.get("kvstore", place) if isinstance(place, Mapping) else None
-    if not isinstance(kvstore, Mapping) or kvstore.get("driver") != "file":
+def _local_path(location: Location) -> str | None:
+    """Return the path of local files at a location, as it was given if it was; None for others."""
+    if location.base.get("driver") != "file":
         return None
-    path = kvstore.get("path")
-    return path if isinstance(path, str) else None
+    path = f"{location.base['path']}{location.path}".rstrip("/")
+    return location.text if os.path.abspath(location.text) == os.path.abspath(path) else path
 
 
 def is_picture(path: str) -> bool:

@@ -25,7 +25,6 @@ from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.spec_file import read_spec_file
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.catalogue import DRIVERS, hooks
-from chunkwise.core.driver.auto.detect import NoFormatError
 from chunkwise.core.driver.tree_formats import FORMATS
 from chunkwise.core.engine.together import is_slow
 from chunkwise.core.specs.context import Context
@@ -49,9 +48,9 @@ from chunkwise.errors import (
     NotFoundError,
     prefix,
 )
-from chunkwise.extension.trees import is_vacant, looking
+from chunkwise.extension.trees import NoFormatError, is_vacant, looking, node_above
 
-__all__ = ["Place", "Resolvable", "ResolvedPlace", "resolve", "resolved_node", "what_is"]
+__all__ = ["Place", "Resolvable", "ResolvedPlace", "inside_array", "resolve", "resolved_node", "what_is"]
 
 _SHOWN = 10
 
@@ -160,6 +159,11 @@ class ResolvedPlace(Resolvable):
         return "directory" if self.node.undeclared else self.node.kind
 
     @property
+    def is_volume(self) -> bool:
+        """True for a precomputed volume, which is an array and the scales of an image."""
+        return self.location is not None and self.array is not None and _is_volume(self.array)
+
+    @property
     def what(self) -> str:
         """What it is, in words."""
         if self.array is not None:
@@ -213,10 +217,9 @@ class ResolvedPlace(Resolvable):
 
         One that is unfinished, or whose document can't be read, is an error unless `damaged` ones are taken.
         """
-        if self.location is None:
-            raise InvalidArgumentError(
-                f"{self.named or 'this'} is {self.what}, which has no place of its own"
-            )
+        if self.location is None or self.array is not None:
+            lacks = "no place of its own" if self.location is None else "no documents of Zarr or N5"
+            raise InvalidArgumentError(f"{self.named or 'this'} is {self.what}, which has {lacks}")
         if self.node is None:
             raise self._found().nothing or nothing_at(self.location)
         if self.node.error and not damaged:
@@ -241,6 +244,16 @@ class ResolvedPlace(Resolvable):
         )
 
 
+def inside_array(location: Location) -> NotFoundError | None:
+    """Return the error that a directory is among the chunks of an array; None if it isn't."""
+    above = node_above(location)
+    if above is None or above.kind != "array":
+        return None
+    return NotFoundError(
+        f"there is no group at {location.text}, which is inside the array {above.location.text}"
+    )
+
+
 def resolved_node(node: Node) -> ResolvedPlace:
     """Return what is known of a node."""
     found = _Found(node.location, node, is_file=is_root_of_file(node.location))
@@ -249,15 +262,18 @@ def resolved_node(node: Node) -> ResolvedPlace:
 
 def resolve(place: Place, context: Context | None = None) -> ResolvedPlace:
     """Return what is at a place; raise if it can't name any, or what is there is damaged."""
-    for recognize in _RECOGNIZERS:
-        found = recognize(place, context)
-        if found is not None:
-            return found
-    location = locate(place, context)  # type: ignore[arg-type]  # it is no object
-    return ResolvedPlace(_name_of(place), asked=location, context=context)
+    found = _open_object(place) or _spec(place, context)
+    if found is not None:
+        return found
+    named, location = _name_of(place), locate(place, context)  # type: ignore[arg-type]  # it is no object
+    return (
+        _described(named, location, context)
+        or _pictures(named, location)
+        or ResolvedPlace(named, asked=location, context=context)
+    )
 
 
-def _open_object(place: object, context: Context | None) -> ResolvedPlace | None:
+def _open_object(place: object) -> ResolvedPlace | None:
     if isinstance(place, TensorStore):
         return ResolvedPlace("", view=place)
     return place._resolve() if isinstance(place, Resolvable) else None
@@ -297,27 +313,23 @@ def _stored_array(spec: Mapping[str, Any], named: str, context: Context | None) 
     return ResolvedPlace(named, asked=location, found=_Found(location, node), context=context)
 
 
-def _described(place: object, context: Context | None) -> ResolvedPlace | None:
+def _described(named: str, location: Location, context: Context | None) -> ResolvedPlace | None:
     """Recognize an XML file of BigDataViewer, which stands for the container that it describes."""
-    named = _name_of(place)
-    if not named.lower().endswith(".xml"):
+    if not location.name.lower().endswith(".xml"):
         return None
-    found = hooks.find("container of a file")(locate(named, context), context)
+    found = hooks.find("container of a file")(location, context)
     if found is None:
         return None
-    location, images = found
-    return ResolvedPlace(named, asked=location, context=context, images=images)
+    container, images = found
+    return ResolvedPlace(named, asked=container, context=context, images=images)
 
 
-def _pictures(place: object, context: Context | None) -> ResolvedPlace | None:
-    found = pictures_at(place)
+def _pictures(named: str, location: Location) -> ResolvedPlace | None:
+    found = pictures_at(location)
     if found is None:
         return None
     whole, assumed = open_pictures(found)
-    return ResolvedPlace(_name_of(place), view=whole, assumed=assumed)
-
-
-_RECOGNIZERS = (_open_object, _spec, _described, _pictures)
+    return ResolvedPlace(named, view=whole, assumed=assumed)
 
 
 def _looked_for(location: Location, context: Context | None) -> _Found:
@@ -342,10 +354,13 @@ def _stored(location: Location, node: Node | None, context: Context | None) -> _
         inside = inside or in_database(location, context)
         if inside is not None:
             location, is_file, node = inside, True, find_node(inside)
-    array = None
+    array, nothing = None, None
     if node is None or node.undeclared:
         array = _detected(location, node, context)
-    return _Found(location, node, array, is_file)
+    if node is not None and node.implicit and not node.error and array is None:
+        nothing = inside_array(location)
+        node = None if nothing is not None else node
+    return _Found(location, node, array, is_file, nothing)
 
 
 def _detected(location: Location, node: Node | None, context: Context | None) -> TensorStore | None:
@@ -371,5 +386,8 @@ def _name_of(place: object) -> str:
 
 def what_is(array: TensorStore) -> str:
     """Return what an array that is no node is, for messages."""
-    driver = str(array.spec().to_json()["driver"])
-    return "a precomputed volume" if driver == "neuroglancer_precomputed" else f"one array ({driver})"
+    return "a precomputed volume" if _is_volume(array) else f"one array ({array.spec()._driver.driver})"
+
+
+def _is_volume(array: TensorStore) -> bool:
+    return array.spec()._driver.driver == "neuroglancer_precomputed"

@@ -9,7 +9,6 @@ from chunkwise.core.api.append import Room, stored_axis
 from chunkwise.core.api.array_view import ArrayInfo
 from chunkwise.core.api.copy import BLOCK_NBYTES, BlockCopy, divide, item_nbytes
 from chunkwise.core.api.open import SpecLike
-from chunkwise.core.api.spec_file import read_spec_file
 from chunkwise.core.arrays.sources import array_sources
 from chunkwise.core.base.arguments import as_integer, as_items, as_nbytes, check_choice, check_flag
 from chunkwise.core.base.binding import MISSING, dump, dump_bytes, load_json, parse_json, plain_json
@@ -149,7 +148,6 @@ __all__ = [
     "positions",
     "put_bounded",
     "read_bounded",
-    "read_spec_file",
     "release",
     "sizes_before",
     "stand_in_for",

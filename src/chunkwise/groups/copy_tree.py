@@ -184,7 +184,7 @@ def prepare_tree_copy(
         return volume
     if found.location is not None:
         check_apart(found.location, there)
-    root = None if found.array is not None and found.what == "a precomputed volume" else _group_at(found)
+    root = None if found.is_volume else _group_at(found)
     own = None if root is None or found.images is not None else root.own_format
     wanted, lost = _format_of(there, format, layout, own), ""
     if layout is not None or root is None or found.images is not None or root.format != wanted:

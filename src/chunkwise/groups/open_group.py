@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
-from chunkwise.copying.resolve import Resolvable, resolve
+from chunkwise.copying.resolve import Resolvable, inside_array, resolve
 from chunkwise.core.base.arguments import check_choice
 from chunkwise.core.base.binding import load_json, not_too_deep
 from chunkwise.core.driver.auto.found_instead import database_instead, interrupted_instead
@@ -32,7 +32,7 @@ from chunkwise.errors import (
     NotFoundError,
     PermissionDeniedError,
 )
-from chunkwise.extension.trees import format_of, format_said, node_above
+from chunkwise.extension.trees import format_of, format_said
 from chunkwise.groups.group import Group
 
 __all__ = ["Mode", "create_group", "open_group"]
@@ -192,11 +192,8 @@ def _found(location: Location, wanted: FormatName | None, options: dict[str, Any
 def _check_implicit(node: Node) -> None:
     """Raise NotFoundError for a directory that neither its container nor a given format makes a group."""
     location = node.location
-    above = node_above(location)
-    if above is not None and above.kind == "array":
-        raise NotFoundError(
-            f"there is no group at {location.text}, which is inside the array {above.location.text}"
-        )
+    if inside := inside_array(location):
+        raise inside
     if node.format is None:
         for instead in (database_instead, interrupted_instead):
             if found := instead(location.store, location.path, location.text):
@@ -246,7 +243,8 @@ def _from_snapshot(location: Location, wanted: FormatName | None, options: dict[
         if found is None or found.value is None:
             continue
         if not rules.consolidated_member:
-            snapshot = parse_snapshot(key, load_json(found.value), found.time)
+            document = load_json(found.value, location.describe(key))
+            snapshot = parse_snapshot(key, document, found.time)
         else:
             node = node_of(location, key, found)
             is_group = not node.error and node.kind == "group"

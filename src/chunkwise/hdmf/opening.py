@@ -123,7 +123,7 @@ def open_store(
     if key and tree.consolidated and SPECLOC not in root.attributes:
         # Release 0.10 consolidated before it cached the specifications.
         raw = read_bounded(location.store, location.path + key).value
-        own = {} if raw is None else load_json(raw)
+        own = {} if raw is None else load_json(raw, location.describe(key))
         if isinstance(own, dict) and SPECLOC in own:
             root.attributes[SPECLOC] = own[SPECLOC]
     return HdmfStore(location, source_name(place), tree, pool, replace_encoded)

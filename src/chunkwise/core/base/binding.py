@@ -191,12 +191,13 @@ def _is_deep(value: JSON) -> bool:
     return True
 
 
-def load_json(raw: bytes | bytearray | memoryview) -> JSON:
-    """Return the JSON value of a stored document; raise FailedPreconditionError if it isn't JSON."""
+def load_json(raw: bytes | bytearray | memoryview, where: str = "") -> JSON:
+    """Return the JSON value of a stored document; raise FailedPreconditionError, which says `where`, if it
+    isn't JSON."""
     try:
         return parse_json(bytes(raw))
     except ValueError as e:
-        raise FailedPreconditionError(f"Invalid JSON: {e}") from None
+        raise FailedPreconditionError(f"{where and f'{where}: '}Invalid JSON: {e}") from None
 
 
 def _expected(what: str, value: JSON) -> SpecError:

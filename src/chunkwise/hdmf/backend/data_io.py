@@ -86,7 +86,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
             "chunks": chunks,
             "fill_value": fillvalue,
             "filters": filters,
-            "serializer": serializer,
+            "serializer": None if isinstance(serializer, str) and serializer == "auto" else serializer,
             "shards": shards,
         }
         self._given = {name: value for name, value in self._options.items() if value is not None}

@@ -104,7 +104,8 @@ class Zarr3Convention(Convention):
         if new.settings.serializer is not None:
             serializer = codec_document(new.settings.serializer, "zarr3")
         # A filter on arrays comes before the serializer, as in numcodecs.delta.
-        before, after = _split_filters(compressors)
+        width = memory.itemsize if new.element.kind == "number" else 1
+        before, after = _split_filters([_with_typesize(codec, width) for codec in compressors])
         codecs = [*before, serializer, *after]
         grid = self._shards(new, chunks)
         if grid is None:
@@ -214,6 +215,14 @@ def _sharding(chunks: tuple[int, ...], codecs: list[dict[str, Any]]) -> dict[str
         "index_location": "end",
     }
     return {"name": "sharding_indexed", "configuration": configuration}
+
+
+def _with_typesize(codec: dict[str, Any], width: int) -> dict[str, Any]:
+    """Return a codec with the size of elements that Zarr v3 wants of Blosc."""
+    options = codec.get("configuration", {})
+    if codec["name"] != "blosc" or options.get("shuffle") == "noshuffle" or "typesize" in options:
+        return codec
+    return {**codec, "configuration": {**options, "typesize": width}}
 
 
 def _split_filters(codecs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -41,7 +41,13 @@ _NAMED: dict[str, dict[str, Any]] = {
 """Options of a codec given by name alone in Zarr v3, where they may not be left out."""
 
 
-_NONE = ("none", "raw", {"type": "raw"})
+def _does_nothing(codec: Any) -> bool:
+    """Return True for what stands for no compressor, or for the serializer that every format has."""
+    described = codec.to_dict() if hasattr(codec, "to_dict") else codec
+    if isinstance(described, Mapping) and described.get("name") == "bytes":
+        endian = (described.get("configuration") or {}).get("endian", "little")
+        return str(getattr(endian, "value", endian)) == "little"
+    return any(described == nothing for nothing in ("none", "raw", {"type": "raw"}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,7 @@ class Settings:
         if self.compressor is None or self.compressor is False:
             return []
         given = self.compressor if isinstance(self.compressor, list | tuple) else [self.compressor]
-        return _documents([codec for codec in given if codec not in _NONE], format)
+        return _documents([codec for codec in given if not _does_nothing(codec)], format)
 
     def filter_documents(self, format: Format) -> list[dict[str, Any]]:
         """Return the filters as `format` writes them."""

@@ -63,8 +63,10 @@ def parse_bdv_file(value: bytes, where: str) -> BdvFile:
     loader = root.find("SequenceDescription/ImageLoader")
     format = None if loader is None else loader.get("format")
     if loader is None or format not in _MEMBERS:
+        instead = "; open the OME-Zarr images that it names by themselves" if "zarr" in (format or "") else ""
         raise UnsupportedError(
-            f"{where}: ImageLoader: expected format {' or '.join(map(dump, _MEMBERS))}, but found {format!r}"
+            f"{where}: ImageLoader: expected format {' or '.join(map(dump, _MEMBERS))}, but found "
+            f"{format!r}{instead}"
         )
     places = _registrations(root, where)
     setups, at_times = {}, {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from chunkwise import TensorStore
@@ -14,6 +14,7 @@ from chunkwise.errors import (
     UnsupportedError,
 )
 from chunkwise.extension import JSON
+from chunkwise.extension.trees import together
 from chunkwise.groups.group import Group
 from chunkwise.images.multiscale.image import Members, MultiscaleImage, placed
 from chunkwise.images.multiscale.metadata import ImageMetadata, expect_list, expect_text
@@ -52,13 +53,18 @@ def attempt(look: Callable[[], T]) -> T | None:
         return None
 
 
-def failures(members: Mapping[str, object]) -> Iterator[str]:
-    """Yield why members can't be opened."""
-    for name in members:
+def failures(members: Mapping[str, object], group: Group | None = None) -> list[str]:
+    """Return why members can't be opened; those of a group in a slow store are opened several at a time."""
+
+    def failure(name: str) -> str | None:
         try:
             members[name]
         except ChunkwiseError as e:
-            yield e.message
+            return e.message
+        return None
+
+    found = together(None if group is None else group.location.store, failure, list(members))
+    return [message for message in found if message is not None]
 
 
 class ImageCollection(Members[MultiscaleImage]):

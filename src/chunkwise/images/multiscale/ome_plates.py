@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from chunkwise.errors import InvalidArgumentError, NotFoundError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import cached_property, panel, plate_drawing, table
+from chunkwise.extension.trees import together
 from chunkwise.groups.group import Group
 from chunkwise.images.multiscale.image import Members, MultiscaleImage
 from chunkwise.images.multiscale.metadata import expect_list, expect_members, expect_text
@@ -67,7 +68,7 @@ class Well(_Fields):
     @cached_property
     def problems(self) -> tuple[str, ...]:
         """The fields that are missing or can't be read; opens each of them."""
-        return tuple(failures(self._fields))
+        return tuple(failures(self._fields, self._group))
 
     @property
     def location(self) -> str:
@@ -151,10 +152,14 @@ class Plate(_Fields):
 
         Opens each well and field, which takes long for a large plate on a server.
         """
-        out = [*self._paths[1], *failures(self._wells)]
-        for path in self._wells:
-            well = attempt(lambda: self._wells[path])  # noqa: B023
-            out += [] if well is None else well.problems
+        out = [*self._paths[1], *failures(self._wells, self._group)]
+
+        def of_well(path: str) -> tuple[str, ...]:
+            well = attempt(lambda: self._wells[path])
+            return () if well is None else well.problems
+
+        for problems in together(self._group.location.store, of_well, list(self._wells)):
+            out += problems
         return tuple(out)
 
     @property

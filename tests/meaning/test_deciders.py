@@ -1,0 +1,86 @@
+"""Who finds out what is at a place: recognizers, which `resolve` asks, and nobody else."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import chunkwise
+
+SOURCE = Path(chunkwise.__file__).parent
+
+RECOGNIZERS = {
+    "detect_format": {"core/arrays/auto"},
+    "sniff": {"core/arrays/auto", "core/driver/image/pixels"},
+    "is_one_picture": {"core/arrays/auto"},
+    "file_kind": {"core/arrays/auto", "core/trees/location"},
+    "found_instead": {"core/arrays/auto", "core/trees/node"},
+    "group_instead": {"core/arrays/auto", "groups/single_array"},
+    "database_instead": {"groups/open_group"},
+    "interrupted_instead": {"copying/new_array", "groups/open_group"},
+    "inside_file": {"copying/resolve", "core/trees/node"},
+    "in_database": {"copying/resolve"},
+    "read_spec_file": {"copying/resolve", "core/api/open"},
+    "pictures_at": {"copying/resolve"},
+    "is_picture": {"cli/stack"},
+    "parse_bdv_file": {"images/multiscale/bdv_container", "images/multiscale/n5_bdv"},
+    "find_images": {
+        "cli/info",
+        "images/multiscale/array_axes",
+        "images/multiscale/full_resolution",
+        "images/multiscale/open",
+    },
+    "precomputed_image": {"images/multiscale/array_axes", "images/multiscale/open"},
+}
+"""Modules that may import each function that looks at a place.  Take some out; nothing comes in."""
+
+MAGIC = (b"PK\x03\x04", b"\x89HDF", b"II*\0", b"MM\0*", b"\x89PNG", b"\xff\xd8\xff", b"RIFF")
+KNOW_MAGIC = {
+    "core/codec/pictures",
+    "core/driver/auto/found_instead",
+    "core/driver/auto/one_picture",
+    "core/kvstore/adapter/zip_read",
+    "hdmf/opening",
+}
+
+
+def _modules() -> Iterator[tuple[str, ast.AST]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = str(path.relative_to(SOURCE).with_suffix(""))
+        yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def test_what_looks_at_places_is_imported_by_recognizers_alone() -> None:
+    found: dict[str, set[str]] = {name: set() for name in RECOGNIZERS}
+    for module, tree in _modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("chunkwise."):
+                for name in node.names:
+                    if name.name in found and module != "extension/trees" and "hdmf" not in node.module:
+                        found[name.name].add(module)
+    assert found == RECOGNIZERS
+
+
+def test_first_bytes_of_files_are_known_in_few_places() -> None:
+    found = {
+        module
+        for module, tree in _modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, bytes) and node.value.startswith(MAGIC)
+    }
+    assert found <= KNOW_MAGIC, found - KNOW_MAGIC
+
+
+def test_no_command_takes_the_text_of_a_place_apart() -> None:
+    """A part of a URL after "|" is read by `chunkwise.core.specs.url`; here a spec or a name is shown."""
+    found = {
+        module
+        for module, tree in _modules()
+        if module.startswith(
+            ("cli/", "copying/", "groups/", "images/", "napari/", "hdmf/", "xarray/", "z5py/")
+        )
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value == "|"
+    }
+    assert found <= {"cli/info", "copying/pictures", "hdmf/model/place", "images/server/sources"}, found
