@@ -2,7 +2,7 @@
 
 Sizes of voxels change by the same factors wherever they are, whether of full resolution or of a level.  A
 position is the ``offset`` of Paintera, the ``transform`` of COSEM, the registrations of BigDataViewer, or an
-affine transformation of each level; see `chunkwise.images.multiscale.n5_levels`.
+affine transformation of each level; see `chunkwise.images.multiscale.n5_image`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 * Paintera: ``painteraData``, and levels in ``data`` with ``multiScale``, ``resolution`` and ``offset``.
 * BigDataViewer: ``setupN/timepointN/sN``; factors are at the setup, sizes and places in an XML file.
 
-`chunkwise.images.multiscale.n5_levels` has what their attributes say of axes and levels.
+`chunkwise.images.multiscale.n5_image` has what their attributes say of axes and levels.
 
 Sources: n5-ij wiki "N5 Metadata Dialects"; n5 README of BigDataViewer; Paintera README, "Data";
 neuroglancer documentation, data source n5.

@@ -36,8 +36,7 @@ from chunkwise.extension.trees import (
 )
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
 from chunkwise.images.multiscale.single_array import single_array
-from chunkwise.images.pyramid.convention import CONVENTIONS, Convention, find_convention
-from chunkwise.images.pyramid.group import PyramidGroup
+from chunkwise.images.pyramid.convention import CONVENTIONS, Convention, PyramidGroup, find_convention
 from chunkwise.images.pyramid.kept import NOTHING, kept_attributes
 from chunkwise.images.pyramid.plan import PyramidOptions, plan_pyramid
 from chunkwise.images.pyramid.pyramid_copy import Pyramid, PyramidCopy, PyramidProgress
