@@ -24,7 +24,7 @@ RECOGNIZERS = {
     "read_spec_file": {"copying/resolve", "core/api/open"},
     "pictures_at": {"copying/resolve"},
     "is_picture": {"cli/stack"},
-    "parse_bdv_file": {"images/multiscale/bdv_container", "images/multiscale/n5_bdv"},
+    "parse_bdv_file": {"images/multiscale/bdv"},
     "find_images": {
         "cli/info",
         "images/multiscale/array_axes",
