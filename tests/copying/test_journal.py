@@ -217,15 +217,22 @@ def test_a_write_that_was_reported_as_failed(place: Location) -> None:
         own.delete()
 
 
-def test_processes_that_may_live() -> None:
+def test_processes_that_may_live(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another machine's always, those of this one while they run."""
     host = process_name().host
-    with subprocess.Popen([sys.executable, "-S", "-c", ""]) as process:
+    with subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE) as process:
         pid = process.pid
-    assert not may_live(f"{host}:{pid}:x")
-    assert may_live(f"{host}x:{pid}:x") and may_live(f"{host}:1:x") and may_live(f"{host}:{os.getppid()}:x")
-    assert may_live(f"{host}:{'9' * 30}:x") and may_live(f"{host}:x:{pid}") and may_live(f"{host}:²:x")
-    assert not may_live(f"{host}:{os.getpid()}:x")
+        assert may_live(f"{host}:{pid}:x") and may_live(f"{host}:{pid}:x")
+    assert process.returncode != -1  # asking has sent it no signal
+    assert not may_live(f"{host}:{pid}:x") and not may_live(f"{host}:{os.getpid()}:x")
+    for owner in (f"{host}x:{pid}:x", f"{host}:{'9' * 30}:x", f"{host}:x:{pid}", f"{host}:²:x"):
+        assert may_live(owner)
+
+    def refused(pid: int, signal: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", refused)
+    assert may_live(f"{host}:{pid}:x")
 
 
 def parts_of(place: Location, n: int = 3) -> tuple[Journal, PartJournals]:

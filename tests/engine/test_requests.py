@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import chunkwise as ts
 from chunkwise.core.arrays.layer_source import FILES
 from chunkwise.core.engine import requests as requests_module
 from chunkwise.core.engine.read import read_chunks
-from chunkwise.core.engine.requests import ChunkRequests, TableReader, TableSource
+from chunkwise.core.engine.requests import ChunkRequests, TableReader, TableSource, is_simple
 from chunkwise.errors import DataCorruptionError, NotFoundError
 
 FEW = settings(
@@ -191,3 +192,12 @@ def test_an_error_names_the_array(bad: int, tmp_path: Path) -> None:
     chunk.unlink()
     with pytest.raises(NotFoundError, match=rf"/{bad}/c/1"):
         read()
+
+
+@pytest.mark.parametrize("shard", [None, 1])
+@pytest.mark.parametrize("field", [None, 1])
+@pytest.mark.parametrize("chunk_shape", [None, (2,)])
+def test_which_arrays_fit_into_a_table(shard: Any, field: Any, chunk_shape: Any) -> None:
+    """Those without shards, fields and chunks of several shapes."""
+    array: Any = SimpleNamespace(shard=shard, field=field, grid=SimpleNamespace(chunk_shape=chunk_shape))
+    assert is_simple(array) == ((shard, field, chunk_shape) == (None, None, (2,)))
