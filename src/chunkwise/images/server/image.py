@@ -5,13 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from chunkwise import TensorStore
 from chunkwise.copying.new_array import open_array
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.image_axes import memory_order
+from chunkwise.images.multiscale.image_axes import (
+    AXIS_KINDS,
+    AxisKind,
+    ImageAxis,
+    memory_order,
+    slowest_first,
+)
 from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.metadata import Axis, Channel
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
@@ -20,6 +26,7 @@ from chunkwise.images.server.trees import FIELDS, KNOWN_FOR, Served, ServedArray
 
 __all__ = [
     "ServedImage",
+    "arranged",
     "image_at",
     "image_of",
     "image_of_group",
@@ -52,6 +59,15 @@ class ServedImage:
     def views(self) -> tuple[TensorStore, ...]:
         """The arrays of the levels."""
         return tuple(level.view for level in self.levels)
+
+
+def arranged(image: MultiscaleImage) -> MultiscaleImage:
+    """Return an image with its axes in the order of OME-NGFF: time, channel, space."""
+    kinds = [axis.type for axis in image.axes]
+    if not set(kinds) <= set(AXIS_KINDS) or kinds == sorted(kinds, key=AXIS_KINDS.index):
+        return image
+    axes = [ImageAxis(axis.name, cast(AxisKind, axis.type)) for axis in image.axes]
+    return image._arranged(slowest_first(image.levels[0], axes))
 
 
 def image_at(path: tuple[str, ...], found: Served) -> ServedImage | None:

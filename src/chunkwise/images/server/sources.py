@@ -19,11 +19,10 @@ from chunkwise.extension.inside import is_kvstore_object, is_url
 from chunkwise.extension.trees import ChunkedArray, children, locate, nothing_at, require_node
 from chunkwise.groups.group import Group
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.ngff_order import arranged
 from chunkwise.images.multiscale.ome_plates import Plate, Well
 from chunkwise.images.multiscale.open import open_multiscale
 from chunkwise.images.server.confined import ConfinedStore
-from chunkwise.images.server.image import multiscale_at
+from chunkwise.images.server.image import arranged, multiscale_at
 from chunkwise.images.server.trees import (
     FIELDS,
     FixedTree,

@@ -18,13 +18,12 @@ from chunkwise.extension import JSON
 from chunkwise.extension.formats import ZARR3_FORMAT, parse_codecs
 from chunkwise.extension.inside import dump_bytes
 from chunkwise.images.multiscale.image_axes import AxisKind, ImageAxis
-from chunkwise.images.multiscale.ngff_order import arranged
 from chunkwise.images.multiscale.ome_versions import WITHOUT_SIZES
 from chunkwise.images.pyramid.kept import omero_of
 from chunkwise.images.pyramid.ngff import ngff_image
 from chunkwise.images.server.content import Content, Document, StoredValue
 from chunkwise.images.server.encoded import EncodedArray, template_for
-from chunkwise.images.server.image import ServedImage, image_of, image_of_group
+from chunkwise.images.server.image import ServedImage, arranged, image_of, image_of_group
 from chunkwise.images.server.trees import ServedArray, ServedGroup
 
 __all__ = ["CODECS", "DATA_TYPES", "KEY", "array_content", "group_content", "is_passed"]
