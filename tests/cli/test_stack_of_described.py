@@ -43,7 +43,8 @@ def test_sizes_and_position_are_kept_or_named(tmp_path, make, capsys):
         "<ViewSetup><id>0</id><voxelSize><unit>nm</unit><size>4 4 40</size></voxelSize></ViewSetup>"
         "</ViewSetups></SequenceDescription><ViewRegistrations>"
         '<ViewRegistration timepoint="0" setup="0"><ViewTransform type="affine"><affine>'
-        "4 0 0 {0} 0 4 0 0 0 0 40 0</affine></ViewTransform></ViewRegistration></ViewRegistrations></SpimData>"
+        "4 0 0 {0} 0 4 0 0 0 0 40 0</affine></ViewTransform></ViewRegistration></ViewRegistrations>"
+        "</SpimData>"
     )
     for start, status in ((80, 0), (81, 3)):
         file, out = tmp_path / f"described {start}.xml", tmp_path / f"{start}.json"

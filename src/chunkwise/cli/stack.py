@@ -179,10 +179,10 @@ def _open(paths: Sequence[_LayerPath], dtype: DataType | None, lost: list[str]) 
 def _described(found: ResolvedPlace, lost: list[str], *, placed: bool) -> TensorStore:
     """Return the array at a place; of an image that a file describes, with the sizes and place it gives."""
     # A stack looks for the image of a layer, which need not find that file.
-    layer, image = found.as_array(of_image=True), found.image
+    whole, image = found.as_array(of_image=True), found.image
     if found.images is None or image is None:
-        return layer
-    layer = image.levels[0]
+        return whole
+    layer: TensorStore = image.levels[0]
     exact = zip(layer.origin, image.scales[0], image.translations[0], strict=True)
     if placed and any(abs(at * size - start) > 1e-6 * size for at, size, start in exact):
         start = ", ".join(f"{start:g}" for start in image.translations[0])
