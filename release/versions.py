@@ -7,8 +7,8 @@ Makes an environment in build/lowest or build/newest with every extra and the pa
 lowest, direct requirements have their stated minimum; everything else is the newest that goes with them.
 After the default tests have passed, the versions are written to release/versions.json. The newest are run
 with Debian's CPython 3.14 (release/interpreter.py) as root on Debian, unless an interpreter is named.
-``--quick`` runs what takes less than two minutes: arrays, shards, checksums, xarray, NWB. Needs
-requirements-release.txt.
+``--quick`` runs what takes less than two minutes: arrays, shards, checksums, xarray, NWB. The status is 69 if
+the environment can't be made, as without an index, and pytest's otherwise. Needs requirements-release.txt.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -52,6 +53,7 @@ QUICK = (
     "tests/hdmf/test_nwb_round_trip.py",
 )
 DEBIAN = "3.14"
+NOT_MADE = 69  # EX_UNAVAILABLE of sysexits.h
 
 # TensorStore treats nested lists, and names types in messages, as a newer NumPy does.  Sessions and
 # manifests are of packages that need more.
@@ -69,15 +71,24 @@ FOR_OLD_PEERS = ("numcodecs[crc32c]", "pandas<3")
 TOO_NEW = ("hdmf", "pynwb", "icechunk", "virtualizarr", "kerchunk", "npe2")
 
 
-def run(*command: object, root: Path | None = None) -> None:
-    """Run a command, in another root if one is given; exit with its status if it fails."""
+def run(*command: object, root: Path | None = None, timeout: float | None = None) -> int:
+    """Run a command, in another root if one is given, and return its status."""
     words = [str(word) for word in command]
     print("$", *words, flush=True)
     environment = {**os.environ, "PATH": f"{Path(words[0]).parent}{os.pathsep}{os.environ['PATH']}"}
     told = words if root is None else inside(root, words, ROOT)
-    status = subprocess.run(told, cwd=ROOT, env=environment).returncode
-    if status:
-        raise SystemExit(status)
+    try:
+        return subprocess.run(told, cwd=ROOT, env=environment, timeout=timeout).returncode
+    except subprocess.TimeoutExpired:
+        print(f"ended after {timeout} s", file=sys.stderr)
+        return 1
+
+
+def prepare(*command: object, root: Path | None) -> None:
+    """Run a command that makes the environment; exit with the status for that if it fails."""
+    if run(*command, root=root, timeout=600):
+        print("NOT TESTED: the environment can't be made", file=sys.stderr)
+        raise SystemExit(NOT_MADE)
 
 
 def name_of(requirement: str) -> str:
@@ -94,7 +105,7 @@ def direct_names() -> set[str]:
 
 def compiled(output: Path, *arguments: object, root: Path | None) -> dict[str, str]:
     """Return the versions that uv chooses, by name."""
-    run(find_uv_bin(), "pip", "compile", "--quiet", "-o", output, *arguments, root=root)
+    prepare(find_uv_bin(), "pip", "compile", "--quiet", "-o", output, *arguments, root=root)
     found = re.findall(r"^([\w.-]+)==(\S+)", output.read_text(), flags=re.MULTILINE)
     return {name_of(name): version for name, version in found}
 
@@ -129,15 +140,17 @@ def main() -> None:
     versions = compiled(place / "all.txt", *options, tools, root=root)
     python = place / "venv" / "bin" / "python"
     uv = find_uv_bin()
-    run(uv, "venv", "--quiet", "--clear", "--python", interpreter, place / "venv", root=root)
+    prepare(uv, "venv", "--quiet", "--clear", "--python", interpreter, place / "venv", root=root)
     install = (uv, "pip", "install", "--quiet", "-p", python)
-    run(*install, "-r", place / "all.txt", root=root)
-    run(*install, "--no-deps", "-e", ROOT, root=root)
+    prepare(*install, "-r", place / "all.txt", root=root)
+    prepare(*install, "--no-deps", "-e", ROOT, root=root)
     tests = arguments.tests or (QUICK if arguments.quick else [*CORE, *EXTRAS])
     how = ["-n", arguments.workers, "--dist", "loadfile", "-m", "not slow", "-p", "no:npe2"]
     if which == "lowest":
         how += NEWEST_ONLY
-    run(python, "-m", "pytest", *how, *tests, root=root)
+    status = run(python, "-m", "pytest", *how, *tests, root=root)
+    if status:
+        raise SystemExit(status)
     if arguments.tests is None and not arguments.quick:
         found = {name: versions[name] for name in sorted(direct_names()) if name in versions}
         record(which, place / "venv" / "pyvenv.cfg", found)

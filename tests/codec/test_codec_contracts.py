@@ -386,8 +386,8 @@ def test_every_codec_of_the_catalogue_is_under_contract():
 # Modules that are parts of codecs, not codecs.
 PARTS = {
     "checksum", "casting", "copying", "chain", "lz4_block", "lz4_hdf5",
-    "codec_json", "decode", "deflate", "notation", "protocol", "shard_layout", "size",
-    "streams", "zarr2", "n5_compression", "n5_header", "n5_payload", "n5_label_multiset", "n5_varlength",
+    "codec_json", "decode", "notation", "protocol", "shard_layout", "size",
+    "zarr2", "n5_compression", "n5_header", "n5_payload", "n5_label_multiset", "n5_varlength",
     # of precomputed volumes, whose encodings have no other names, and of pictures
     "compressed_segmentation", "image_planes", "pictures",
 }  # fmt: skip

@@ -11,8 +11,7 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkwise.core.codec.gzip import Gzip
-from chunkwise.core.codec.zlib import Zlib
+from chunkwise.core.codec.gzip import Gzip, Zlib
 from chunkwise.core.libraries import deflate
 from chunkwise.errors import DataCorruptionError
 

@@ -20,7 +20,7 @@ from chunkwise.core.codec.blosc import Blosc
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.chain import parse_codecs, prepare_chain
 from chunkwise.core.codec.gzip import Gzip
-from chunkwise.core.codec.numcodecs_lz4 import Lz4
+from chunkwise.core.codec.lz4 import Lz4
 from chunkwise.core.codec.vlen import VlenUtf8
 from chunkwise.core.codec.zstd import Zstd
 from chunkwise.core.libraries import crc32c

@@ -103,6 +103,19 @@ def _bdv_hdf5(at: Path) -> Thing:
     return Thing("cells.xml", "image")
 
 
+def _bdv_zarr(at: Path) -> Thing:
+    """Views that are parts of OME-Zarr images, whose own sizes the XML file overrides."""
+    cw.create_group(at / "bdv.zarr", format="zarr2")
+    cw.downsample_pyramid(
+        cw.array(VALUES[None, None] + np.arange(2, dtype="uint16").reshape(1, 2, 1, 1, 1)),
+        at / "bdv.zarr/s0-t0.zarr", axes=["t", "c", "z", "y", "x"], levels=1, sync=False,
+    ).result()  # fmt: skip
+    views = '<zgroups><zgroup setup="0" tp="0" path="s0-t0.zarr" indicies="0 0"/></zgroups></ImageLoader>'
+    text = _XML.format("zarr", "bdv.zarr").replace("bdv.zarr", "bdv.multimg.zarr", 1)
+    (at / "views.xml").write_text(text.replace("</ImageLoader>", views))
+    return Thing("views.xml", "image")
+
+
 def _volume(kind: str) -> Callable[[Path], Thing]:
     def make(at: Path) -> Thing:
         spec = {
@@ -305,6 +318,7 @@ THINGS: dict[str, Callable[[Path], Thing]] = {
     "BigDataViewer": _bdv,
     "BigDataViewer file": _bdv_file,
     "BigDataViewer file of HDF5": _bdv_hdf5,
+    "BigDataViewer file of OME-Zarr": _bdv_zarr,
     "precomputed image": _volume("image"),
     "precomputed segmentation": _volume("segmentation"),
     "HDF5 data": _hdf5("data"),

@@ -10,15 +10,18 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import obstore
 import pytest
 from child_process import Children
 
 import chunkwise as ts
 from chunkwise import errors
+from chunkwise.core.kvstore.foreign_bucket import ForeignBucket
 from chunkwise.core.kvstore.http import HttpStore
 from chunkwise.core.kvstore.object_connection import learned
 from chunkwise.core.kvstore.object_read import Pages
@@ -146,6 +149,63 @@ def test_lost_answer_of_a_conditional_write(store: ObjectStore, between: Any) ->
     done = store.write("k", b"new", if_equal=generation)
     assert store.read("k").value == b"new"
     assert done == store.read("k").generation
+
+
+def over_obstore(bucket: S3Bucket, endpoint: str) -> ObjectStore:
+    """The same bucket, opened with obstore, which makes requests again itself."""
+    retries = {"max_retries": 2, "retry_timeout": timedelta(seconds=10)}
+    backoff = {
+        "init_backoff": timedelta(milliseconds=5),
+        "max_backoff": timedelta(milliseconds=20),
+        "base": 2,
+    }
+    made = obstore.store.S3Store(
+        bucket.bucket,
+        endpoint=endpoint,
+        region="us-east-1",
+        client_options={"allow_http": True},
+        retry_config={**retries, "backoff": backoff},
+        virtual_hosted_style_request=False,
+    )
+    return ObjectStore(ForeignBucket(made), QUICK)
+
+
+@pytest.mark.parametrize("action", ["reset", "reset_after", "500"])
+@pytest.mark.parametrize("times", [1, 4])
+@pytest.mark.parametrize("create", [True, False])
+def test_obstore_tells_whose_write_was_carried_out(
+    store: ObjectStore, s3: ObjectStore, between: Any, action: str, times: int, create: bool
+) -> None:
+    """Its stores keep marks, so another's equal value is never taken for ours, nor ours for another's."""
+    assert isinstance(store.bucket, S3Bucket)
+    foreign = over_obstore(store.bucket, between.url)
+    key = "new" if create else "k"
+    known = foreign.read(key).generation
+    assert foreign.conditional_writes(key).keeps_marks
+    between.set({"method": "PUT", "path": f"/{key}", "action": action, "times": times})
+    done = foreign.write(key, b"5", if_equal=known)
+    assert done == foreign.read(key).generation
+    assert s3.read(key).value == b"5"
+    between.set({"method": "PUT", "path": "/k", "action": action, "times": times})
+    known = foreign.read("k").generation
+    s3.write("k", b"6")
+    with suppress(errors.LostAnswerError):
+        assert foreign.write("k", b"6", if_equal=known) is None
+
+
+@pytest.mark.parametrize("create", [True, False])
+def test_without_marks_an_equal_value_is_not_taken_for_ours(
+    store: ObjectStore, s3: ObjectStore, between: Any, create: bool
+) -> None:
+    """A store that keeps none can't tell: an error is better than a lost update."""
+    key = "new" if create else "k"
+    known = store.read(key).generation
+    facts = store.conditional_writes(key)
+    learned(store.bucket).conditional = facts._replace(keeps_marks=False)
+    between.set({"method": "PUT", "path": f"/{key}", "action": "reset", "times": 1})
+    s3.write(key, b"6")
+    with pytest.raises(errors.LostAnswerError, match="keeps no marks"):
+        store.write(key, b"6", if_equal=known)
 
 
 @pytest.mark.parametrize("action", ["500", "503", "502", "reset", "UnknownError"])

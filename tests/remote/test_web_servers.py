@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import re
 import socket
 import socketserver
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -443,3 +445,32 @@ def test_no_proxy(driver: str, exception: str, monkeypatch: pytest.MonkeyPatch) 
             with pytest.raises(errors.UnavailableError):
                 store.read(key)
             assert not server.requests
+
+
+@pytest.mark.parametrize("n_members", [1, 2000])  # with fewer and more bytes than are read at first
+@pytest.mark.parametrize("ranges", [True, False])
+def test_an_archive_without_tag_and_date(n_members: int, ranges: bool) -> None:
+    """A whole value and a part of it have different generations there, which is no replacement."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for number in range(n_members):
+            archive.writestr(f"k{number}", bytes([number % 256]) * 40)
+    value = file.getvalue()
+
+    def answers(target: str, head: str) -> Iterator[bytes]:
+        found = re.search(r"(?i)range: bytes=(\d*)-(\d*)", head)
+        if found is None or not ranges:
+            yield answer(value)
+            return
+        first = int(found[1]) if found[1] else max(0, len(value) - int(found[2]))
+        part = value[first : int(found[2]) + 1 if found[1] and found[2] else len(value)]
+        if part:
+            told = f"bytes {first}-{first + len(part) - 1}/{len(value)}"
+            yield answer(part, 206, Content_Range=told)
+        else:
+            yield answer(b"", 416, Content_Range=f"bytes */{len(value)}")
+
+    with web(answers) as server:
+        store = ts.KvStore.open(f"{server.url}/a.zip|zip:").result()
+        assert len(store.list().result()) == n_members
+        assert store[f"k{n_members - 1}"] == bytes([(n_members - 1) % 256]) * 40

@@ -15,7 +15,7 @@ from chunkwise.cli.cp_tree import (
     show_copy,
     show_left,
 )
-from chunkwise.cli.nwb_copy import is_converted, run_conversion
+from chunkwise.cli.nwb_copy import run_conversion
 from chunkwise.cli.options import add_memory, add_on, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.cli.region import index_of, select
@@ -30,6 +30,7 @@ from chunkwise.copying.array_options import for_format
 from chunkwise.copying.copy_options import flags_of_copies
 from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.copy_source import CopySource, source_of
+from chunkwise.copying.hdmf_files import is_converted, is_hdmf_file
 from chunkwise.copying.narrowing import MisfitError, measure
 from chunkwise.copying.prices import PRICES, Prices, parse_prices, price_json, price_lines
 from chunkwise.copying.quantities import format_duration, format_nbytes, format_pace, format_ratio
@@ -132,8 +133,10 @@ def run(arguments: argparse.Namespace) -> int:
         message(found.assumed)
     if arguments.recursive and (to_volume or _is_tree(found)):
         root = None if to_volume or found.array is not None else found.as_node()
-        if root is not None and is_converted(arguments, root, destination):
-            return run_conversion(arguments, root)
+        if root is not None and is_hdmf_file(root):
+            format = choose_format(arguments, destination, root.own_format, kind="group")
+            if is_converted(root, format):
+                return run_conversion(arguments, root)
         return run_copy_tree(arguments, found, destination)
     if arguments.layout is not None:
         raise UsageError(f"{arguments.source} is an array; --layout takes an image")

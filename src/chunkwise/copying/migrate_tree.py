@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from chunkwise.copying.hdmf_files import is_hdmf_file
 from chunkwise.copying.losses import finite_attributes
 from chunkwise.copying.migrate import (
     Migration,
@@ -124,6 +125,11 @@ def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNod
     if root.rules.successor is None:
         raise FailedPreconditionError(
             f"{root.location.text} is a group of {root.rules.title}; cp -r makes a Zarr copy of it"
+        )
+    if root.format != root.rules.successor and is_hdmf_file(root):
+        raise FailedPreconditionError(
+            f"{root.location.text} is an NWB or HDMF file, whose references depend on the format; "
+            f"`chunkwise nwb repack --format {root.rules.successor} {root.location.text}` rewrites it"
         )
     found = [each._replace(node=old_node(each.node)) for each in walk(root) if not each.node.implicit]
     nodes = [each for each in found if each.node.format != each.node.rules.successor]

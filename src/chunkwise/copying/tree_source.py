@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from chunkwise.copying.array_options import array_options
+from chunkwise.copying.hdmf_files import check_copied_as_tree
 from chunkwise.copying.journal_difference import INFORMATIVE, told_options
 from chunkwise.copying.tree_plan import CopyRoom, TreePlan, plan_tree
 from chunkwise.core.base.binding import JSON
@@ -41,7 +42,8 @@ class NodeSource:
         self._lost = lost  # of what the node is, by a copy of what it holds
 
     def plan(self, room: CopyRoom) -> TreePlan:
-        """Return the plan of the copy."""
+        """Return the plan of the copy; raise InvalidArgumentError for an HDMF file that it would break."""
+        check_copied_as_tree(self._node.node, room.top, room.format)
         made = plan_tree(self._node, self._fields, room)
         made.notes += [("", self._lost)] * bool(self._lost)
         return made

@@ -45,9 +45,13 @@ def known_array(metadata: Any, store: Any) -> KnownArray | None:
     """Return the array if both libraries store it in the same way; None if that is uncertain."""
     if isinstance(metadata, ArrayV3Metadata):
         name, driver = "zarr.json", "zarr3"
+        grid = metadata.chunk_grid
+        if type(grid).__name__ not in ("RegularChunkGrid", "RegularChunkGridMetadata"):
+            return None
+        chunk_shape = grid.chunk_shape
         known = all(map(_is_known_codec, metadata.codecs))
     elif isinstance(metadata, ArrayV2Metadata):
-        name, driver = ".zarray", "zarr2"
+        name, driver, chunk_shape = ".zarray", "zarr2", metadata.chunks
         known = all(
             is_of(codec, "numcodecs")
             for codec in (*(metadata.filters or ()), metadata.compressor)
@@ -60,12 +64,6 @@ def known_array(metadata: Any, store: Any) -> KnownArray | None:
         return None
     location = _location(store)
     if location is None:
-        return None
-    chunk_shape = getattr(metadata.chunk_grid, "chunk_shape", None)  # none of grids that are not regular
-    if chunk_shape is None or type(metadata.chunk_grid).__name__ not in (
-        "RegularChunkGrid",
-        "RegularChunkGridMetadata",
-    ):
         return None
     document = json.loads(metadata.to_buffer_dict(default_buffer_prototype())[name].to_bytes())
     document.pop("attributes", None)

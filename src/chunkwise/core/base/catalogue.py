@@ -81,16 +81,10 @@ CODECS: dict[str, Entry] = {
     "crc32c": Entry(
         "chunkwise.core.codec.crc32c:Crc32c", zarr3=("crc32c", "numcodecs.crc32c"), zarr2=("crc32c",)
     ),
-    "numcodecs.bz2": Entry(
-        "chunkwise.core.codec.numcodecs_bz2:Bz2", zarr3=("numcodecs.bz2",), zarr2=("bz2",)
-    ),
-    "numcodecs.lz4": Entry(
-        "chunkwise.core.codec.numcodecs_lz4:Lz4", zarr3=("numcodecs.lz4",), zarr2=("lz4",)
-    ),
-    "numcodecs.lzma": Entry(
-        "chunkwise.core.codec.numcodecs_lzma:Lzma", zarr3=("numcodecs.lzma",), zarr2=("lzma",)
-    ),
-    "numcodecs.zlib": Entry("chunkwise.core.codec.zlib:Zlib", zarr3=("numcodecs.zlib",), zarr2=("zlib",)),
+    "numcodecs.bz2": Entry("chunkwise.core.codec.bz2_lzma:Bz2", zarr3=("numcodecs.bz2",), zarr2=("bz2",)),
+    "numcodecs.lz4": Entry("chunkwise.core.codec.lz4:Lz4", zarr3=("numcodecs.lz4",), zarr2=("lz4",)),
+    "numcodecs.lzma": Entry("chunkwise.core.codec.bz2_lzma:Lzma", zarr3=("numcodecs.lzma",), zarr2=("lzma",)),
+    "numcodecs.zlib": Entry("chunkwise.core.codec.gzip:Zlib", zarr3=("numcodecs.zlib",), zarr2=("zlib",)),
     "numcodecs.adler32": Entry(
         "chunkwise.core.codec.numcodecs_bytes:Adler32", zarr3=("numcodecs.adler32",), zarr2=("adler32",)
     ),
@@ -114,9 +108,9 @@ CODECS: dict[str, Entry] = {
         "chunkwise.core.codec.numcodecs_bytes:Shuffle", zarr3=("numcodecs.shuffle",), zarr2=("shuffle",)
     ),
     # N5
-    "bzip2": Entry("chunkwise.core.codec.n5_bzip2:Bzip2", n5=("bzip2",)),
-    "xz": Entry("chunkwise.core.codec.n5_xz:Xz", n5=("xz",)),
-    "lz4_java": Entry("chunkwise.core.codec.n5_lz4:Lz4Java", n5=("lz4",)),
+    "bzip2": Entry("chunkwise.core.codec.bz2_lzma:Bzip2", n5=("bzip2",)),
+    "xz": Entry("chunkwise.core.codec.bz2_lzma:Xz", n5=("xz",)),
+    "lz4_java": Entry("chunkwise.core.codec.lz4:Lz4Java", n5=("lz4",)),
     "jpeg": Entry("chunkwise.core.codec.jpeg:Jpeg", n5=("jpeg",)),
     "n5_block": Entry("chunkwise.core.codec.n5_block:N5Block"),
     "n5_string_block": Entry("chunkwise.core.codec.n5_string_block:N5StringBlock"),

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.core.base.binding import Members, expect_int
 from chunkwise.core.base.size_bound import SizeBound, hold, release
+from chunkwise.core.codec.notation import notation_of
 from chunkwise.errors import DataCorruptionError
 
 __all__ = [
@@ -29,6 +32,7 @@ __all__ = [
     "BytesToBytes",
     "ChunkSpec",
     "Codec",
+    "Compressor",
     "DecodeInto",
     "Encode",
     "PreparedChain",
@@ -254,6 +258,27 @@ class BytesToBytes(Codec):
     @abstractmethod
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         """Return a function that encodes any buffer."""
+
+
+@dataclass(frozen=True)
+class Compressor(BytesToBytes):
+    """A compressor whose one option is a whole number for its encoder, with the default in the class."""
+
+    level: int = 1
+
+    member: ClassVar[str] = "level"
+    bounds: ClassVar[tuple[int, int]]
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        members = Members(configuration)
+        level = members.take(cls.member, lambda value: expect_int(value, *cls.bounds), cls.level)
+        if not notation_of(format).ignores_unknown:  # `n5_compression` checks documents to write
+            members.finish()
+        return cls(level)
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        return {self.member: self.level}
 
 
 def open_decoders(

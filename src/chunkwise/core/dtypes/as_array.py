@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from chunkwise.core.base.binding import plain_json
 from chunkwise.core.dtypes.convert_text import fitted, objects
-from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.dtypes.data_type import WITHOUT_UNIT, DataType, counts
 from chunkwise.core.dtypes.integer import is_small, sign_extended
 from chunkwise.core.dtypes.tensor import elements_of
 from chunkwise.errors import InvalidArgumentError
@@ -56,6 +56,8 @@ def _fixed(value: Any, dtype: DataType) -> npt.NDArray[Any]:
     from_numbers = getattr(dtype.extension, "from_numbers", None)
     if from_numbers is not None and (numbers := np.asarray(value)).dtype.names is None:
         out = from_numbers(numbers, "safe" if _is_array(value) else "unsafe")
+    elif dtype.name in WITHOUT_UNIT:
+        out = counts(value, dtype)
     elif _is_array(value):
         out = _safely(np.asarray(value), memory)
     elif isinstance(value, np.generic):

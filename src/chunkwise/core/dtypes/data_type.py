@@ -20,7 +20,10 @@ from chunkwise.core.dtypes.extension import Extension, extension_of, name_of_ext
 from chunkwise.core.dtypes.names import NAMED, Kind, name_of, numpy_of, struct_of
 from chunkwise.errors import InvalidArgumentError, UnknownExtensionError, nearest
 
-__all__ = ["DTypeLike", "DataType", "dtype", "dtypes"]
+__all__ = ["NOT_A_TIME", "WITHOUT_UNIT", "DTypeLike", "DataType", "counts", "dtype", "dtypes"]
+
+NOT_A_TIME = -(2**63)
+WITHOUT_UNIT = ("datetime64", "timedelta64")
 
 DTypeLike: TypeAlias = "DataType | str | type | np.dtype[Any] | list[Any]"
 """A data type, its name, a NumPy type, a scalar type, or the list of fields of a structured type."""
@@ -177,7 +180,7 @@ class DataType:
         """
         out = np.zeros((), self._memory)
         if self._kind == "datetime":
-            out[()] = "NaT"
+            out.view(np.int64)[()] = NOT_A_TIME
         elif self._memory.hasobject:
             out[()] = {"string": b"", "ustring": "", "json": None}[self._kind]
         return out
@@ -190,6 +193,8 @@ class DataType:
             return str(value)
         if self._kind == "json":
             return plain_json(value)
+        if self._name in WITHOUT_UNIT:
+            return counts(value, self)[()]
         return np.array(value, self.numpy_dtype)[()]
 
     def __repr__(self) -> str:
@@ -214,6 +219,24 @@ class DataType:
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return DataType, (self._name,)
+
+
+def counts(value: Any, dtype: DataType) -> npt.NDArray[Any]:
+    """Return `value` as times without a unit, from the same, integers, None and ``"NaT"``."""
+    # NumPy takes other times too, and drops or guesses their unit without an error.
+    memory, is_array = dtype.memory_dtype, hasattr(value, "dtype")
+    given = np.asarray(value) if is_array else np.array(value, object)
+    if given.dtype.kind in "OUS" and given.size:
+        flat = [NOT_A_TIME if x is None or x in ("NaT", b"NaT") else x for x in given.ravel().tolist()]
+        given = np.array(flat).reshape(given.shape)
+    is_count = np.can_cast(given.dtype, np.int64) and not (is_array and memory.kind == "M")
+    if given.size and not is_count and given.dtype.newbyteorder("=") != memory:
+        received = given.dtype.name if is_array else f"{value!r:.80}"
+        raise InvalidArgumentError(
+            f'Expected integers or "NaT" for {dtype.name}, which has no unit, but received: {received}; '
+            f"a data type with a unit is {dtype.name}[s]"
+        )
+    return given.astype(np.int64).view(memory)
 
 
 def _name_for(dtype: object) -> str:

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON, MISSING, dump, expect_bool, expect_int
-from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.dtypes.data_type import NOT_A_TIME, DataType
 from chunkwise.core.dtypes.names import Notation
 from chunkwise.errors import SpecError
 
@@ -125,7 +125,7 @@ def print_bool(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> J
 
 def parse_datetime(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
     """Return a fill value."""
-    count = -(2**63) if value == "NaT" else expect_int(value)
+    count = NOT_A_TIME if value == "NaT" else expect_int(value)
     return np.array(count, np.int64).view(dtype.memory_dtype)
 
 

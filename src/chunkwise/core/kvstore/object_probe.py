@@ -7,16 +7,18 @@ conditional write to a bucket, a scratch key next to the key in question is writ
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from chunkwise.core.kvstore.object_failure import failure_of
+from chunkwise.core.kvstore.protocol import Buffer
 
 if TYPE_CHECKING:
     import obstore.store
 
-__all__ = ["ConditionalWrites", "probe", "update_mode"]
+__all__ = ["ConditionalWrites", "head_marked", "probe", "put_marked", "update_mode"]
 
 
 class ConditionalWrites(NamedTuple):
@@ -35,25 +37,24 @@ class ConditionalWrites(NamedTuple):
         return self.create and self.replace
 
 
-def probe(
-    library: ModuleType, store: obstore.store.ObjectStore, key: str, *, marks: bool
-) -> ConditionalWrites:
-    """Return what the server of `store` honours, tested with a scratch key in the directory of `key`.
-
-    `marks` says whether the store takes the mark of a write.
-    """
+def probe(library: ModuleType, store: obstore.store.ObjectStore, key: str) -> ConditionalWrites:
+    """Return what the server of `store` honours, tested with a scratch key in the directory of `key`."""
     directory, slash, _ = key.rpartition("/")
     scratch = f"{directory}{slash}.chunkwise-probe-{uuid4().hex}"
 
-    mark = uuid4().hex if marks else ""
+    mark = uuid4().hex
 
     def put(value: bytes, mode: str | dict[str, str]) -> Any:
         """Return the result; None if the condition failed or is not supported."""
-        options = {"mark": mark} if marks else {}
+        nonlocal mark
         try:
-            return library.put(store, scratch, value, mode=mode, use_multipart=False, **options)
+            return put_marked(library, store, scratch, value, mark, mode=mode, use_multipart=False)
         except Exception as e:
-            if failure_of(e).kind in ("exists", "mismatch", "unsupported"):
+            kind = failure_of(e).kind
+            if kind == "unsupported" and mark:  # perhaps the mark, perhaps the condition
+                mark = ""
+                return put(value, mode)
+            if kind in ("exists", "mismatch", "unsupported"):
                 return None
             raise
 
@@ -75,7 +76,7 @@ def probe(
                 create, False, True, "the server ignores the ETag that a write depends on"
             )
         # A change begins with a read, so the ETag of a read counts.
-        read, head = library.get(store, scratch).meta, library.head(store, scratch)
+        read, head = library.get(store, scratch).meta, head_marked(library, store, scratch)
         tag, version = read["e_tag"], read["version"]
         if tag is None and version is None:
             return unsafe("the server answers a read without an ETag")
@@ -85,13 +86,36 @@ def probe(
             )
         for quoted in (True, False):
             if put(b"4", update_mode(tag, version, quoted=quoted)) is not None:
-                is_marked = marks and head["mark"] == mark
+                is_marked = bool(mark) and head["mark"] == mark
                 return ConditionalWrites(create, True, quoted, "", first["e_tag"] == tag, is_marked)
         return ConditionalWrites(
             create, False, True, "the server refuses the ETag that it answers a read with"
         )
     finally:
         library.delete(store, scratch)
+
+
+def put_marked(
+    library: ModuleType, store: obstore.store.ObjectStore, key: str, value: Buffer, mark: str, **options: Any
+) -> Any:
+    """Store a value, with the mark of this write unless that is empty."""
+    if mark:
+        over_obstore = isinstance(library, ModuleType)
+        options |= {"attributes": {_mark_name(store): mark}} if over_obstore else {"mark": mark}
+    return library.put(store, key, value, **options)
+
+
+def head_marked(library: ModuleType, store: obstore.store.ObjectStore, key: str) -> Mapping[str, Any]:
+    """Return the metadata of a value, with the ``mark`` of the write that stored it; None if it has none."""
+    if not isinstance(library, ModuleType):
+        found: Mapping[str, Any] = library.head(store, key)
+        return found
+    answer = library.get(store, key, options={"head": True})
+    return {**answer.meta, "mark": answer.attributes.get(_mark_name(store))}
+
+
+def _mark_name(store: obstore.store.ObjectStore) -> str:
+    return "chunkwise_write" if type(store).__name__ == "AzureStore" else "chunkwise-write"
 
 
 def update_mode(e_tag: str | None, version: str | None, *, quoted: bool) -> dict[str, str]:

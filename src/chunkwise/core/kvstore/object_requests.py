@@ -114,8 +114,7 @@ class Requests:
         if known.conditional is None:
             with known.lock:
                 if known.conditional is None:
-                    marks = not self._bucket.over_obstore
-                    found, failure = self.run("write", key, partial(probe, key=key, marks=marks))
+                    found, failure = self.run("write", key, partial(probe, key=key))
                     assert found is not None, failure
                     known.conditional = found
         return known.conditional

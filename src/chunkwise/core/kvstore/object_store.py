@@ -28,7 +28,7 @@ from chunkwise.core.kvstore.foreign_bucket import ForeignBucket
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.object_connection import Request
 from chunkwise.core.kvstore.object_failure import LOST_RACE, Failure, Kind
-from chunkwise.core.kvstore.object_probe import ConditionalWrites, update_mode
+from chunkwise.core.kvstore.object_probe import ConditionalWrites, head_marked, put_marked, update_mode
 from chunkwise.core.kvstore.object_read import Found, Pages, e_tag_in, fetch, generation_of, version_in
 from chunkwise.core.kvstore.object_requests import Requests
 from chunkwise.core.kvstore.protocol import (
@@ -60,6 +60,8 @@ _CONDITION: tuple[Kind, ...] = ("mismatch", "exists")
 _PART = 1 << 23
 _MOST_PARTS = 10_000
 _DELETE_BATCH = 1000
+_REPLACED = "another writer has replaced the value meanwhile, and this write may have been carried out before"
+_UNMARKED = "the value has changed, and this store keeps no marks that tell whose write was carried out"
 
 
 class ObjectStore:
@@ -257,29 +259,27 @@ class ObjectStore:
         part = max(_PART, -(-len(value) // _MOST_PARTS))
 
         mark = uuid4().hex if mode is not None and self.conditional_writes(key).keeps_marks else ""
-        options = {"mark": mark} if mark else {}
 
         def put(library: ModuleType, store: obstore.store.ObjectStore) -> Any:
-            return library.put(
+            return put_marked(
+                library,
                 store,
                 key,
                 value,
+                mark,
                 mode=mode or "overwrite",
                 use_multipart=multipart,
                 chunk_size=part,
-                **options,
             )
 
         if mode is not None:
-            return self._put_if(key, value, put, if_equal, mark)
+            return self._put_if(key, put, if_equal, mark)
         result, _ = self._requests.run("write", key, put, parts=multipart)
         assert result is not None
         return self._generation_of_put(key, result)
 
-    def _put_if(
-        self, key: str, value: memoryview, put: Request[Any], if_equal: bytes, mark: str
-    ) -> bytes | None:
-        """Put a value on a condition; after a lost answer, what is stored tells whether it succeeded."""
+    def _put_if(self, key: str, put: Request[Any], if_equal: bytes, mark: str) -> bytes | None:
+        """Put a value on a condition; after a lost answer, the mark that is stored tells if it succeeded."""
         attempts = Attempts(self.limits.retries, f"write {self.bucket.url(key)}")
         lost: Failure | None = None
         while True:
@@ -289,34 +289,31 @@ class ObjectStore:
             assert failure is not None
             if failure.kind == "lost":
                 lost = failure
-            elif lost is None:
+            elif lost is None and not (mark and self.bucket.retries_itself):
                 return None
-            stored, is_own = self._stored(key, value, mark)
-            if is_own:
+            stored, found = self._stored(key)
+            if mark and found == mark:
                 return stored
+            if lost is None:
+                return None
             if stored != if_equal:
-                if if_equal == MISSING_GENERATION or lost.detail.endswith(LOST_RACE):
+                if mark and (if_equal == MISSING_GENERATION or lost.detail.endswith(LOST_RACE)):
                     return None  # another writer created it, before or after this, or was faster
                 raise LostAnswerError(
-                    f"Failed to write {self.bucket.url(key)}: {lost.detail}; another writer has replaced the "
-                    "value meanwhile, so it is unknown whether this write was carried out before"
+                    f"Failed to write {self.bucket.url(key)}: {lost.detail}; "
+                    + (_REPLACED if mark else _UNMARKED)
                 )
             if failure.kind != "lost":  # it was not carried out, and can't be any more
                 return None
             if not attempts.again(lost.detail, connected=True):
                 raise lost.error("write", self.bucket.url(key), "the stored value was not changed")
 
-    def _stored(self, key: str, value: memoryview, mark: str) -> tuple[bytes, bool]:
-        """Return the generation of what is stored, and whether it is of the write with a mark and a value."""
-        if mark:  # another writer may have stored the same value
-            meta = self._head(key)
-            return (
-                (MISSING_GENERATION, False)
-                if meta is None
-                else (self._generation(meta), meta["mark"] == mark)
-            )
-        found = self.read(key)
-        return found.generation, found.value is not None and memoryview(found.value) == value
+    def _stored(self, key: str) -> tuple[bytes, str | None]:
+        """Return the generation of what is stored, and the mark of the write that stored it."""
+        meta, _ = self._requests.run(
+            "read", key, lambda library, store: head_marked(library, store, key), self._absent
+        )
+        return (MISSING_GENERATION, None) if meta is None else (self._generation(meta), meta["mark"])
 
     def _generation_of_put(self, key: str, result: Mapping[str, Any]) -> bytes:
         if result["e_tag"] is None or not self._requests.same_tags:

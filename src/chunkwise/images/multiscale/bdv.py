@@ -1,31 +1,42 @@
-"""Containers of BigDataViewer: N5 or an HDF5 file, with an XML file beside them.
+"""Containers of BigDataViewer: N5, OME-Zarr or an HDF5 file, with an XML file beside them.
 
 In N5 views are ``setupN/timepointN/sN``; in HDF5 they are ``tNNNNN/sNN/L/cells``, in the order z, y, x, with
 the factors of the levels in ``sNN/resolutions``.  There, 16-bit elements are unsigned, though the file says
-that they have a sign.
+that they have a sign.  In OME-Zarr the XML file names the image of each view, or there is one image whose
+channels are the setups; of an image with other axes than those of space a view is one part.  The file has the
+sizes and places, and the image only the factors of its levels.
 
 Setups and time points have numbers, which need not begin at 0 and may have gaps.  A setup with several time
 points has a last axis t, whose indices are those numbers, so that all setups of a container line up; views
 that are missing are zeros, as BigDataViewer shows them.
 
-Source: BigDataViewer documentation, "About the BigDataViewer data format".
+Sources: BigDataViewer documentation, "About the BigDataViewer data format"; bigdataviewer-omezarr README;
+``XmlIoAllenOMEZarrLoader`` of multiview-reconstruction; documentation of MoBIE, "Image data formats".
 """
 
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import unquote
 
 import numpy as np
 
-from chunkwise import Context, TensorStore, cast
+from chunkwise import Context, TensorStore, cast, overlay
 from chunkwise.copying.resolve import resolve
-from chunkwise.errors import InvalidArgumentError, NotFoundError
+from chunkwise.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from chunkwise.extension.inside import read_bounded
-from chunkwise.extension.trees import Location
+from chunkwise.extension.trees import Location, locate
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.images.multiscale.bdv_file import NO_FILE, BdvFile, BdvSetup, parse_bdv_file
+from chunkwise.images.multiscale.bdv_file import (
+    NO_FILE,
+    BdvFile,
+    BdvSetup,
+    BdvView,
+    parse_bdv_file,
+)
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.joined import joined
 from chunkwise.images.multiscale.metadata import (
@@ -37,7 +48,14 @@ from chunkwise.images.multiscale.metadata import (
     expect_numbers,
 )
 from chunkwise.images.multiscale.n5_image import attributes_if_there, n5_image, numbered, subgroup
-from chunkwise.images.multiscale.ome_groups import ImageCollection, open_level_of
+from chunkwise.images.multiscale.ome_groups import (
+    ImageCollection,
+    Options,
+    image_of,
+    metadata_file,
+    open_level_of,
+)
+from chunkwise.images.multiscale.ome_versions import ome_members
 
 __all__ = ["bdv_images", "bdv_setup", "bdv_timepoint", "container_of_file", "read_bdv_file"]
 
@@ -59,28 +77,42 @@ def container_of_file(
         return None
     where = location.store.describe(key)
     file = parse_bdv_file(bytes(value), where)
-    if not file.container or "\\" in file.container:
-        kind = "hdf5" if file.is_hdf5 else "n5"
-        raise InvalidArgumentError(f"{where}: ImageLoader/{kind}: expected the path of a container")
-    path = posixpath.normpath(posixpath.join("/", posixpath.dirname(key), file.container))
-    container = location.at(path.lstrip("/") + "/")
-    folder = location.text.rstrip("/").removesuffix(location.name)
-    if folder != location.text.rstrip("/"):
-        text = file.container if file.container.startswith("/") else f"{folder}{file.container}"
-        container = container._replace(text=text)
+    container = _container(location, file, where, context)
 
     def images() -> ImageCollection:
-        if file.is_hdf5:
+        if file.kind == "hdf5":
             return _hdf5_images(open_group(resolve(container, context), context=context), file)
+        if file.kind != "n5":
+            return _zarr_images(container, context, file)
         return bdv_images(open_group(container, format="n5", context=context), file)
 
     return container, images
 
 
+def _container(location: Location, file: BdvFile, where: str, context: Context | None) -> Location:
+    """Return the location of the container of an XML file at a location."""
+    text, scheme = file.container, re.match(r"([a-z0-9]+):/", file.container)
+    if scheme is not None and scheme[1] == "file" and location.base.get("driver") == "file":
+        text = unquote(text.removeprefix("file:").removeprefix("//"))
+    elif scheme is not None:
+        if scheme[1] not in ("s3", "gs"):
+            raise UnsupportedError(
+                f"{where}: expected a path, or a URL of S3 or Google Cloud: {text[:200]!r}"
+            )
+        return locate(text, context)
+    key = location.path.rstrip("/")
+    path = posixpath.normpath(posixpath.join("/", posixpath.dirname(key), text))
+    container = location.at(path.lstrip("/") + "/")
+    folder = location.text.rstrip("/").removesuffix(location.name)
+    if folder != location.text.rstrip("/"):
+        container = container._replace(text=text if text.startswith("/") else f"{folder}{text}")
+    return container
+
+
 def _at_all_times(
     number: int,
     views: Mapping[int, str],
-    open_view: Callable[[str], MultiscaleImage],
+    open_view: Callable[[int], MultiscaleImage],
     file: BdvFile,
     times: Sequence[int],
     *,
@@ -95,7 +127,7 @@ def _at_all_times(
     problems = []
     for time in sorted(views):
         try:
-            parts[time] = open_view(views[time])
+            parts[time] = open_view(time)
         except (InvalidArgumentError, NotFoundError) as e:
             if time in times and (time, number) not in file.missing:
                 problems.append(f"time {time} is missing: {e.message}")
@@ -103,7 +135,8 @@ def _at_all_times(
         raise InvalidArgumentError(f"{where}: there is no view with levels of setup {number}")
     first = next(iter(parts.values()))
     if len(times) == 1 or len({*parts, *times}) == 1:
-        return first._seen_from(views[next(iter(parts))], where)
+        path = views[next(iter(parts))]
+        return first._seen_from(path, where) if path else first
     members = [views[time].partition("/")[0] for time in parts]
     bounds = min(*parts, *times), max(*parts, *times)
     return joined(
@@ -167,7 +200,7 @@ def _image_of_setup(group: Group, file: BdvFile, times: Sequence[int]) -> Multis
     return _at_all_times(
         number,
         {time: f"timepoint{time}" for time in {*_times(group), *times}},
-        lambda path: n5_image(subgroup(group, path), "bdv", name=name, beside=beside, bdv=bdv),
+        lambda time: n5_image(subgroup(group, f"timepoint{time}"), "bdv", name=name, beside=beside, bdv=bdv),
         file,
         times,
         name=name,
@@ -209,7 +242,7 @@ def _hdf5_setup(group: Group, number: int, file: BdvFile, there: Sequence[int]) 
     return _at_all_times(
         number,
         {time: f"t{time:05}/s{number:02}" for time in {*there, *file.times}},
-        lambda path: _hdf5_view(group, path, factors, setup),
+        lambda time: _hdf5_view(group, f"t{time:05}/s{number:02}", factors, setup),
         file,
         file.times or there,
         name=setup.name or f"setup{number}",
@@ -237,6 +270,108 @@ def _hdf5_view(group: Group, path: str, factors: Sequence[object], setup: BdvSet
         return open_level_of(found, metadata, number, _unsigned)
 
     return MultiscaleImage(metadata, open_level, location=found.location.text)
+
+
+# -- OME-Zarr --------------------------------------------------------------------------------------------
+
+
+def _zarr_images(container: Location, context: Context | None, file: BdvFile) -> ImageCollection:
+    """Return the setups of a container of OME-Zarr images, or of one whose channels are the setups."""
+    views = file.views
+    if file.kind == "ome.zarr":
+        group = open_group(container, context=context)
+        own, _ = ome_members(group.attrs.asdict(), metadata_file(group))
+        times = tuple(enumerate(file.times or (0,)))
+        views = {
+            (time, setup): BdvView("", (setup, at))
+            if "multiscales" in own
+            else BdvView(f"setup{setup}/timepoint{time}", None)
+            for setup in file.setups
+            for at, time in times
+        }
+    numbers = {f"setup{number}": number for number in sorted({number for _, number in views})}
+    return ImageCollection(
+        lambda: list(numbers),
+        lambda name: _zarr_setup(container, context, numbers[name], file, views),
+        convention="bdv",
+        location=container.text,
+        problems=[f"no zgroup has setup {n}" for n in file.setups if f"setup{n}" not in numbers],
+    )
+
+
+def _zarr_setup(
+    container: Location,
+    context: Context | None,
+    number: int,
+    file: BdvFile,
+    views: Mapping[tuple[int, int], BdvView],
+) -> MultiscaleImage:
+    setup = file.setups.get(number)
+    if setup is None:
+        raise InvalidArgumentError(f"{container.text}: the XML file has no ViewSetup {number}")
+    own = {time: view for (time, of), view in views.items() if of == number}
+    times = file.times or sorted(own)
+    return _at_all_times(
+        number,
+        {time: own[time].path if time in own else "" for time in {*own, *times}},
+        lambda time: _zarr_view(container, context, own.get(time), setup),
+        file,
+        times,
+        name=setup.name or f"setup{number}",
+        where=container.text,
+    )
+
+
+def _zarr_view(
+    container: Location, context: Context | None, view: BdvView | None, setup: BdvSetup
+) -> MultiscaleImage:
+    """Return one setup at one time: an image with the axes of space, in the order of the image."""
+    if view is None:
+        raise NotFoundError("the XML file has no zgroup for it")
+    at = open_group(container.child(view.path) if view.path else container, context=context)
+    whole = image_of(at, Options(drafts=True))._metadata
+    shown = [dim for dim, axis in enumerate(whole.axes) if axis.name in ("x", "y", "z")]
+    index: list[int | slice] = [slice(None)] * len(whole.axes)
+    others = [dim for dim in reversed(range(len(whole.axes))) if dim not in shown]
+    given = view.indices or ()
+    if view.path == "":  # setups are channels, whether there is an axis of times or not
+        given = tuple(given[0] if whole.axes[dim].name == "c" else given[1] for dim in others)
+    for at_dim, dim in enumerate(others):
+        index[dim] = given[at_dim] if at_dim < len(given) else 0
+
+    def taken(store: TensorStore) -> TensorStore:
+        for dim in others:
+            n, one = store.shape[dim], index[dim]
+            if isinstance(one, int) and one >= n:
+                raise InvalidArgumentError(
+                    f"{at.location.text}: axis {whole.axes[dim].name} has {n} elements; there is no {one}"
+                )
+        return overlay([store[tuple(index)]]) if others else store  # no view, which stands for its array
+
+    order = ["xyz".index(whole.axes[dim].name) for dim in shown]
+    voxel = Transformation(tuple(setup.size[k] for k in order), tuple(setup.start[k] for k in order))
+    first = whole.levels[0].place.scale
+    levels = []
+    for level in whole.levels:
+        factors = [round(level.place.scale[dim] / first[dim], 9) for dim in shown]
+        levels.append(level._replace(place=cells(factors).then(voxel)))
+    problems = list(setup.problems)
+    if view.indices is None and others:
+        full = at.get(levels[0].path)
+        sizes = [full.shape[dim] for dim in others] if isinstance(full, TensorStore) else []
+        if any(n > 1 for n in sizes):
+            names = ", ".join(whole.axes[dim].name for dim in others)
+            problems.append(f"{at.location.text}: no indicies say which part is meant; index 0 of {names} is")
+    metadata = ImageMetadata(
+        "bdv",
+        tuple(Axis(whole.axes[dim].name, "space", setup.unit) for dim in shown),
+        tuple(levels),
+        setup.name,
+        problems=tuple(problems),
+    )
+    return MultiscaleImage(
+        metadata, lambda n: open_level_of(at, metadata, n, taken), location=at.location.text
+    )
 
 
 def _unsigned(store: TensorStore) -> TensorStore:

@@ -1,4 +1,4 @@
-"""The XML file of BigDataViewer, beside N5 or HDF5: its container, times, sizes and places of setups.
+"""The XML file of BigDataViewer, beside N5, HDF5 or OME-Zarr: its container, times, sizes, places of setups.
 
 The transformations of a view are a list; the last is applied first.  Together they take voxels of
 full resolution to the world.  A setup that is rotated or sheared only keeps its voxel size.
@@ -19,10 +19,23 @@ from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension.inside import dump
 from chunkwise.images.multiscale.image_axes import symbol_of
 
-__all__ = ["NO_FILE", "BdvFile", "BdvSetup", "parse_bdv_file"]
+__all__ = ["NO_FILE", "BdvFile", "BdvSetup", "BdvView", "parse_bdv_file"]
 
 _MOST_TIMES = 1_000_000
-_MEMBERS = {"bdv.n5": "n5", "bdv.hdf5": "hdf5"}  # of ImageLoader, that name the container
+_MEMBERS = {
+    "bdv.n5": ("n5",),
+    "bdv.hdf5": ("hdf5",),
+    "bdv.multimg.zarr": ("zarr",),
+    "bdv.ome.zarr": ("ome.zarr", "zarr"),
+}
+"""Members of ImageLoader that name the container, by format."""
+
+
+class BdvView(NamedTuple):
+    """Where one setup at one time is in a container of OME-Zarr images."""
+
+    path: str  # of the image, from the container on
+    indices: tuple[int, ...] | None  # of axes that are not of space, the last axis first; None if not given
 
 
 class BdvSetup(NamedTuple):
@@ -38,12 +51,13 @@ class BdvSetup(NamedTuple):
 class BdvFile(NamedTuple):
     """Content of a file."""
 
-    container: str  # path of the N5 container, or HDF5 file, relative to the file
+    container: str  # path of the container, or HDF5 file, relative to the file; or a URL
     setups: Mapping[int, BdvSetup]  # at the first time that each has a place for
     times: tuple[int, ...]  # numbers of time points; none if the file doesn't tell them
     missing: frozenset[tuple[int, int]]  # missing views, as time and setup
     at_times: Mapping[tuple[int, int], BdvSetup]  # by time and setup
-    is_hdf5: bool = False
+    kind: str = "n5"  # or "hdf5", "multimg.zarr", "ome.zarr"
+    views: Mapping[tuple[int, int], BdvView] = {}  # of "multimg.zarr", by time and setup
 
     def setup_at(self, time: int, setup: int) -> BdvSetup | None:
         """Return a setup with its place at a time; None if the file doesn't know it."""
@@ -63,10 +77,8 @@ def parse_bdv_file(value: bytes, where: str) -> BdvFile:
     loader = root.find("SequenceDescription/ImageLoader")
     format = None if loader is None else loader.get("format")
     if loader is None or format not in _MEMBERS:
-        instead = "; open the OME-Zarr images that it names by themselves" if "zarr" in (format or "") else ""
         raise UnsupportedError(
-            f"{where}: ImageLoader: expected format {' or '.join(map(dump, _MEMBERS))}, but found "
-            f"{format!r}{instead}"
+            f"{where}: ImageLoader: expected format {' or '.join(map(dump, _MEMBERS))}, but found {format!r}"
         )
     places = _registrations(root, where)
     setups, at_times = {}, {}
@@ -90,9 +102,41 @@ def parse_bdv_file(value: bytes, where: str) -> BdvFile:
         (_attribute(view, "timepoint", where), _attribute(view, "setup", where))
         for view in root.iterfind("SequenceDescription/MissingViews/MissingView")
     }
-    container = (loader.findtext(_MEMBERS[format]) or "").strip()
+    kind = format.removeprefix("bdv.")
+    views = _views(loader, where) if kind == "multimg.zarr" else {}
     times = _times(root, where)
-    return BdvFile(container, setups, times, frozenset(missing), at_times, format == "bdv.hdf5")
+    return BdvFile(_container(loader, where), setups, times, frozenset(missing), at_times, kind, views)
+
+
+def _container(loader: Element, where: str) -> str:
+    """Return the path or URL of the container that an ImageLoader names."""
+    names = _MEMBERS[loader.get("format", "")]
+    texts = [(loader.findtext(name) or "").strip() for name in names]
+    text = next(filter(None, texts), "")
+    bucket = (loader.findtext("s3bucket") or "").strip()
+    if not text or "\\" in text:
+        raise InvalidArgumentError(f"{where}: ImageLoader/{names[0]}: expected the path of a container")
+    return f"s3://{bucket}/{text.strip('/')}" if bucket else text
+
+
+def _views(loader: Element, where: str) -> dict[tuple[int, int], BdvView]:
+    """Return the places of the views in a container of OME-Zarr, in the forms of all versions."""
+    views = {}
+    for group in loader.iterfind("zgroups/zgroup"):
+        time = _attribute(group, "tp" if "tp" in group.attrib else "timepoint", where)
+        setup = _attribute(group, "setup", where)
+        path = (group.get("path") or group.findtext("path") or "").strip().strip("/")
+        text = group.get("indicies", "[]").strip()  # the format spells it so
+        if not path or "\\" in path or ".." in path.split("/"):
+            raise InvalidArgumentError(
+                f"{where}: zgroup of setup {setup}: expected a path in the container, not {path[:99]!r}"
+            )
+        if text != "[]" and re.fullmatch(r"\d{1,9}(\s+\d{1,9})*", text) is None:
+            raise InvalidArgumentError(
+                f"{where}: zgroup of setup {setup}: indicies: expected numbers, but found {text[:100]!r}"
+            )
+        views[time, setup] = BdvView(path, None if text == "[]" else tuple(map(int, text.split())))
+    return views
 
 
 def _placed(setup: BdvSetup, matrix: npt.NDArray[np.float64], where: str) -> BdvSetup:

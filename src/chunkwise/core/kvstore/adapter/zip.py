@@ -72,6 +72,7 @@ class _Archive(NamedTuple):
     positions: dict[int, int]  # positions of members' data, where known, by position of their headers
     n_front: int = 0  # number of bytes in front of the first member
     measured: bool = True  # whether positions were corrected for these, by the size of the file
+    whole: Buffer | None = None  # a small archive, which is read at once
 
 
 class ZipStore:
@@ -255,13 +256,14 @@ class ZipStore:
         """Return the archive that ends with `tail`; the size of the file is known if it is small."""
         if tail.value is None:
             return _Archive({}, tail.generation, tail.time, {})
-        raw, get = bytes(tail.value), self._open_get(tail.generation)
-        nbytes = len(raw) if len(raw) < TAIL_SIZE else nbytes
+        raw = bytes(tail.value)
+        whole = raw if len(raw) < TAIL_SIZE else None
+        nbytes = nbytes if whole is None else len(raw)
         try:
-            members, n_front = read_directory(raw, get, nbytes)
+            members, n_front = read_directory(raw, self._open_get(tail.generation, whole), nbytes)
         except MisplacedError:
             return self._directory(tail, self._nbytes())
-        return _Archive(members, tail.generation, tail.time, {}, n_front, nbytes is not None)
+        return _Archive(members, tail.generation, tail.time, {}, n_front, nbytes is not None, whole)
 
     def _measure(self, archive: _Archive) -> None:
         """Read the table of contents again, with positions corrected by the size of the file."""
@@ -303,10 +305,15 @@ class ZipStore:
         except OutOfRangeError:  # the whole archive is not that long
             return read_own(self.base, self.key, if_not_equal=known)
 
-    def _open_get(self, generation: bytes) -> Get:
+    def _open_get(self, generation: bytes, whole: Buffer | None) -> Get:
         """Return a reader of one generation of the archive, and no other."""
+        # Some web servers give parts of a value another generation than the whole value.
 
         def get(start: int, stop: int) -> Buffer:
+            if whole is not None:
+                if stop > len(whole):
+                    raise DataCorruptionError(f"ZIP archive is cut off: it has {len(whole)} bytes")
+                return memoryview(whole)[start:stop]
             try:
                 found = self.base.read(self.key, byte_range=ByteRange(start, stop))
             except OutOfRangeError as e:
@@ -321,7 +328,7 @@ class ZipStore:
         return get
 
     def _load(self, archive: _Archive, key: str, start: int, stop: int | None) -> Buffer:
-        get = self._open_get(archive.generation)
+        get = self._open_get(archive.generation, archive.whole)
         try:
             return read_member(archive.members[key], start, stop, get, archive.positions, self.slots)
         except OutOfRangeError:

@@ -1,7 +1,10 @@
-"""LZ4 in N5: the block stream of the lz4-java library.
+"""LZ4 after its size, as NumCodecs has it, and LZ4 in N5: the block stream of the lz4-java library.
 
 Specification
 -------------
+https://numcodecs.readthedocs.io/en/stable/compression/lz4.html : the decoded size as a little-endian
+32-bit integer, then a bare LZ4 block.
+
 N5 README, "File-system specification", item 4 (``lz4``), which leaves the framing to lz4-java's
 ``LZ4BlockOutputStream``: a sequence of chunks, each with a header of 21 bytes, and an end mark.
 
@@ -20,18 +23,18 @@ The end mark is such a header with method 0x10, both sizes 0 and checksum 0.
 
 Names
 -----
-N5: ``lz4``.
+zarr2: ``lz4``; zarr3: ``numcodecs.lz4``; N5: ``lz4``, which is another codec.
 
 Configuration
 -------------
->>> Lz4Java.parse("n5", "lz4", {"blockSize": 65536}).to_json("n5")
+>>> Lz4.parse("zarr2", "lz4", {"acceleration": 2}).to_json("zarr2")
+{'acceleration': 2}
+>>> Lz4Java.parse("n5", "lz4", {}).to_json("n5")
 {'blockSize': 65536}
-
-``blockSize`` is the size of the encoder's chunks in bytes, 64 to 33554432; default 65536.
 
 Compatibility
 -------------
-Other writers use the name for other payloads, which are recognized and read, but not written:
+In N5, other writers use the name for other payloads, which are recognized and read, but not written:
 
 * zarr-python 2: original size as little-endian int32, then one bare LZ4 block;
 * rust-n5: the LZ4 frame format;
@@ -43,17 +46,21 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
+import numcodecs.lz4
 import xxhash
 
-from chunkwise.core.base.binding import Members, expect_int
 from chunkwise.core.base.size_bound import largest_value
 from chunkwise.core.codec.lz4_block import FRAME_MAGIC, compress_block, decompress_block, decompress_frame
-from chunkwise.core.codec.protocol import Buffer, BytesToBytes, byte_view
-from chunkwise.errors import DataCorruptionError
+from chunkwise.core.codec.protocol import Buffer, Compressor, byte_view, size_error
+from chunkwise.errors import CodecError, DataCorruptionError
 
-__all__ = ["Lz4Java"]
+__all__ = ["Lz4", "Lz4Java"]
+
+# The largest input of an LZ4 block; a header that claims more is corrupt.
+_MAX_NBYTES = 0x7E000000
+_MAX_RATIO = 255  # no LZ4 block expands to more than this many times its size
 
 _MAGIC = b"LZ4Block"
 _HEADER = struct.Struct("<8sBiiI")
@@ -63,35 +70,70 @@ _SEED = 0x9747B28C
 _CHECKSUM_MASK = 0x0FFFFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class Lz4Java(BytesToBytes):
-    """lz4-java's block stream as a bytes->bytes codec."""
+@dataclass(frozen=True)
+class Lz4(Compressor):
+    """Bytes to bytes: an LZ4 block; a larger `level` is faster and compresses less."""
 
-    block_size: int = 65536  # size of the encoder's chunks, in bytes
+    name: ClassVar[str] = "numcodecs.lz4"
+    member: ClassVar[str] = "acceleration"
+    bounds = (-(2**31), 2**31 - 1)
+    decode_rate, encode_rate = 0.25, 1.0
+
+    def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
+        decompress = numcodecs.lz4.decompress
+
+        def decode(encoded: Buffer) -> Buffer:
+            head = encoded[:4]
+            if len(head) < 4:
+                raise DataCorruptionError(f'"lz4" codec: {len(head)} bytes can\'t hold the size of 4 bytes')
+            nbytes = int.from_bytes(head, "little")
+            if nbytes != decoded_nbytes:
+                most = decoded_nbytes
+                if most is None:
+                    most = min(_MAX_NBYTES, _MAX_RATIO * len(encoded), largest_value())
+                if decoded_nbytes is not None or nbytes > most:
+                    raise size_error("lz4", nbytes, most)
+            if nbytes == 0:
+                return b""
+            try:
+                data: bytes = decompress(encoded)
+            except (RuntimeError, ValueError) as e:
+                raise DataCorruptionError(f'"lz4" codec: {e}') from e
+            return data
+
+        return decode
+
+    def open_encoder(self) -> Callable[[Buffer], Buffer]:
+        acceleration, compress = self.level, numcodecs.lz4.compress
+
+        def encode(decoded: Buffer) -> Buffer:
+            if len(decoded) > _MAX_NBYTES:
+                raise CodecError(
+                    f'"lz4" codec: a chunk of {len(decoded)} bytes is larger than the {_MAX_NBYTES} '
+                    "that it can hold"
+                )
+            return compress(decoded, acceleration)  # type: ignore[no-any-return]
+
+        return encode
+
+
+@dataclass(frozen=True)
+class Lz4Java(Compressor):
+    """Bytes to bytes: lz4-java's block stream; `level` is the size of the encoder's chunks, in bytes."""
+
+    level: int = 65536
 
     name: ClassVar[str] = "lz4_java"
+    member: ClassVar[str] = "blockSize"
+    bounds = (64, 1 << 25)
     always_checked: ClassVar[bool] = True
     n5_defaults: ClassVar[Mapping[str, Any]] = {"blockSize": 65536}
 
-    @classmethod
-    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
-        """Read the member ``blockSize``; others are ignored, as n5-java does."""
-        members = Members(configuration)
-        block_size = members.take("blockSize", lambda value: expect_int(value, 64, 1 << 25), 65536)
-        members.rest()  # other writers add members; codec.n5_compression checks documents to write
-        return cls(block_size)
-
-    def to_json(self, format: str) -> dict[str, Any]:
-        """Return the member ``blockSize``."""
-        return {"blockSize": self.block_size}
-
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
-        """Return a decoder for all four payloads with this name."""
         return lambda data: _decode(byte_view(data), decoded_nbytes)
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
-        """Return an encoder that writes lz4-java's framing."""
-        size = self.block_size
+        size = self.level
         level = max(0, (size - 1).bit_length() - 10)
         end = _HEADER.pack(_MAGIC, _STORED | level, 0, 0, 0)
 
