@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import operator
+from array import array
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import ANY, Mock
 
+import dask.array
 import numpy as np
 import pytest
+import tensorstore
+import xarray
+import zarr
 
 import chunkwise as cw
 
@@ -40,10 +51,129 @@ def test_arrays_compare_by_identity(tmp_path: Path) -> None:
         mock(one)
         mock.assert_called_once_with(one)
         assert {one: 1}[one] == 1
-        assert one != None  # noqa: E711
-        assert one != "x"
-        for other in (5, 2.5, [1, 2], (1, 2)):
+
+
+VALUES = np.array([0, 1, 2])
+ARRAYS: dict[str, Any] = {
+    "numbers": cw.array(VALUES),
+    "json": cw.array(np.array([1, "x", None], object)),
+    "text": cw.array(np.array(["x", "y"])),
+    "bytes": cw.array(np.array([b"x", b"y"])),
+    "view": cw.array(VALUES)[1:],
+    "no dimension": cw.array(5),
+    "stored": cw.create_array("memory://equality/", VALUES),
+}
+# Their operators are NumPy's, which read the array, as in TensorStore.
+READ: dict[str, Any] = {
+    "ndarray": VALUES,
+    "ndarray without dimensions": np.array(1),
+    "masked": np.ma.array(VALUES, mask=[1, 0, 0]),
+    "int64": np.int64(1),
+    "float64": np.float64(1),
+    "bool_": np.True_,
+    "dask": dask.array.from_array(VALUES),
+    "xarray": xarray.DataArray(VALUES),
+}
+# They hold elements, so that false for another identity would be a wrong answer.
+ELEMENTS: dict[str, Any] = {
+    "int": 5,
+    "bool": True,
+    "float": 2.5,
+    "complex": 1j,
+    "Fraction": Fraction(1, 2),
+    "Decimal": Decimal(1),
+    "list": [0, 1, 2],
+    "tuple": (0, 1, 2),
+    "range": range(3),
+    "deque": deque([0, 1, 2]),
+    "array": array("q", [0, 1, 2]),
+    "memoryview": memoryview(VALUES),
+    "bytearray": bytearray(3),
+    "tensorstore": tensorstore.array(VALUES),
+    "zarr": zarr.array(VALUES),
+}
+OTHERS: dict[str, Any] = {
+    "None": None,
+    "object": object(),
+    "type": int,
+    "Ellipsis": ...,
+    "dict": {},
+    "set": set(),
+    "date": date(2020, 1, 1),
+    "Mock": Mock(),
+    "dtype": np.dtype("int32"),
+    "array": cw.array(VALUES),
+}
+TEXT = {"str": "x", "bytes": b"x"}
+EACH_ARRAY = pytest.mark.parametrize("name", ARRAYS)
+
+
+def _refused(*operations: Callable[[Any, Any], object], one: Any, other: Any) -> None:
+    for operation in operations:
+        for pair in ((one, other), (other, one)):
             with pytest.raises(TypeError, match=r"read\(\)"):
-                one == other  # noqa: B015
-            with pytest.raises(TypeError, match=r"read\(\)"):
-                other == one  # noqa: B015
+                operation(*pair)
+
+
+ORDERS = (operator.lt, operator.le, operator.gt, operator.ge)
+
+
+@EACH_ARRAY
+@pytest.mark.parametrize("kind", ELEMENTS)
+def test_elements_are_refused(name: str, kind: str) -> None:
+    one, other = ARRAYS[name], ELEMENTS[kind]
+    _refused(operator.eq, operator.ne, *ORDERS, one=one, other=other)
+    _refused(lambda a, b: a in [b], lambda a, b: [b].index(a), one=one, other=other)
+    _refused(lambda a, b: Sample(a) == Sample(b), one=one, other=other)
+    mock = Mock()
+    mock(one)
+    with pytest.raises(TypeError, match=r"read\(\)"):
+        mock.assert_called_once_with(other)
+
+
+@EACH_ARRAY
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_objects_are_unequal(name: str, kind: str) -> None:
+    one, other = ARRAYS[name], OTHERS[kind]
+    for a, b in ((one, other), (other, one)):
+        assert (a == b) is False and (a != b) is True
+        assert a not in [b] and [b, a].index(a) == 1
+        assert Sample(a) != Sample(b)
+        mock = Mock()
+        mock(a)
+        with pytest.raises(AssertionError):
+            mock.assert_called_once_with(b)
+    _refused(*ORDERS, one=one, other=other)
+
+
+@EACH_ARRAY
+@pytest.mark.parametrize("kind", TEXT)
+def test_text_is_an_element_of_text(name: str, kind: str) -> None:
+    if name in ("text", "bytes", "json"):
+        _refused(operator.eq, operator.ne, one=ARRAYS[name], other=TEXT[kind])
+    else:
+        assert ARRAYS[name] != TEXT[kind] and TEXT[kind] != ARRAYS[name]
+    _refused(*ORDERS, one=ARRAYS[name], other=TEXT[kind])
+
+
+@pytest.mark.parametrize("kind", READ)
+@pytest.mark.parametrize("operation", [operator.eq, operator.ne, *ORDERS])
+def test_numpy_reads(kind: str, operation: Any) -> None:
+    """As with TensorStore, but for dask, which takes no array of TensorStore."""
+    other = READ[kind]
+    for ts in (cw, tensorstore) if kind != "dask" else (cw,):
+        one = ts.array(VALUES)
+        for found, expected in (
+            (operation(one, other), operation(VALUES, other)),
+            (operation(other, one), operation(other, VALUES)),
+        ):
+            assert type(found) is type(expected)
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_anything_equals_what_says_so() -> None:
+    for one in ARRAYS.values():
+        assert one == ANY and one == ANY
+        mock = Mock()
+        mock(one, 1)
+        mock.assert_called_once_with(ANY, 1)

@@ -119,6 +119,7 @@ class Rows(torch.utils.data.Dataset):
 if __name__ == "__main__":
     place, method, where = sys.argv[1:]
     torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     parent = cw.open_array(place)
     parent[0].read().result()
     loader = torch.utils.data.DataLoader(

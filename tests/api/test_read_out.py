@@ -71,11 +71,15 @@ def test_in_a_batch(store):
 int8, int16 = np.dtype("int8"), np.dtype("int16")  # which a tensor's module has
 
 
+class TypeName(str):
+    """A data type of PyTorch, as far as it is used."""
+
+
 class Tensor:
     """What is used of a tensor of PyTorch that is of a type which NumPy lacks."""
 
     def __init__(self, bits, dtype, why=""):
-        self.bits, self.dtype, self.why = bits, dtype, why
+        self.bits, self.dtype, self.why = bits, TypeName(dtype), why
 
     def __dlpack__(self, **options):
         raise BufferError("NumPy can't take it")
@@ -94,6 +98,12 @@ class Tensor:
         return self.bits
 
 
+class Parameter(Tensor):
+    """A tensor whose class is of another module."""
+
+    __module__ = "json"
+
+
 # integers of less than 8 bits are in memory as int8 in both libraries
 SMALL = [name for name in dtypes if hasattr(ml_dtypes, name)]
 
@@ -105,7 +115,7 @@ def test_every_type_of_ml_dtypes(name, tmp_path):
     values = np.array([0, 1, 1, 0, 1, 0], "f4").astype(kind).reshape(2, 3)
     bits = values.view(f"int{8 * kind.itemsize}")
     tensor = Tensor(bits.copy(), f"torch.{name}")
-    for given in (values, tensor):
+    for given in (values, tensor, Parameter(bits.copy(), tensor.dtype)):
         for store in (
             ts.create_array(tmp_path / "a", given, overwrite=True),
             ts.array(given),
@@ -117,11 +127,16 @@ def test_every_type_of_ml_dtypes(name, tmp_path):
             ).result()
             assert store.dtype.name == name
             np.testing.assert_array_equal(store.read().result().view(bits.dtype), bits)
-            out = Tensor(np.zeros((2, 3), bits.dtype), tensor.dtype)
-            assert store.read(out=out).result() is out
-            np.testing.assert_array_equal(out.bits, bits)
+            for kept in (Tensor, Parameter):
+                out = kept(np.zeros((2, 3), bits.dtype), tensor.dtype)
+                assert store.read(out=out).result() is out
+                np.testing.assert_array_equal(out.bits, bits)
     with pytest.raises(TypeError, match="safe"):
         ts.array(np.zeros((2, 3), bool))[...] = tensor
+    one = Tensor(bits[0, 1].reshape(()), tensor.dtype)
+    filled = ts.create_array(tmp_path / "b", shape=(2,), dtype=name, fill_value=one)
+    np.testing.assert_array_equal(filled.read().result(), values[0, [1, 1]])
+    assert ts.Schema(fill_value=one) == ts.Schema(fill_value=values[0, 1])
 
 
 def test_tensors_of_types_that_numpy_lacks(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from numbers import Number
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,6 +14,7 @@ from chunkwise.core.dtypes.tensor import memory_of_tensor
 from chunkwise.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from chunkwise.core.dtypes.data_type import DataType
     from chunkwise.core.index_space import IndexDomain
 
 __all__ = ["NumpyProtocols", "writable_view"]
@@ -30,6 +31,11 @@ class NumpyProtocols:
     @abstractmethod
     def domain(self) -> IndexDomain:
         """Domain of the array."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> DataType:
+        """Data type of the elements."""
 
     @abstractmethod
     def __array__(self, dtype: npt.DTypeLike | None = None) -> npt.NDArray[Any]:
@@ -82,14 +88,18 @@ class NumpyProtocols:
         if isinstance(other, NumpyProtocols):
             return self is other  # as in TensorStore, so that lists and dataclasses can hold arrays
         # Comparing by identity would silently return False where elements are meant.
-        if isinstance(other, Number | list | tuple):
-            raise TypeError(
-                "an array can't be compared by == before it is read: compare the result, such as "
-                "a.read().result() == 5"
-            )
+        if not _reads_arrays(other) and _holds_elements(other, self.dtype.kind):
+            raise _not_read(other)
         return NotImplemented
 
     __hash__ = object.__hash__
+
+    def _order(self, other: object) -> Any:
+        if _reads_arrays(other):
+            return NotImplemented
+        raise _not_read(other)
+
+    __lt__ = __le__ = __gt__ = __ge__ = _order
 
     def __dlpack__(self, **options: Any) -> Any:
         """Read the whole array for another library."""
@@ -97,6 +107,27 @@ class NumpyProtocols:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 1, 0  # CPU memory
+
+
+def _reads_arrays(other: object) -> bool:
+    """Return whether the operators of `other` are NumPy's, which read the array, as in TensorStore."""
+    return isinstance(other, np.generic) or hasattr(type(other), "__array_ufunc__")
+
+
+def _holds_elements(other: object, kind: str) -> bool:
+    if isinstance(other, str | bytes):
+        return kind in _TEXT
+    return isinstance(other, Number | Sequence) or hasattr(type(other), "__array__")
+
+
+def _not_read(other: object) -> TypeError:
+    return TypeError(
+        f"an array can't be compared with {type(other).__name__} before it is read: compare the result, "
+        "such as a.read().result() == 5"
+    )
+
+
+_TEXT = ("bytes", "char", "text", "raw", "byte", "string", "ustring", "json")
 
 
 def writable_view(out: Any) -> npt.NDArray[Any]:

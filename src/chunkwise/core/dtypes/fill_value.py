@@ -36,6 +36,7 @@ from chunkwise.core.dtypes.integer import (
 )
 from chunkwise.core.dtypes.names import Kind, Notation
 from chunkwise.core.dtypes.struct import parse_struct, print_struct
+from chunkwise.core.dtypes.tensor import elements_of
 from chunkwise.core.dtypes.variable import parse_variable, print_variable
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, SpecError
 
@@ -145,6 +146,7 @@ def same_object(a: Any, b: Any) -> bool:
 
 def exact_fill(value: Any, dtype: DataType) -> npt.NDArray[Any]:
     """Return a fill value as an array without dimensions; raise OptionError unless `dtype` can hold it."""
+    value = elements_of(value)
     if isinstance(value, np.ndarray) and not value.ndim:
         value = value[()]
     try:

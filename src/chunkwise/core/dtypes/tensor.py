@@ -21,7 +21,8 @@ def memory_of_tensor(tensor: Any) -> npt.NDArray[Any]:
         if found is None:
             raise
     dtype = found.memory_dtype
-    bits = getattr(sys.modules[type(tensor).__module__], f"int{8 * dtype.itemsize}")
+    # The module of the data type, since tensors have subclasses elsewhere, such as parameters.
+    bits = getattr(sys.modules[type(tensor.dtype).__module__], f"int{8 * dtype.itemsize}")
     return tensor.view(bits).numpy().view(dtype)  # type: ignore[no-any-return]
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from chunkwise.core.dtypes.as_array import as_array
 from chunkwise.core.dtypes.data_type import DataType, DTypeLike, dtypes
 from chunkwise.core.dtypes.data_type import dtype as as_dtype
+from chunkwise.core.dtypes.tensor import elements_of
 from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec
@@ -86,7 +87,7 @@ def _expect(kind: type, name: str) -> Callable[[Any], Any]:
 def _as_fill(schema: SchemaConstraints, value: Any) -> npt.NDArray[Any]:
     if schema._dtype is not None:
         return as_array(value, schema._dtype)
-    array = np.asarray(value)
+    array = np.asarray(elements_of(value))
     if array.dtype.kind == "O":
         for item in array.flat:
             if isinstance(item, int) and not -(2**63) <= item < 2**64:
