@@ -213,6 +213,82 @@ def test_an_array_is_made_inside_what_is_replaced(
         assert not is_there or error_inside is None, (at, errors)
 
 
+def replace_member(store: KvStoreDriver, which: str, format: str) -> None:
+    """Write an array over a member of the group."""
+    array = {"chunks": CHUNKS[which], "format": format}
+    cw.create_array(place_in(store, "t/y/"), VALUES[which], overwrite=True, **array)
+
+
+@pytest.mark.parametrize(("format", "step"), EACH)
+@pytest.mark.parametrize("deleted_first", [True, False])
+def test_a_member_is_replaced_while_its_group_is_deleted(deleted_first: bool, format: str, step: int) -> None:
+    """The member is there as a whole, or not at all, or its replacement is an error."""
+    acts = [partial(delete, which="one", format=format), partial(replace_member, which="two", format=format)]
+    first, second = acts if deleted_first else acts[::-1]
+    plain = FailingStore(filled(format, "group"), lambda: None, 0, plain=True)
+    replace_member(plain, "two", format)
+    whole = {key: value for key, value in node_at(plain).items() if key.startswith("t/y/")}
+    for at in range(1, 400, step):
+        store = filled(format, "group")
+        other = Act(partial(second, FailingStore(store, lambda: None, 0, plain=True)))
+
+        def begin(other: Act = other) -> None:
+            other.start()
+            other.join(0.05)
+
+        failing = FailingStore(store, begin, at, plain=True)
+        one = Act(partial(first, failing))
+        one.start()
+        one.join(30)
+        assert not one.is_alive()
+        if failing.n_calls < at:
+            return
+        other.join(30)
+        assert not other.is_alive()
+        error = (other if deleted_first else one).error
+        found = {key: value for key, value in node_at(store).items() if key.startswith("t/y/")}
+        assert error is not None or found in ({}, whole), (at, sorted(found), one.error, other.error)
+    pytest.fail("it never came to an end")
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_replacement_begun_after_the_listing_is_overtaken(format: str) -> None:
+    """The group's keys are deleted while the replacement stands still at each of its calls."""
+    plain = FailingStore(filled(format, "group"), lambda: None, 0, plain=True)
+    replace_member(plain, "two", format)
+    whole = {key: value for key, value in node_at(plain).items() if key.startswith("t/y/")}
+    counted = FailingStore(filled(format, "group"), lambda: None, 0, plain=True)
+    delete(counted, "one", format)
+    removal = 1 + next(i for i, (call, _) in enumerate(counted.calls) if call == "delete_range")
+    for at in range(1, 400):
+        store, stands, goes = filled(format, "group"), threading.Event(), threading.Event()
+
+        def stand(stands: threading.Event = stands, goes: threading.Event = goes) -> None:
+            stands.set()
+            goes.wait(0.2)  # who deletes may have to wait for the replacement
+
+        slow = FailingStore(store, stand, at, plain=True)
+        other = Act(partial(replace_member, slow, "two", format))
+
+        def begin(other: Act = other, stands: threading.Event = stands) -> None:
+            other.start()
+            while other.is_alive() and not stands.wait(0.01):
+                pass
+
+        one = Act(partial(delete, FailingStore(store, begin, removal, plain=True), "one", format))
+        one.start()
+        one.join(30)
+        goes.set()
+        other.join(30)
+        assert not one.is_alive() and not other.is_alive()
+        if slow.n_calls < at:
+            return
+        found = {key: value for key, value in node_at(store).items() if key.startswith("t/y/")}
+        is_error = one.error is not None or other.error is not None
+        assert is_error or found in ({}, whole), (at, slow.calls[at - 1], sorted(found))
+    pytest.fail("it never came to an end")
+
+
 def create_by_opening(store: KvStoreDriver, format: str) -> None:
     """Make an array by its spec where there is none, and write parts of chunks and whole ones."""
     driver = {"zarr3": "zarr3", "zarr2": "zarr", "n5": "n5"}[format]

@@ -121,17 +121,21 @@ class Lease:
         with self._lock:
             self._replace(state, self._durable if durable else self._kv)
 
-    def release(self) -> None:
-        """Delete the document, unless it is somebody else's by now."""
-        self.forget()
-        with self._lock:
-            if not traits_of(self._kv).conditional_deletes:
-                if self._is_own(read_bounded(self._kv, self.key)):
-                    self._kv.delete(self.key)
-            elif self._kv.delete(self.key, if_equal=self._generation) is None:
+    def release(self) -> bool:
+        """Delete the document; return False if it is somebody else's by now, or others have deleted it."""
+        self._ended.set()
+        try:
+            with self._lock:
+                conditional = traits_of(self._kv).conditional_deletes
+                if conditional and self._kv.delete(self.key, if_equal=self._generation) is not None:
+                    return True
                 found = read_bounded(self._kv, self.key)
-                if self._is_own(found):
-                    self._kv.delete(self.key, if_equal=found.generation)
+                if not self._is_own(found):
+                    return False
+                self._kv.delete(self.key, **({"if_equal": found.generation} if conditional else {}))
+                return True
+        finally:  # not before, lest another thread takes it for that of an owner that has ended
+            self.forget()
 
     def forget(self) -> None:
         """Give no more signs of life, so that others take the document over."""

@@ -20,7 +20,7 @@ from functools import partial
 from uuid import uuid4
 
 from chunkwise.core.engine.together import together
-from chunkwise.core.kvstore.lease import Lease, Patience, is_blank
+from chunkwise.core.kvstore.lease import Lease, Patience, is_blank, takes_turns
 from chunkwise.core.kvstore.protocol import Stamped
 from chunkwise.core.kvstore.staging import APPEND
 from chunkwise.core.kvstore.traits import traits_of
@@ -127,8 +127,9 @@ def appending(arrays: Sequence[Growing]) -> Iterator[Append]:
 def excluding(location: Location) -> Iterator[Callable[[], None]]:
     """Keep others out who append to a node, replace it, or make arrays in it at the same time.
 
-    Yields a function that raises AbortedError if another process has taken over meanwhile.  In a store
-    without conditional writes, no other process is kept out.
+    Yields a function that raises AbortedError if another process has taken over meanwhile.  It is
+    also raised at the end, if others have deleted a group around the node.  In a store without conditional
+    writes, no other process is kept out.
     """
     if not traits_of(location.store).conditional_writes(location.path + APPEND):
         yield lambda: None
@@ -140,12 +141,16 @@ def excluding(location: Location) -> Iterator[Callable[[], None]]:
         if other is None:
             break
         _wait(location, other, patience)
+    was_kept = True
     try:
         yield lease.confirm
     finally:
         with suppress(ChunkwiseError):  # the store may have failed for good
-            lease.release()
+            was_kept = lease.release()
         lease.forget()
+    # Where a directory is replaced as a whole, the document goes with the old one.
+    if not was_kept and takes_turns(location.store, lease.key):
+        raise AbortedError(f"{location.text} was deleted, or taken over, by another process meanwhile")
 
 
 def sizes_before(arrays: Mapping[str, tuple[Location, int]]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from chunkwise.core.kvstore.atomic import Directories
-from chunkwise.core.kvstore.keys_below import copy_below, delete_all_below
+from chunkwise.core.kvstore.keys_below import copy_below, delete_all_below, is_staged, list_below
 from chunkwise.core.kvstore.lease import takes_turns
 from chunkwise.core.kvstore.node_keys import Staged, delete_node_keys, staged_in
 from chunkwise.core.kvstore.protocol import offers
@@ -29,9 +29,17 @@ from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.core.trees.own_keys import foreign_keys
 from chunkwise.core.trees.resolve import group_links, resolve
 from chunkwise.core.trees.tree import Tree
-from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, NodeNotFoundError
+from chunkwise.errors import (
+    AbortedError,
+    AlreadyExistsError,
+    ChunkwiseError,
+    InvalidArgumentError,
+    NodeNotFoundError,
+)
 
 __all__ = ["check_unused", "delete_all", "delete_below", "delete_node", "make_link", "move_node", "relocate"]
+
+_PASSES = 3  # over what others make in a group while it is deleted
 
 
 def delete_node(tree: Tree, names: Sequence[str]) -> list[str]:
@@ -85,12 +93,21 @@ def _delete(location: Location, node: Node, known: Iterable[Node], staged: Stage
     left = foreign_keys(location, known, busy)
     if node.key and not traits_of(kv).nodes_only:  # there, the rest couldn't be listed then
         kv.delete(location.path + node.key)
-    others = [at for name in busy if held and (at := name.removesuffix(APPEND)) != location.path]
-    for path in others:  # which are replaced, or get rows, right now: half of a node must not come back
-        with excluding(location.at(path)):
-            pass
-    left = foreign_keys(location) if others else left
-    delete_node_keys(kv, location.path, left, staged, held=held)
+    for _ in range(_PASSES):
+        others = [at for name in busy if held and (at := name.removesuffix(APPEND)) != location.path]
+        for path in others:  # which are replaced, or get rows, right now: half of a node must not come back
+            with suppress(AbortedError), excluding(location.at(path)):
+                pass
+        left = foreign_keys(location) if others else left
+        delete_node_keys(kv, location.path, left, staged, held=held)
+        if not held:
+            break
+        kept = {*left, location.path + APPEND}
+        rest = [k for k in list_below(kv, location.path) if k not in kept and not is_staged(k, location.path)]
+        if not rest:
+            break
+        busy = [key for key in rest if key.rpartition("/")[2] == APPEND]  # begun since the listing
+        left = foreign_keys(location)
     return left
 
 
