@@ -12,6 +12,7 @@ import pytest
 from agreement import cells_of, contradictions
 from doors import DOORS, REFUSED, ask
 from things import THINGS, VALUES, names_of
+from web import served
 
 import chunkwise as cw
 from chunkwise.cli.main import main
@@ -165,3 +166,17 @@ def test_commands_that_change_see_what_commands_that_show_see(
     ):
         capsys.readouterr()
         assert main(words) == 1 and "is inside the array" in capsys.readouterr().err
+
+
+def test_an_array_that_is_a_container_on_a_server_without_lists(tmp_path: Path) -> None:
+    """What lies beside its chunks can't be seen there; the array can, and so can its damage."""
+    place = tmp_path / "a.n5"
+    cw.create_array(place, VALUES, format="n5", chunks=(2, 6, 8))
+    with served(tmp_path) as url:
+        for name in (f"{url}/a.n5", f"{url}/a.n5/"):
+            for command in (["info", name], ["tree", name], ["verify", name], ["diff", name, str(place)]):
+                assert main(command) == 0, command
+        chunk = next(path for path in sorted(place.rglob("*")) if path.is_file() and path.suffix != ".json")
+        chunk.write_bytes(chunk.read_bytes()[:-9])
+        assert main(["verify", f"{url}/a.n5"]) == 1
+        assert main(["diff", f"{url}/a.n5", str(place)]) != 0

@@ -75,6 +75,7 @@ def _check(image, setup, values, levels=2):
     assert image.name == f"tile {setup}" and image.convention == "bdv" and not image.problems
     assert image.scales[0] == (40, 4, 4) and image.translations[0] == (0, 0, 80 * setup)
     for k in range(levels):
+        assert image.levels[k].dimension_units[2] == cw.Unit(4 * 2**k, "nm")
         part = values[:: 2**k, :: 2**k, :: 2**k]
         np.testing.assert_array_equal(image.levels[k].read().result(), part)
         assert image.scales[k] == (40 * 2**k, 4 * 2**k, 4 * 2**k)

@@ -44,7 +44,6 @@ ALLOWED = {
     "copying/fence.py": "deletes what a task of a copy that has ended has written",
     "copying/new_array.py": "removes an array that it couldn't write",
     "copying/tree_copy.py": "deletes its own unfinished copy",
-    "images/pyramid/volume_copy.py": "deletes its own unfinished copy",
     "xarray/new_variable.py": "removes an array that it couldn't write",
 }
 

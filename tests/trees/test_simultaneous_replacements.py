@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace as replace_fields
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +14,8 @@ import pytest
 from failing_store import FailingStore, contents, place_in
 
 import chunkwise as cw
+from chunkwise.core.arrays.open_chunked import open_chunked
+from chunkwise.core.index_space import IndexTransform
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.staging import APPEND, is_staging
@@ -207,6 +211,53 @@ def test_an_array_is_made_inside_what_is_replaced(
         assert not is_there or new == "group" or error is not None, (at, sorted(inside), errors)
         assert is_there or error is None, (at, errors)
         assert not is_there or error_inside is None, (at, errors)
+
+
+def create_by_opening(store: KvStoreDriver, format: str) -> None:
+    """Make an array by its spec where there is none, and write parts of chunks and whole ones."""
+    driver = {"zarr3": "zarr3", "zarr2": "zarr", "n5": "n5"}[format]
+    schema = {"dtype": "uint8", "domain": {"shape": [8, 8]}, "chunk_layout": {"chunk": {"shape": [2, 2]}}}
+    spec = cw.Spec({"driver": driver, "create": True, "schema": schema})._driver.bind(cw.Context())
+    bound: Any = replace_fields(spec, kvstore=place_in(store, "t/").kvstore())
+    opened = open_chunked(bound, readable=True, writable=True)
+    array = cw.TensorStore._make(opened, IndexTransform.identity(opened.domain))
+    array[0, :].write(9).result()
+    array[3:6].write(8).result()
+
+
+@pytest.mark.parametrize(("format", "step"), EACH)
+@pytest.mark.parametrize("act", ["array", "opening", "delete"])
+def test_an_array_is_created_while_what_was_there_is_replaced(act: str, format: str, step: int) -> None:
+    """It has the elements that were written to it alone, or there is the other; neither is lost silently."""
+    for at in range(1, 400, step):
+        store = filled(format, "array")
+        plain = FailingStore(store, lambda: None, 0, plain=True)
+        other = Act(partial(create_by_opening, plain, format))
+
+        def begin(other: Act = other) -> None:
+            other.start()
+            other.join(0.05)
+
+        failing = FailingStore(store, begin, at, plain=True)
+        one = Act(partial(ACTS[act], failing, "one", format))
+        one.start()
+        one.join(30)
+        assert not one.is_alive()
+        if failing.n_calls < at:
+            return
+        other.join(30)
+        assert not other.is_alive()
+        errors = at, one.error, other.error
+        assert one.error is None or other.error is None, errors
+        if one.error is None and act != "delete":
+            assert isinstance(other.error, AlreadyExistsError), errors
+            replaced = VALUES["one"] * (act == "array")
+            assert np.array_equal(cw.read(place_in(plain, "t/")), replaced), errors
+        elif other.error is None:
+            made = np.zeros((8, 8), "u1")
+            made[0], made[3:6] = 9, 8
+            assert np.array_equal(cw.read(place_in(plain, "t/")), made), errors
+    pytest.fail("it never came to an end")
 
 
 @pytest.mark.parametrize(("format", "step"), EACH)

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from chunkwise import DataType, TensorStore, cast, concat, d, overlay, stack
+from chunkwise import DataType, TensorStore, Unit, cast, concat, d, overlay, stack
 from chunkwise.cli.command import INCOMPLETE, UsageError, message, show, text_of
 from chunkwise.cli.options import parse_names
 from chunkwise.cli.template_options import fill_value_of
 from chunkwise.copying.losses import is_loss
 from chunkwise.copying.pictures import arranged_planes, has_wildcard, is_picture, matching
 from chunkwise.copying.quantities import format_shape, plural
-from chunkwise.copying.resolve import resolve
+from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.copying.spec_file import check_new_file, write_spec_file
 from chunkwise.copying.stack_report import Box, StackReport, report_stack
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
@@ -87,7 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
         paths += _listed(arguments.list)
     if not paths:
         raise UsageError("there are no layers")
-    layers = _open(paths, None if arguments.cast is None else DataType(arguments.cast))
+    lost: list[str] = []
+    layers = _open(paths, None if arguments.cast is None else DataType(arguments.cast), lost)
     are_planes = len(paths) > 1 and all(is_picture(path) and origin is None for path, origin in paths)
     if are_planes and arguments.stack is None and arguments.concat is None:
         store, assumed = arranged_planes(layers, [path for path, _ in paths])
@@ -102,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not wrong and not arguments.check:
         write_spec_file(arguments.out, _spec(store), overwrite=arguments.overwrite)
     _report(arguments, paths, store, report, saved=not wrong and not arguments.check)
-    lost = [note for note in image_of_array(store).notes if is_loss(note)]
+    lost += [note for note in image_of_array(store).notes if is_loss(note)]
     for note in lost:
         message(note)
     return 1 if wrong else INCOMPLETE if lost else 0
@@ -144,12 +145,15 @@ def _listed(path: str) -> list[_LayerPath]:
     return paths
 
 
-def _open(paths: Sequence[_LayerPath], dtype: DataType | None) -> list[TensorStore]:
-    """Return all layers at their origins; report every one that can't be opened before failing."""
+def _open(paths: Sequence[_LayerPath], dtype: DataType | None, lost: list[str]) -> list[TensorStore]:
+    """Return all layers at their origins; report every one that can't be opened before failing.
+
+    What a stack can't keep is added to `lost`.
+    """
     layers, errors = [], []
     for path, origin in paths:
         try:
-            layer = resolve(path).as_array(of_image=True)
+            layer = _described(resolve(path), lost, placed=origin is None)
             layer = layer[d[:].mark_bounds_implicit[False]] if layer.rank else layer
             if origin is not None:
                 if len(origin) != layer.rank:
@@ -170,6 +174,23 @@ def _open(paths: Sequence[_LayerPath], dtype: DataType | None) -> list[TensorSto
     if errors:
         raise InvalidArgumentError(errors[-1])
     return _labelled(layers)
+
+
+def _described(found: ResolvedPlace, lost: list[str], *, placed: bool) -> TensorStore:
+    """Return the array at a place; of an image that a file describes, with the sizes and place it gives."""
+    # A stack looks for the image of a layer, which need not find that file.
+    whole, image = found.as_array(of_image=True), found.image
+    if found.images is None or image is None:
+        return whole
+    layer: TensorStore = image.levels[0]
+    exact = zip(layer.origin, image.scales[0], image.translations[0], strict=True)
+    if placed and any(abs(at * size - start) > 1e-6 * size for at, size, start in exact):
+        start = ", ".join(f"{start:g}" for start in image.translations[0])
+        lost.append(f"{found.named}: the position {start} is lost but for whole voxels")
+    if all(unit is not None for unit in layer.dimension_units):
+        return layer
+    units = [Unit(size, axis.unit) for size, axis in zip(image.scales[0], image.axes, strict=True)]
+    return overlay([layer], dimension_units=units)
 
 
 def _labelled(layers: list[TensorStore]) -> list[TensorStore]:

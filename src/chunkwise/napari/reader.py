@@ -33,7 +33,6 @@ __all__ = ["LayerData", "get_reader", "layers_of"]
 
 LayerData: TypeAlias = "tuple[Any, dict[str, Any], str]"
 
-_KNOWN_UNITS = ("meter", "second", "angstrom", "inch", "foot", "minute", "hour", "day")
 _ORDER = {"time": 0, "channel": 1, "space": 3}
 
 

@@ -21,7 +21,7 @@ class Room:
     """Room for rows after the end of an array, invisible before `Append.commit`."""
 
     def __init__(self, view: Any, axis: int, n_rows: int) -> None:
-        self._view, self._axis, self._n_rows = view, axis, n_rows
+        self._view, self._axis = view, axis
         array = view._array
         if view.transaction is not None:
             raise UnsupportedError("append is an operation of its own, and can't be part of a transaction")

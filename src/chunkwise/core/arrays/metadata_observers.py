@@ -6,7 +6,8 @@ group above the array has copies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from chunkwise.core.arrays.protocol import WrapStore
 from chunkwise.core.base import catalogue
@@ -15,8 +16,9 @@ from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.engine.together import is_slow, together
 from chunkwise.core.kvstore.adapter.cache import CacheStore
 from chunkwise.core.kvstore.adapter.prefix import whole_store
+from chunkwise.core.kvstore.lease import check_not_held, takes_turns
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.staging import is_staging
+from chunkwise.core.kvstore.staging import APPEND, is_staging
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.errors import PermissionDeniedError
 
@@ -36,13 +38,26 @@ HOLDERS = (("zarr2", ".zmetadata", b"metadata"), ("zarr3", "zarr.json", b"consol
 
 
 def metadata_written(
-    spec: ChunkedSpec, request: OpenRequest, store: KvStoreDriver, wrap: WrapStore | None
+    spec: ChunkedSpec,
+    request: OpenRequest,
+    store: KvStoreDriver,
+    wrap: WrapStore | None,
+    *,
+    is_new: bool = False,
 ) -> None:
-    """Notify observers that an array's document was written, within the transaction of `wrap`."""
+    """Notify observers that an array's document was written, within the transaction of `wrap`.
+
+    If it `is_new`, raise HeldError while another process is replacing or deleting what was there.
+    """
     key = request.format.consolidated_key
+    whole, path = whole_path(store.base if isinstance(store, CacheStore) else store, request.path)
+    looks = [partial(check_not_held, whole, path + APPEND)] if is_new else []
+    looks = looks if takes_turns(whole, path + APPEND) else []
     if key:
-        whole, path = whole_path(store.base if isinstance(store, CacheStore) else store, request.path)
-        metadata_changed(whole, path, key, None if wrap is None else wrapped(spec, whole, wrap))
+        metadata_changed(whole, path, key, None if wrap is None else wrapped(spec, whole, wrap), looks)
+    else:
+        for look in looks:
+            look()
 
 
 def wrapped(spec: ChunkedSpec, store: KvStoreDriver, wrap: WrapStore) -> KvStoreDriver:
@@ -50,13 +65,20 @@ def wrapped(spec: ChunkedSpec, store: KvStoreDriver, wrap: WrapStore) -> KvStore
     return wrap(store, getattr(spec.kvstore, "atomic", True))
 
 
-def metadata_changed(store: KvStoreDriver, path: str, copies: str, seen: KvStoreDriver | None = None) -> None:
+def metadata_changed(
+    store: KvStoreDriver,
+    path: str,
+    copies: str,
+    seen: KvStoreDriver | None = None,
+    looks: Sequence[Callable[[], None]] = (),
+) -> None:
     """Notify observers that documents of an array were created, changed or deleted."""
     # `copies` is the key of documents that may have copies.  `store` is the largest part of the storage, so
     # that groups above the array are visible; `seen` is the same as seen by the transaction of the change.
-    # An error is raised if a copy can't be updated; the array itself is correct then.
+    # An error is raised if a copy can't be updated; the array itself is correct then.  `looks` are made
+    # in the same round of requests as the first ones here.
     _, *above = upwards(path)  # an array has no copies of other documents
-    if _any_holds(store, above, copies):
+    if _any_holds(store, above, copies, looks):
         for name in catalogue.METADATA_OBSERVERS:
             catalogue.metadata_observers.find(name)(store if seen is None else seen, path)
 
@@ -66,11 +88,14 @@ def is_consolidated(store: KvStoreDriver, path: str) -> bool:
     return _any_holds(store, list(upwards(path)))
 
 
-def _any_holds(store: KvStoreDriver, groups: Sequence[str], only: str = "") -> bool:
+def _any_holds(
+    store: KvStoreDriver, groups: Sequence[str], only: str = "", looks: Sequence[Callable[[], None]] = ()
+) -> bool:
     places = [(group + key, word) for group in groups for _, key, word in HOLDERS if only in ("", key)]
+    asks: list[Callable[[], bool | None]] = [*looks, *(partial(holds, store, *place) for place in places)]
     if is_slow(store):
-        return any(together(store, lambda place: holds(store, *place), places))
-    return any(holds(store, key, word) for key, word in places)
+        return any(together(store, lambda ask: ask(), asks))
+    return any(ask() for ask in asks)
 
 
 def holds(store: KvStoreDriver, key: str, word: bytes) -> bool:

@@ -23,7 +23,9 @@ from chunkwise.core.driver.chunked.open_flow import Opened, OpenRequest, check_c
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.flow import run
 from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.lease import HeldError
 from chunkwise.core.kvstore.protocol import KvStoreDriver, Stamped
+from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.specs.kvstore_spec import kvstore_missing
 from chunkwise.core.specs.open_mode import OpenMode
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError
@@ -41,6 +43,17 @@ def open_chunked(
 ) -> ChunkedArray:
     """Open or create the array of a bound spec; `wrap` returns the kvstore as a transaction sees it."""
     # `seen` is its document, if already read for this call.
+    while True:
+        try:
+            return _open(spec, seen, wrap, readable=readable, writable=writable)
+        except HeldError as e:  # what was there is being replaced or deleted
+            e.wait()
+            seen = None
+
+
+def _open(
+    spec: ChunkedSpec, seen: Stamped | None, wrap: WrapStore | None, *, readable: bool, writable: bool
+) -> ChunkedArray:
     if spec.kvstore is None:
         raise kvstore_missing()
     store, path = spec.kvstore.open_driver()
@@ -64,11 +77,13 @@ def open_chunked(
         if wrap is None:
             shared.note_written(store, request.path)
         try:
-            metadata_written(spec, request, store, wrap)
+            # `delete_existing` itself keeps others out.
+            metadata_written(spec, request, store, wrap, is_new=wrap is None and not mode.delete_existing)
         except BaseException:  # an interrupt too
             if wrap is None and not mode.delete_existing:  # a failure leaves nothing behind
                 with suppress(ChunkwiseError):
                     store.delete(request.key, if_equal=opened.generation)
+                    note_replaced(store, request.path)
             raise
     array = ChunkedArray(spec, request, shared, opened, stored, pool, readable=readable, writable=writable)
     return array if wrap is None else array.inside(within, opened, wrap)

@@ -15,9 +15,7 @@ from chunkwise.core.base.extras import needs
 from chunkwise.core.codec.protocol import Buffer
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, UnsupportedError
 
-__all__ = ["FORMATS", "pillow", "read_picture", "sniff"]
-
-FORMATS = ("png", "jpeg", "tiff", "webp", "avif", "bmp")
+__all__ = ["pillow", "read_picture", "sniff"]
 
 
 def pillow(what: str) -> Any:

@@ -23,7 +23,6 @@ from chunkwise.errors import InvalidArgumentError
 __all__ = ["from_json_converter", "number_to_text", "numbers_as_json", "objects", "text_converter"]
 
 Array: TypeAlias = npt.NDArray[Any]
-_TEXT = ("ustring", "text")
 _BYTES = ("string", "bytes")
 
 

@@ -22,9 +22,7 @@ from chunkwise.core.plan.reduce import extreme_float, extreme_int, mean_bool, me
 from chunkwise.core.plan.reduce_rank import median, mode
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["METHODS", "Reduction", "downsample_into", "open_reduction"]
-
-METHODS = ("stride", "mean", "min", "max", "median", "mode")
+__all__ = ["Reduction", "downsample_into", "open_reduction"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Reduction: TypeAlias = Callable[[Array], Array]

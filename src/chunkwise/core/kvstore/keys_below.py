@@ -122,24 +122,34 @@ def _ranges_but(store: KvStoreDriver, path: str, keep: Sequence[str]) -> list[Ke
     return out
 
 
-def old_ranges(store: KvStoreDriver, path: str, before: Iterable[str], keep: Sequence[str]) -> list[KeyRange]:
+def old_ranges(
+    store: KvStoreDriver, path: str, before: Iterable[str], keep: Sequence[str], *, look: bool = True
+) -> list[KeyRange]:
     """Return ranges of all keys below `path`, of which `before` were listed, except `keep`.
 
-    Places where others write new data are not in them, not even those that are begun later.
+    Places where others write new data are not in them, not even those that are begun later.  Without a `look`
+    at the store, ranges with no keys are among them.
     """
-    below, ours = KeyRange.of_prefix(path), KeyRange.of_prefix(path + OURS)
-    around = (
-        KeyRange(below.inclusive_min, ours.inclusive_min),
-        KeyRange(ours.exclusive_max, below.exclusive_max),
-    )
-    kept = set(keep)
+    below, kept = KeyRange.of_prefix(path), set(keep)
     own = [
         KeyRange.of_key(key)
         for key in before
         if key.startswith(path + OURS) and key not in kept and not is_staged(key, path)
     ]
-    parts = (part for keys in _ranges_but(store, path, keep) for part in map(keys.intersect, around))
+    old = _ranges_but(store, path, keep) if look else _between(below, map(KeyRange.of_key, kept))
+    around = _between(below, [KeyRange.of_prefix(path + OURS)])
+    parts = (part for keys in old for part in map(keys.intersect, around))
     return [*own, *(part for part in parts if not part.empty)]
+
+
+def _between(keys: KeyRange, without: Iterable[KeyRange]) -> list[KeyRange]:
+    """Return the parts of a range that others leave."""
+    out, start = [], keys.inclusive_min
+    for gap in sorted(without, key=lambda gap: gap.inclusive_min):
+        out.append(KeyRange(start, gap.inclusive_min))
+        start = gap.exclusive_max
+    out.append(KeyRange(start, keys.exclusive_max))
+    return [part for part in out if not part.empty]
 
 
 def copy_below(

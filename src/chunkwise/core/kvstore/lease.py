@@ -21,6 +21,7 @@ from weakref import WeakValueDictionary, ref
 from chunkwise.core.base.binding import load_json
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.base.thread import start_thread
+from chunkwise.core.kvstore.atomic import AtomicWritable, Directories
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
@@ -34,7 +35,17 @@ from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.errors import AbortedError, ChunkwiseError, FailedPreconditionError, LostAnswerError
 
-__all__ = ["Lease", "Patience", "check_owner", "is_blank", "is_of_ended", "parse_lease"]
+__all__ = [
+    "HeldError",
+    "Lease",
+    "Patience",
+    "check_not_held",
+    "check_owner",
+    "is_blank",
+    "is_of_ended",
+    "parse_lease",
+    "takes_turns",
+]
 
 _BEAT = 5.0
 _SILENCE = 20.0  # seconds of silence after which an owner is assumed to be dead
@@ -253,3 +264,35 @@ class Patience:
         time.sleep(random.uniform(0.5, 1.0) * self._pause)
         self._pause = min(self._longest, 2 * self._pause)
         return False
+
+
+class HeldError(ChunkwiseError):
+    """Another owner holds a document."""
+
+    def __init__(self, kv: KvStoreDriver, key: str, found: Stamped) -> None:
+        super().__init__(f"another process is at work at {kv.describe(key)}")
+        self._kv, self._key, self._found = kv, key, found
+
+    def wait(self) -> None:
+        """Wait until nobody holds the document; delete it if its owner has ended, or is silent."""
+        patience, found = Patience(self._kv), self._found
+        lease = Lease(self._kv, self._key, "what was begun here is over")
+        while not is_blank(found.value):
+            if patience.is_over(self._key, found, lease.where) and lease.take_over(found):
+                lease.release()
+            found = read_bounded(self._kv, self._key)
+
+
+def check_not_held(kv: KvStoreDriver, key: str) -> None:
+    """Raise HeldError if somebody holds a document, unless it is this thread."""
+    found = read_bounded(kv, key)
+    if not is_blank(found.value):
+        own = _here.get(parse_lease(found.value or b"", kv.describe(key))["owner"])
+        if own is None or own.thread != threading.get_ident():
+            raise HeldError(kv, key, found)
+
+
+def takes_turns(kv: KvStoreDriver, key: str) -> bool:
+    """Return True if replacing and deleting a node takes steps, during which others are kept out by `key`."""
+    one_step = offers(kv, Directories) or offers(kv, AtomicWritable) or traits_of(kv).nodes_only
+    return not one_step and bool(traits_of(kv).conditional_writes(key))

@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.keys_below import (
-    OURS,
     copy_below,
     delete_all_below,
     delete_documents,
@@ -50,36 +48,9 @@ def replace_keys(
             f"the new data for {store.describe(path)} was deleted by others: {store.describe(staging)}"
         )
     before = list(list_below(store, path))
-    store.write(staging + COMPLETE, b"")
-    begun = False
-    copied: dict[str, bytes] = {}
-    try:
-        first, last = in_safe_order(store, names, documents)
-        for name in documents:
-            if path + name in before:
-                confirm()
-                store.delete(path + name)
-                begun = True
-        confirm()
-        for keys in old_ranges(store, path, before, [path + APPEND, *keep, *(path + name for name in names)]):
-            store.delete_range(keys.start, keys.stop)
-        for name in first:
-            confirm()
-            copied[path + name] = _copy(store, staging + name, path + name)
-        _check_none_made(store, path, documents)
-        for name in last:
-            confirm()
-            # Nodes below may have been there before.
-            copy = _copy if "/" in name else _copy_new
-            copied[path + name] = copy(store, staging + name, path + name)
-    except AlreadyExistsError as e:
-        _delete_copied(store, copied)
-        _note(e, store, staging)
-        raise
-    except ChunkwiseError as e:
-        if begun:
-            _note(e, store, staging)
-        raise
+    _replace(
+        store, staging, path, documents, names, before, lambda n: value_at(store, staging + n), keep, confirm
+    )
     delete_documents(store, staging, documents)
     store.delete(staging + COMPLETE)
     delete_all_below(store, staging)
@@ -98,36 +69,71 @@ def replace_by_documents(
     killed processes have left.
     """
     lease, _ = _at_once(store, [partial(_turn, store, path), clean])
-    copied: dict[str, bytes] = {}
-    begun, last = False, list[Callable[[], object]]()
+    last: list[Callable[[], object]] = []
     try:
         look = partial(store.list_children, path)
         writes = [partial(store.write, staging + name, value) for name, value in values.items()]
         level, *_ = _at_once(store, [look, *writes])
-        store.write(staging + COMPLETE, b"")
-        for name in values:
-            if path + name in level.keys:
-                store.delete(path + name)
-                begun = True
-        kept = [KeyRange.of_key(path + name) for name in values]
-        gaps = _between(KeyRange.of_prefix(path), [KeyRange.of_prefix(path + OURS), *kept])
-        ours = [key for key in level.keys if key.startswith(path + OURS) and key != path + APPEND]
-        gaps += map(KeyRange.of_key, ours)
-        _at_once(store, [partial(store.delete_range, gap.start, gap.stop) for gap in gaps])
-        _check_none_made(store, path, values)
-        for name in in_safe_order(store, list(values), list(values))[1]:
-            copied[path + name] = _write_new(store, path + name, values[name])
+        copied = _replace(
+            store, staging, path, values, list(values), level.keys, values.__getitem__, at_once=True
+        )
         last += (partial(store.delete, staging + name) for name in (*values, COMPLETE))
-    except ChunkwiseError as e:
-        if isinstance(e, AlreadyExistsError):
-            _delete_copied(store, copied)
-        if begun or isinstance(e, AlreadyExistsError):
-            _note(e, store, staging)
-        raise
     finally:
         if lease is not None:
             last.append(partial(_end, lease))
         _at_once(store, last)
+    return copied
+
+
+def _replace(
+    store: KvStoreDriver,
+    staging: str,
+    path: str,
+    documents: Collection[str],
+    names: Sequence[str],
+    before: Collection[str],
+    value: Callable[[str], Buffer],
+    keep: Sequence[str] = (),
+    confirm: Callable[[], None] = lambda: None,
+    *,
+    at_once: bool = False,
+) -> dict[str, bytes]:
+    """Take the steps once all new data is staged; return the generations of the new keys."""
+    kept = [path + APPEND, *keep, *(path + name for name in names)]
+    first, last = in_safe_order(store, names, documents)
+    store.write(staging + COMPLETE, b"")
+    begun = False
+    copied: dict[str, bytes] = {}
+    try:
+        for name in documents:
+            if path + name in before:
+                confirm()
+                store.delete(path + name)
+                begun = True
+        confirm()
+        old = old_ranges(store, path, before, kept, look=not at_once)
+        deletes = [partial(store.delete_range, keys.start, keys.stop) for keys in old]
+        if at_once:
+            _at_once(store, deletes)
+        else:
+            for delete in deletes:
+                delete()
+        for name in first:
+            confirm()
+            copied[path + name] = _write(store, path + name, value(name), new=False)
+        _check_none_made(store, path, documents)
+        for name in last:
+            confirm()
+            # Nodes below may have been there before.
+            copied[path + name] = _write(store, path + name, value(name), new="/" not in name)
+    except ChunkwiseError as e:
+        made = isinstance(e, AlreadyExistsError)
+        if made:
+            _delete_copied(store, copied)
+        if begun or made:
+            e.message += f"; all of the new data is at {store.describe(staging)}"
+            e.args = (e.message, *e.args[1:])
+        raise
     return copied
 
 
@@ -161,39 +167,18 @@ def _at_once(store: KvStoreDriver, acts: Sequence[Callable[[], Any]]) -> list[An
         return list(pool.map(lambda act: act(), acts))
 
 
-def _between(keys: KeyRange, without: Iterable[KeyRange]) -> list[KeyRange]:
-    """Return the parts of a range that others leave."""
-    out, start = [], keys.inclusive_min
-    for gap in sorted(without, key=lambda gap: gap.inclusive_min):
-        out.append(KeyRange(start, gap.inclusive_min))
-        start = gap.exclusive_max
-    out.append(KeyRange(start, keys.exclusive_max))
-    return [part for part in out if not part.empty]
-
-
 def _check_none_made(store: KvStoreDriver, path: str, documents: Collection[str]) -> None:
     made = {key[len(path) :] for key in store.list_children(path).keys} & set(documents)
     if made:
         raise AlreadyExistsError(f"{store.describe(path + min(made))} was made by another process meanwhile")
 
 
-def _note(e: ChunkwiseError, store: KvStoreDriver, staging: str) -> None:
-    e.message += f"; all of the new data is at {store.describe(staging)}"
-    e.args = (e.message, *e.args[1:])
+def _write(store: KvStoreDriver, target: str, value: Buffer, *, new: bool) -> bytes:
+    """Write a value; if it is to be new and the store has conditional writes, unless there is one.
 
-
-def _copy(store: KvStoreDriver, source: str, target: str) -> bytes:
-    """Copy a value; return its generation."""
-    return store.write(target, value_at(store, source)) or MISSING_GENERATION
-
-
-def _copy_new(store: KvStoreDriver, source: str, target: str) -> bytes:
-    return _write_new(store, target, value_at(store, source))
-
-
-def _write_new(store: KvStoreDriver, target: str, value: Buffer) -> bytes:
-    """Write a value unless there is one, if the store has conditional writes; return its generation."""
-    if not traits_of(store).conditional_writes(target):
+    Returns its generation.
+    """
+    if not new or not traits_of(store).conditional_writes(target):
         return store.write(target, value) or MISSING_GENERATION
     generation = store.write(target, value, if_equal=MISSING_GENERATION)
     if generation is None:

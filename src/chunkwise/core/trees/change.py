@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from chunkwise.core.kvstore.atomic import AtomicWritable, Directories
+from chunkwise.core.kvstore.atomic import Directories
 from chunkwise.core.kvstore.keys_below import copy_below, delete_all_below
+from chunkwise.core.kvstore.lease import takes_turns
 from chunkwise.core.kvstore.node_keys import Staged, delete_node_keys, staged_in
 from chunkwise.core.kvstore.protocol import offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
@@ -96,9 +97,7 @@ def _delete(location: Location, node: Node, known: Iterable[Node], staged: Stage
 @contextmanager
 def _taking_turns(location: Location) -> Iterator[bool]:
     """Keep others out who append to a node or replace it; yield False where that is one step."""
-    kv = location.store
-    one_step = offers(kv, Directories) or offers(kv, AtomicWritable) or traits_of(kv).nodes_only
-    if one_step or not traits_of(kv).conditional_writes(location.path + APPEND):
+    if not takes_turns(location.store, location.path + APPEND):
         yield False
     else:
         with excluding(location):

@@ -26,7 +26,7 @@ from chunkwise.core.kvstore.file_path import LOCK_SUFFIX
 from chunkwise.core.trees.node import JOURNAL
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["check_new_names", "is_name", "join", "split_path"]
+__all__ = ["check_new_names", "is_name", "split_path"]
 
 _DOCUMENTS = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata", "attributes.json", JOURNAL)
 
@@ -82,8 +82,3 @@ def _reserved(name: str, format: str) -> str:
     except UnicodeEncodeError:
         return "it can't be encoded in UTF-8"
     return ""
-
-
-def join(*parts: str) -> str:
-    """Return the parts that aren't empty, joined by "/"."""
-    return "/".join(part for part in parts if part)

@@ -57,6 +57,9 @@ def walk(node: Node, *, implicit: bool = True, depth: int | None = None) -> Iter
         found = look_ahead(node, find, depth)
     except UnlistedError:
         copies = read_snapshot(node)
+        if copies is None and node.kind == "array":  # a container that is a dataset, as far as one can see
+            yield WalkedNode("", node)
+            return
         if copies is None:
             raise
         yield WalkedNode("", node)

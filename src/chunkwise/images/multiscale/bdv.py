@@ -23,7 +23,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from chunkwise import Context, TensorStore, cast, overlay
+from chunkwise import Context, TensorStore, Unit, cast, overlay
 from chunkwise.copying.resolve import resolve
 from chunkwise.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from chunkwise.extension.inside import read_bounded
@@ -339,14 +339,17 @@ def _zarr_view(
     for at_dim, dim in enumerate(others):
         index[dim] = given[at_dim] if at_dim < len(given) else 0
 
-    def taken(store: TensorStore) -> TensorStore:
+    def taken(store: TensorStore, number: int) -> TensorStore:
         for dim in others:
             n, one = store.shape[dim], index[dim]
             if isinstance(one, int) and one >= n:
                 raise InvalidArgumentError(
                     f"{at.location.text}: axis {whole.axes[dim].name} has {n} elements; there is no {one}"
                 )
-        return overlay([store[tuple(index)]]) if others else store  # no view, which stands for its array
+        if not others:
+            return store
+        units = [Unit(size, setup.unit) for size in levels[number].place.scale]
+        return overlay([store[tuple(index)]], dimension_units=units)  # a view would stand for its array
 
     order = ["xyz".index(whole.axes[dim].name) for dim in shown]
     voxel = Transformation(tuple(setup.size[k] for k in order), tuple(setup.start[k] for k in order))
@@ -369,9 +372,11 @@ def _zarr_view(
         setup.name,
         problems=tuple(problems),
     )
-    return MultiscaleImage(
-        metadata, lambda n: open_level_of(at, metadata, n, taken), location=at.location.text
-    )
+
+    def open_level(number: int) -> TensorStore:
+        return open_level_of(at, metadata, number, lambda store: taken(store, number))
+
+    return MultiscaleImage(metadata, open_level, location=at.location.text)
 
 
 def _unsigned(store: TensorStore) -> TensorStore:

@@ -58,20 +58,6 @@ __all__ = [
     "record_chain",
 ]
 
-MEMBERS = (
-    "zarr_format",
-    "node_type",
-    "shape",
-    "data_type",
-    "chunk_grid",
-    "chunk_key_encoding",
-    "fill_value",
-    "codecs",
-    "attributes",
-    "dimension_names",
-    "storage_transformers",
-)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zarr3Metadata:

@@ -55,7 +55,6 @@ class TiffTable:
     def __init__(self, tiff: Any, files: TiffFiles) -> None:
         self._documents: dict[str, bytes] = {}
         self._arrays: dict[str, TiffArray] = {}
-        self._errors: dict[str, Exception] = {}
         root = ome_xml(tiff)
         metadata = describe_images(tiff, root)
         images = (root is not None and _images_in_files(root, files)) or tiff.series
