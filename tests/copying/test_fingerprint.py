@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from chunkwise.copying.fingerprint import fingerprint
 
-DTYPES = ["u1", "i2", "f4", "f8", "c16", "?", "V5", ">u4", "S3"]
+DTYPES = ["u1", "i2", "f2", "f4", "f8", "c8", "c16", "?", ">u4", "M8[s]", "m8[D]"]
+DTYPES += [f"{kind}{length}" for kind in "SUV" for length in (1, 2, 3, 4, 5, 7, 8, 9, 17)]
 MASK = (1 << 64) - 1
 
 

@@ -121,9 +121,13 @@ def test_an_unfinished_copy_that_keeps_none(source: Path, tmp_path: Path) -> Non
         cw.copy(source, tmp_path / "b.zarr", resume=True, keep_fingerprint=True)
 
 
+OTHER_TYPES = ["ustring", "json", "float64", "uint8", "bool", "complex64", "M8[s]"]
+TEXT = ["S1", "S3", "S8", "S17", "U1", "U4", "U9", "V5"]
+
+
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
-@pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 2), (0, 4)])
-@pytest.mark.parametrize("dtype", ["ustring", "json", "float64", "uint8", "bool", "complex64", "S3", "M8[s]"])
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 2), (0, 4), (2, 1, 3)])
+@pytest.mark.parametrize("dtype", OTHER_TYPES + TEXT)
 def test_each_shape_and_type(format: str, shape: tuple[int, ...], dtype: str, tmp_path: Path) -> None:
     """A copy that keeps its fingerprint is verified by it, or the format can't hold the array."""
     values: Any = np.zeros(shape, {"ustring": object, "json": object}.get(dtype, dtype))
@@ -131,6 +135,9 @@ def test_each_shape_and_type(format: str, shape: tuple[int, ...], dtype: str, tm
         values[...] = "word"
     elif dtype == "json":
         values[...] = 5
+    elif dtype in TEXT:  # of each length that the type can have
+        texts = [(b"abcdefghijklmnopq" * 2)[i % 17 :][: i % (int(dtype[1:]) + 1)] for i in range(values.size)]
+        values[...] = np.array(texts, f"S{dtype[1:]}").astype(dtype).reshape(shape)
     else:
         values[...] = np.ones((), "i1").astype(values.dtype)
     try:
