@@ -21,7 +21,7 @@ WORKS: dict[str, Callable[[ts.TensorStore], Any]] = {
     "shape": lambda a: a.write(WRONG),
     "view": lambda a: a[:2].write(WRONG),
     "array": lambda a: a.write(ts.array(WRONG)),
-    "resize": lambda a: a.resize((9,)),
+    "resize": lambda a: a.resize(exclusive_max=[9, 9]),
     "read-only": lambda a: ts.open(a.spec(), read=True).result().write(np.zeros(4)),
     "bounds": lambda a: a.resize(exclusive_max=[-1]),
     "open": lambda a: ts.open("file:///nowhere/at/all|zarr3"),

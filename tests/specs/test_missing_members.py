@@ -12,7 +12,6 @@ import xarray as xr
 import chunkwise as cw
 
 SPECS: list[tuple[dict[str, Any], str]] = [
-    ({}, "driver"),
     ({"path": "a"}, "driver"),
     ({"kvstore": {"path": "a"}}, "driver"),
     ({"driver": "n5", "kvstore": {}}, "driver"),

@@ -336,10 +336,10 @@ def test_only_keys_of_the_array_are_its_own(name: str, array: dict[str, Any], tm
 
 @pytest.mark.parametrize("at", ["t/", "t/x/"])
 def test_what_an_interrupted_replacement_left_is_named(at: str, tmp_path: Path) -> None:
-    base = FileStore(tmp_path, sync=False)
-    _fill(place_in(base, "t/"), "zarr3")
-    place = place_in(base, at)
     for number in range(1, 100):
+        base = FileStore(tmp_path / str(number), sync=False)  # without what the tries before have left
+        _fill(place_in(base, "t/"), "zarr3")
+        place = place_in(base, at)
         failing = FailingStore(base, _fails("full"), number, always=True, plain=True)
         try:
             with replacing(place_in(failing, at)) as staging:

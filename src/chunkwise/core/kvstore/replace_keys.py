@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -163,6 +162,8 @@ def _at_once(store: KvStoreDriver, acts: Sequence[Callable[[], Any]]) -> list[An
     """Return the results of small requests, made together in a slow store, in order in others."""
     if traits_of(store).request_concurrency is None or not acts:
         return [act() for act in acts]
+    from concurrent.futures import ThreadPoolExecutor  # not loaded by `import chunkwise`
+
     with ThreadPoolExecutor(len(acts)) as pool:
         return list(pool.map(lambda act: act(), acts))
 
