@@ -17,6 +17,7 @@ PLACES = {
     "zarr": "memory://{n}/",
     "zarr3": "memory://{n}/",
     "n5": "memory://{n}/",
+    "neuroglancer_precomputed": "memory://{n}/",
     "zarr3 in zip": "memory://{n}.zip|zip:",
     "zarr3 in ocdbt": "memory://{n}/|ocdbt:",
 }
@@ -38,7 +39,15 @@ def _base(kind: str, n: int, context: cw.Context) -> cw.TensorStore:
     if kind == "array":
         return cw.array(VALUES, context=context)
     spec = {"driver": kind.split()[0], "kvstore": PLACES[kind].format(n=n)}
-    array = cw.open(spec, create=True, dtype="int16", shape=[3, 4], context=context).result()
+    if kind == "neuroglancer_precomputed":
+        domain = cw.IndexDomain(shape=[3, 4, 1, 1])
+        volume = cw.open(spec, create=True, dtype="int16", domain=domain, context=context).result()
+        array = volume[:, :, 0, 0]
+    else:
+        units = None if kind == "zarr" else ["nm", None]
+        array = cw.open(
+            spec, create=True, dtype="int16", shape=[3, 4], dimension_units=units, context=context
+        ).result()
     array[...] = VALUES
     return array
 
@@ -79,7 +88,7 @@ def _check(kind: str, depth: int) -> None:
             assert _facts(again, kind) == facts, (kind, names, form)
 
 
-@pytest.mark.parametrize("kind", ["array", "zarr3"])
+@pytest.mark.parametrize("kind", ["array", "neuroglancer_precomputed"])
 def test_two_layers(kind: str) -> None:
     _check(kind, 2)
 

@@ -120,8 +120,10 @@ class StackSpec(DriverSpec):
         raise InvalidArgumentError('"kvstore" not supported by "stack" driver')
 
     def minimal(self) -> Self:
-        """Return the spec with minimal specs of the layers."""
-        return self._mapped(lambda driver: driver.minimal())
+        """Return the spec with minimal specs of the layers, whose units it keeps, as in TensorStore."""
+        out = self._mapped(lambda driver: driver.minimal())
+        units = self.effective_schema().dimension_units
+        return out if units is None else out.with_schema(Schema(dimension_units=units))
 
     def _mapped(self, change: Callable[[DriverSpec], DriverSpec]) -> Self:
         return self.with_parts(tuple(change(layer._driver) for layer in self.layers))
