@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, cast, get_args
 
@@ -226,7 +227,9 @@ def images_in(source: Location) -> ImagesIn | None:
     """Return the images that a group is; None if it is none."""
     try:
         group = open_group(source)
-        found = open_multiscale(group, drafts=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the copy reports what can't be read
+            found = open_multiscale(group, drafts=True)
         if isinstance(found, MultiscaleImage):
             if found.convention == "raw":
                 return None
