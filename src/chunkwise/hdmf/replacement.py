@@ -126,7 +126,7 @@ def _alone(dataset: Dataset) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(excluding(store.location))
         if dataset.is_array:
-            stack.enter_context(excluding(store.location.at(dataset.physical.prefix)))
+            stack.enter_context(excluding(store.location.at(dataset.physical.prefix), replaces=True))
         _look_at_mark(store)
         _finish(store)
         fresh = read_tree(store.location, store.format, False, path)

@@ -203,7 +203,7 @@ def open_encoder(stages: Stages) -> Encode:
             )
         return stored
 
-    if compress and bound_of(stages) is None:
+    if compress and stages.sizes[0] is None and bound_of(stages) is None:
         return encode_any
     if filters or len(compress) > 1:
         return encode

@@ -100,7 +100,8 @@ def open_decoder(stages: Stages) -> DecodeInto:
 
 def _open_decompressors(stages: Stages, first: int) -> list[Callable[[Buffer], Buffer]]:
     """Return decoders of the compressors from number `first` on, the last one first."""
-    known, n_elements = bound_of(stages), prod(stages.items[-1].shape)
+    known = bound_of(stages) if None in stages.sizes[first : len(stages.compressors)] else None
+    n_elements = prod(stages.items[-1].shape)
     return open_decoders(
         stages.compressors[first:],
         stages.sizes[first:],

@@ -56,7 +56,7 @@ def _fixed(value: Any, dtype: DataType) -> npt.NDArray[Any]:
     from_numbers = getattr(dtype.extension, "from_numbers", None)
     if from_numbers is not None and (numbers := np.asarray(value)).dtype.names is None:
         out = from_numbers(numbers, "safe" if _is_array(value) else "unsafe")
-    elif dtype.name in WITHOUT_UNIT:
+    elif memory.kind in "mM" and dtype.name in WITHOUT_UNIT:
         out = counts(value, dtype)
     elif _is_array(value):
         out = _safely(np.asarray(value), memory)

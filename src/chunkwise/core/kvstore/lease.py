@@ -273,18 +273,17 @@ class Patience:
 class HeldError(ChunkwiseError):
     """Another owner holds a document."""
 
-    def __init__(self, kv: KvStoreDriver, key: str, found: Stamped) -> None:
-        super().__init__(f"another process is at work at {kv.describe(key)}")
-        self._kv, self._key, self._found = kv, key, found
+    held: tuple[KvStoreDriver, str, Stamped] | None = None  # its store and key, and what was read
 
     def wait(self) -> None:
         """Wait until nobody holds the document; delete it if its owner has ended, or is silent."""
-        patience, found = Patience(self._kv), self._found
-        lease = Lease(self._kv, self._key, "what was begun here is over")
+        assert self.held is not None
+        kv, key, found = self.held
+        patience, lease = Patience(kv), Lease(kv, key, "what was begun here is over")
         while not is_blank(found.value):
-            if patience.is_over(self._key, found, lease.where) and lease.take_over(found):
+            if patience.is_over(key, found, lease.where) and lease.take_over(found):
                 lease.release()
-            found = read_bounded(self._kv, self._key)
+            found = read_bounded(kv, key)
 
 
 def check_not_held(kv: KvStoreDriver, key: str) -> None:
@@ -293,7 +292,9 @@ def check_not_held(kv: KvStoreDriver, key: str) -> None:
     if not is_blank(found.value):
         own = _here.get(parse_lease(found.value or b"", kv.describe(key))["owner"])
         if own is None or own.thread != threading.get_ident():
-            raise HeldError(kv, key, found)
+            error = HeldError(f"another process is at work at {kv.describe(key)}")
+            error.held = kv, key, found
+            raise error
 
 
 def takes_turns(kv: KvStoreDriver, key: str) -> bool:

@@ -124,12 +124,13 @@ def appending(arrays: Sequence[Growing]) -> Iterator[Append]:
 
 
 @contextmanager
-def excluding(location: Location) -> Iterator[Callable[[], None]]:
+def excluding(location: Location, *, replaces: bool = False) -> Iterator[Callable[[], None]]:
     """Keep others out who append to a node, replace it, or make arrays in it at the same time.
 
     Yields a function that raises AbortedError if another process has taken over meanwhile.  It is
-    also raised at the end, if others have deleted a group around the node.  In a store without conditional
-    writes, no other process is kept out.
+    also raised at the end, if others have deleted a group around the node, unless the caller itself
+    `replaces` the node with all of its keys.  In a store without conditional writes, no other process is kept
+    out.
     """
     if not traits_of(location.store).conditional_writes(location.path + APPEND):
         yield lambda: None
@@ -149,7 +150,7 @@ def excluding(location: Location) -> Iterator[Callable[[], None]]:
             was_kept = lease.release()
         lease.forget()
     # Where a directory is replaced as a whole, the document goes with the old one.
-    if not was_kept and takes_turns(location.store, lease.key):
+    if not (was_kept or replaces) and takes_turns(location.store, lease.key):
         raise AbortedError(f"{location.text} was deleted, or taken over, by another process meanwhile")
 
 
