@@ -122,7 +122,7 @@ class Lease:
             self._replace(state, self._durable if durable else self._kv)
 
     def release(self) -> bool:
-        """Delete the document; return False if it is somebody else's by now, or others have deleted it."""
+        """Delete the document; return False if another owner has replaced or deleted it."""
         self._ended.set()
         try:
             with self._lock:
@@ -276,7 +276,7 @@ class HeldError(ChunkwiseError):
     held: tuple[KvStoreDriver, str, Stamped] | None = None  # its store and key, and what was read
 
     def wait(self) -> None:
-        """Wait until nobody holds the document; delete it if its owner has ended, or is silent."""
+        """Wait until the document is free; delete it if its owner has ended or is silent."""
         assert self.held is not None
         kv, key, found = self.held
         patience, lease = Patience(kv), Lease(kv, key, "what was begun here is over")
@@ -287,7 +287,7 @@ class HeldError(ChunkwiseError):
 
 
 def check_not_held(kv: KvStoreDriver, key: str) -> None:
-    """Raise HeldError if somebody holds a document, unless it is this thread."""
+    """Raise HeldError if another thread or process holds a document."""
     found = read_bounded(kv, key)
     if not is_blank(found.value):
         own = _here.get(parse_lease(found.value or b"", kv.describe(key))["owner"])

@@ -22,7 +22,7 @@ _SILENCE, _POLL = 20.0, 0.5  # seconds after which the owner of a journal is ass
 class Staged(NamedTuple):
     """What this library has put beside a node's keys, as a listing of the level shows it."""
 
-    abandoned: list[str]  # prefixes of new data to which nobody writes any more
+    abandoned: list[str]  # prefixes of new data whose writers have ended
     others: list[str]  # prefixes of new data that others may be writing
     keys: list[str]  # such as journals
 
@@ -58,7 +58,7 @@ def delete_node_keys(
 
 
 def _is_live(store: KvStoreDriver, staging: str) -> bool:
-    """Return True unless nobody writes to a staging place any more."""
+    """Return True if a process may still write to a staging place."""
     name = staging[:-1].rpartition("/")[2]
     if not is_resumable(name):
         return not is_abandoned(name)

@@ -5,6 +5,7 @@ Plates are large: a missing well or field is noticed when it is looked up, and d
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 
 from chunkwise.errors import InvalidArgumentError, NotFoundError
@@ -27,12 +28,13 @@ from chunkwise.images.multiscale.ome_versions import ome_members
 __all__ = ["Plate", "Well"]
 
 
-class _Fields:
+class _Fields(ABC):
     """Fields of view by path."""
 
     @property
+    @abstractmethod
     def fields(self) -> Mapping[str, MultiscaleImage]:
-        raise NotImplementedError
+        """Fields of view by path."""
 
     def __getitem__(self, path: str) -> MultiscaleImage:
         return self.fields[path]
