@@ -19,15 +19,15 @@ import sys
 from chunkwise.core.kvstore.file import FileStore
 root, locking, n = sys.argv[1:]
 store = FileStore(root, sync=False, locking=locking)
+value, generation, _time = store.read("a/n")  # all have read before any writes, so one conflict is sure
 print("ready", flush=True)
 sys.stdin.readline()
 conflicts = 0
 for _ in range(int(n)):
-    while True:
-        value, generation, _time = store.read("a/n")
-        if store.write("a/n", b"%d" % (int(value) + 1), if_equal=generation) is not None:
-            break
+    while store.write("a/n", b"%d" % (int(value) + 1), if_equal=generation) is None:
         conflicts += 1
+        value, generation, _time = store.read("a/n")
+    value, generation, _time = store.read("a/n")
 print(conflicts)
 """
 

@@ -38,15 +38,15 @@ import sys
 from chunkwise.core.kvstore.file import FileStore
 root, locking, n, _ = sys.argv[1:]
 store = FileStore(root, sync=False, locking=locking)
+value, generation, _time = store.read("a/n")  # both have read before either writes, so one conflict is sure
 print("ready", flush=True)
 sys.stdin.readline()
 conflicts = 0
 for _ in range(int(n)):
-    while True:
-        value, generation, _time = store.read("a/n")
-        if store.write("a/n", b"%d" % (int(value) + 1), if_equal=generation) is not None:
-            break
+    while store.write("a/n", b"%d" % (int(value) + 1), if_equal=generation) is None:
         conflicts += 1
+        value, generation, _time = store.read("a/n")
+    value, generation, _time = store.read("a/n")
 print(conflicts)
 """
 
@@ -66,12 +66,14 @@ ELEMENTS = """
 import sys, time
 import chunkwise as cw
 path, n, who = sys.argv[1], *map(int, sys.argv[2:])
-array = cw.open(path, write=True, context=cw.Context({"file_io_sync": False})).result()
+array = cw.open(path, read=True, write=True, context=cw.Context({"file_io_sync": False})).result()
 print("ready", flush=True)
 sys.stdin.readline()
 start = time.monotonic()
 for i in range(n):
     array[2 * i + who] = i + 1
+    while i == n // 2 and int(array[2 * i + 1 - who].read().result()) == 0:
+        time.sleep(0.001)  # until the other has come as far
 print(start, time.monotonic())
 """
 
