@@ -83,7 +83,7 @@ class Row(NamedTuple):
 
     from_json: Callable[[JSON], Any]  # None: no constraint
     from_keyword: Callable[[Any, str], Any]
-    check: Callable[[Any, Any, bool], Constraint | Vector]  # (object, value, hard); sets the rank of the object
+    check: Callable[[Any, Any, bool], Constraint | Vector]  # (object, value, hard); sets its rank
     to_json: Callable[[Any], JSON] = lambda value: value  # of one dimension
     has_soft_form: bool = True
     # (value, dimension link) -> value, of a view and of the array that has a view
@@ -169,7 +169,9 @@ class Constrained:
             for hard in (True, False):
                 values = _part(self.vector(name), 0, hard)
                 if any(v is not None for v in values):
-                    json[name if hard else name + SOFT] = [None if v is None else row.to_json(v) for v in values]
+                    json[name if hard else name + SOFT] = [
+                        None if v is None else row.to_json(v) for v in values
+                    ]
         return json
 
     @property

@@ -162,7 +162,8 @@ class LayoutConstraints(Constrained):
         out = type(self)()
         out.set_rank(self._rank)
         out._constraints = self._constraints.copy()
-        write, read, codec = (hard_part(self._grids[usage].vector("shape"), self._rank) for usage in GRID_USAGES)
+        sizes = [self._grids[usage].vector("shape") for usage in GRID_USAGES]
+        write, read, codec = (hard_part(vector, self._rank) for vector in sizes)
         read = tuple(w if r is None else r for r, w in zip(read, write, strict=True))
         for usage, shape in zip(GRID_USAGES, (write, read, codec), strict=True):
             if not all(_fits(o, n or 0) for o, n in zip(origin, shape, strict=True)):

@@ -121,7 +121,7 @@ def _converted(
     links: Sequence[DimensionLink | None],
     direction: Literal["view", "inverse_view"],
 ) -> Iterator[tuple[bool, Any]]:
-    """Yield the hard and the soft part of a constraint: values of linked dimensions, in the order of `links`."""
+    """Yield the hard and the soft values of linked dimensions, in the order of `links`."""
     if (one := source.scalar(name)) is not None:
         yield one.hard, one.value
     elif vector := source.vector(name):
