@@ -205,7 +205,7 @@ def _ready(
     pairs: Sequence[tuple[str, Node | CopySource | None, Node | CopySource | None]], values: bool
 ) -> dict[str, tuple[_Read, _Read, ValueDifferences | None]]:
     """Return arrays and the attributes of groups that are in both trees, and values of small arrays."""
-    # What is on a server is read for several nodes at a time; values only if `values`.
+    # On a server, several nodes are read at a time; values only if `values`.
     both = [(name, a, b) for name, a, b in pairs if a is not None and b is not None and _kind(a) == _kind(b)]
     sides = [at for _, *sides in both for at in sides]
     slow = next((at for at in map(_store_of, sides) if is_slow(at)), None)

@@ -185,7 +185,7 @@ class _Planning:
         return None if node is None else self._look(names, node)
 
     def _look(self, names: tuple[str, ...], node: Node) -> _Found:
-        """Read what is to be known of a node."""
+        """Read the metadata of a node."""
         tree, found = self._source.tree, _Found(names, node)
         if node.kind == "group":
             attributes = tree.attributes(names, node).asdict()
@@ -299,7 +299,7 @@ class _Planning:
         else:
             new = Link("/" + "/".join(target), _source_text(source, root))
             if not link.external:
-                made.notes.append((path, f"link to {link} leads out of what is copied; it is external now"))
+                made.notes.append((path, f"link to {link} leads out of the source; it is external now"))
         made.links[path] = new
         self._note(path, list(new))
 
@@ -334,14 +334,14 @@ def _source_text(source: Location, root: Location) -> str:
 class TreeSource(Protocol):
     """What becomes a tree."""
 
-    location: Location  # of what is copied
+    location: Location  # of the source
 
     def plan(self, room: CopyRoom) -> TreePlan:
         """Return the plan of the copy."""
         ...
 
     def task(self, plan: TreePlan) -> dict[str, JSON]:
-        """Return what the journal of the copy is to say: another copy must not go on with it."""
+        """Return the description of the copy for its journal; no other copy may resume it."""
         ...
 
     def finish(self) -> None:
