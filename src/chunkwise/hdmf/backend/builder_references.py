@@ -11,7 +11,7 @@ import numpy as np
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf.container import AbstractContainer
 
-from chunkwise.core.kvstore.reference.hdf5_regions import region_json
+from chunkwise.core.kvstore.reference.hdf5_objects import region_json
 from chunkwise.errors import InvalidArgumentError, LossWarning
 from chunkwise.extension.inside import is_url
 from chunkwise.hdmf.backend.h5_values import h5_dataset_of

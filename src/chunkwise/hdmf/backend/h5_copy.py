@@ -19,6 +19,7 @@ from hdmf.backends.io import HDMFIO
 from hdmf.build import Builder, ReferenceBuilder
 from hdmf.spec import NamespaceCatalog
 
+from chunkwise.core.kvstore.reference.hdf5_objects import address_of, object_id
 from chunkwise.errors import InvalidArgumentError, LossWarning
 from chunkwise.extension.trees import tree_format
 from chunkwise.hdmf.backend.builder_references import path_of
@@ -165,7 +166,7 @@ class H5Copy:
             self._note_broken_references(each)
 
     def _add(self, node: Any, at: str, parent: _Object | None) -> None:
-        self._places[_address(node)] = at
+        self._places[address_of(node)] = at
         attributes = {k: node.attrs[k] for k in _TYPE_NAMES if k in node.attrs}
         attributes = {k: v.decode() if isinstance(v, bytes) else v for k, v in attributes.items()}
         self._objects.append(_Object(node, at, at.rpartition("/")[2], attributes, parent))
@@ -194,18 +195,18 @@ class H5Copy:
                 self._pending.append((group, name, target))
 
     def _link_or_add(self, group: _Object, name: str, target: Any) -> None:
-        at = self._places.get(_address(target))
+        at = self._places.get(address_of(target))
         if at is None:
             self._add(target, join_path(group.at, name), group)
         else:
             self._links.setdefault(group.at, {})[name] = self._record(target, at)
 
     def _record(self, target: Any, at: str) -> Reference:
-        return Reference(at, ".", _identity(target), _identity(self._file))
+        return Reference(at, ".", object_id(target), object_id(self._file))
 
     def _refer(self, target: Any, value: Reference) -> Reference:
         """Return the record of a reference to an object of h5py."""
-        at = self._places.get(_address(target))
+        at = self._places.get(address_of(target))
         if at is None:
             raise InvalidArgumentError(
                 f"there is a reference to {target.name} of {target.file.filename}, to which no link leads: "
@@ -241,7 +242,7 @@ class H5Copy:
     _dropping = False
 
     def _refer_or_none(self, target: Any, value: Reference) -> Any:
-        return self._refer(target, value) if _address(target) in self._places else None
+        return self._refer(target, value) if address_of(target) in self._places else None
 
     def write(
         self, writer: NodeWriter, streams: BuilderStreams, *, keep_types: bool, compat_regions: bool
@@ -316,17 +317,6 @@ class H5Copy:
 
 
 _TYPE_NAMES = ("neurodata_type", "data_type", "namespace")
-
-
-def _address(node: Any) -> Any:
-    info = h5py.h5o.get_info(node.id)
-    return int(info.fileno), info.addr
-
-
-def _identity(node: Any) -> str | None:
-    value = node.attrs.get("object_id")
-    value = value.decode() if isinstance(value, bytes) else value
-    return value if isinstance(value, str) else None
 
 
 def _where(link: Any) -> str:

@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.kvstore.reference.hdf5_regions import region_json
+from chunkwise.core.kvstore.reference.hdf5_objects import object_id, region_json
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, LossWarning, UnsupportedError, prefix
 from chunkwise.extension.trees import Location, locate
 from chunkwise.hdmf.backend.schema import DATE_WORDS, as_declared
@@ -191,9 +191,7 @@ def reference_of_h5(holder: Any, value: Any, convert: Convert | None = None) -> 
     found = None
     if isinstance(value, h5py.RegionReference):
         found = region_json(file, value, tuple(target.shape))
-    object_id = target.attrs.get("object_id")
-    root_id = file.attrs.get("object_id")
-    record = Reference(target.name, ".", _text(object_id), _text(root_id), found)
+    record = Reference(target.name, ".", object_id(target), object_id(file), found)
     return record if convert is None else convert(target, record)
 
 
