@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy.typing as npt
 
 from chunkwise.copying.array_template import ArrayTemplate
+from chunkwise.copying.conventions import ome_attributes
 from chunkwise.copying.copy_source import CopySource, stored_source, view_source
 from chunkwise.copying.executors import Workers, workers_of
-from chunkwise.copying.ome_attributes import ome_attributes
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.resolve import resolve
 from chunkwise.copying.value_difference import (

@@ -1,7 +1,7 @@
 """``PlannedCopy``: the arrays of a plan, copied by tasks, and what goes with them.
 
 1. A journal at the top of the copy says what is done, and who is at work.  In a copy in parts each part has
-   its own (`chunkwise.copying.parts`), and the part that finishes last continues with 3.
+   its own (`chunkwise.copying.journal`), and the part that finishes last continues with 3.
 2. The tasks of all arrays form one stream: first the blocks of larger arrays, then small arrays as wholes.
    After two passes over an array, their fingerprints have to be equal: the second has read what the first
    has written.
@@ -23,23 +23,20 @@ from copy import copy
 from itertools import islice
 from typing import ClassVar
 
-from chunkwise.copying.arrival import check_reachable
+from chunkwise.copying.copy_arrays import LostBlockError, StepResult
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_passes import LARGE, SMALL, CopyPasses
-from chunkwise.copying.copy_place import CopyPlace, unfinished
-from chunkwise.copying.copy_report import CopyReport
-from chunkwise.copying.copy_work import LostBlockError, StepResult
+from chunkwise.copying.copy_place import CopyPlace, is_session, journal_location, unfinished
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.fence import Fence
-from chunkwise.copying.journal import Journal
+from chunkwise.copying.journal import Journal, Part, PartJournals, n_parts
 from chunkwise.copying.journal_document import JournalDocument, read_journal
+from chunkwise.copying.losses import CopyReport
 from chunkwise.copying.narrowing import MisfitError, Narrowing
-from chunkwise.copying.part import Part
-from chunkwise.copying.parts import PartJournals, n_parts
-from chunkwise.copying.sessions import is_session, journal_location
+from chunkwise.copying.overlap import check_reachable
 from chunkwise.copying.small_arrays import SmallArrays
-from chunkwise.copying.task_stages import Chain, Stage
+from chunkwise.copying.tasks import Chain, Stage
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.copying.work import TaskRunner, Work
 from chunkwise.core.base.binding import JSON

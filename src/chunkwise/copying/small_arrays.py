@@ -14,17 +14,16 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, NoReturn, Self
 from zlib import compress, decompress
 
-from chunkwise.copying.copy_arrays import Room
+from chunkwise.copying.copy_arrays import StepResult
 from chunkwise.copying.copy_job import CopyJob
 from chunkwise.copying.copy_options import CopyOptions
-from chunkwise.copying.copy_work import StepResult
+from chunkwise.copying.copy_place import is_session
+from chunkwise.copying.copy_plan import COPIES
+from chunkwise.copying.executors import Room
 from chunkwise.copying.fence import Guard, Tasks
 from chunkwise.copying.narrowing import Narrowing
-from chunkwise.copying.new_array import open_node
-from chunkwise.copying.plan_blocks import COPIES
-from chunkwise.copying.sessions import is_session
+from chunkwise.copying.new_array import Target, open_node
 from chunkwise.copying.stored_node import check_array_visible, check_node_visible
-from chunkwise.copying.target import Target
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.cached import cached_property

@@ -24,8 +24,7 @@ from uuid import uuid4
 
 from chunkwise.copying.executors import OpenExecutor, Workers
 from chunkwise.copying.fence import Fence, Guard, Tasks
-from chunkwise.copying.task_driver import run_tasks
-from chunkwise.copying.task_stages import Chain, Stage
+from chunkwise.copying.tasks import Chain, Stage, run_tasks
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.engine.pool import work_here
 from chunkwise.errors import AbortedError, ChunkwiseError, FailedPreconditionError
@@ -208,7 +207,7 @@ class TaskRunner:
         return Stage(submit, ranges, counted, writes=writes, **how)
 
     def run_all(self, chains: Iterable[Chain], tick: Callable[[], None] = lambda: None) -> None:
-        """Run the tasks of chains, as `chunkwise.copying.task_driver.run_tasks` describes."""
+        """Run the tasks of chains, as `chunkwise.copying.tasks.run_tasks` describes."""
         assert self._opened is not None, "it was entered"
         renew = self._opened.renew
 
