@@ -30,7 +30,7 @@ def test_unread_parts_are_neither_black_nor_silent(tmp_path: Path, page: Any) ->
         page.goto(f"{server.url}#path=a.zarr&channels=1_ffffff_0_200")
         page.locator("#loading").wait_for(state="visible")
         page.wait_for_function("window.chunkwise?.view?.tiles.asked.size")
-        assert page.locator("#loading").inner_text() == "Reading, 1 to come"
+        page.wait_for_function("document.getElementById('loading').textContent === 'Reading, 1 to come'")
         keep(page, "loading")
         seen = np.array(page.evaluate(PIXELS, [0, [[5, 5], [50, 20]]]))
         assert (seen.min(-1) > 40).all()
