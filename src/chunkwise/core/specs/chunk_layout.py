@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from chunkwise.core.base.binding import JSON, MISSING, plain_json
-from chunkwise.core.grid.rectilinear import Sizes
 from chunkwise.core.index_space import Dim, IndexDomain
 from chunkwise.core.index_space.interval import sized
 from chunkwise.core.specs.chunk_grid_constraints import GridConstraints
-from chunkwise.core.specs.chunk_layout_json import layout_to_json, parse_layout
 from chunkwise.core.specs.chunk_layout_keywords import (
     ChunkLayoutKeywords,
     apply_keywords,
@@ -27,6 +25,9 @@ from chunkwise.core.specs.constraint import (
 from chunkwise.core.specs.layout_constraints import GRID_USAGES, MEMBERS, LayoutConstraints
 from chunkwise.core.specs.pretty import pretty_repr
 from chunkwise.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from chunkwise.core.grid.rectilinear import Sizes
 
 __all__ = ["ChunkLayout", "ChunkLayoutKeywords"]
 
@@ -92,6 +93,8 @@ class ChunkLayout(LayoutConstraints):
         elif keywords:
             raise TypeError("ChunkLayout takes either JSON or keywords, not both")
         else:
+            from chunkwise.core.specs.chunk_layout_json import parse_layout
+
             parse_layout(self, plain_json(json))
 
     @property
@@ -217,6 +220,8 @@ class ChunkLayout(LayoutConstraints):
 
     def to_json(self) -> dict[str, JSON]:
         """Return the JSON form, with the rank only if no other member implies it."""
+        from chunkwise.core.specs.chunk_layout_json import layout_to_json
+
         return layout_to_json(self)
 
     def copy(self) -> ChunkLayout:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from chunkwise.core.grid.rectilinear import RectilinearGrid, Sizes, sizes_to_json
 from chunkwise.core.specs.chunk_grid_constraints import GridConstraints
 from chunkwise.core.specs.constraint import (
     MAX_INDEX,
@@ -20,6 +19,9 @@ from chunkwise.core.specs.constraint import (
     prefixed,
 )
 from chunkwise.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from chunkwise.core.grid.rectilinear import Sizes
 
 __all__ = ["GRID_USAGES", "MEMBERS", "LayoutConstraints"]
 
@@ -95,6 +97,8 @@ class LayoutConstraints:
 
     def set_chunk_shapes(self, shapes: Sequence[Sizes | None]) -> None:
         """Constrain the sizes of the write chunks of a rectilinear grid; None is no constraint."""
+        from chunkwise.core.grid.rectilinear import RectilinearGrid
+
         self.set_rank(len(shapes))
         known = [1 if sizes is None else sizes for sizes in shapes]
         canonical = RectilinearGrid.of(known).canonical_shapes
@@ -111,6 +115,8 @@ class LayoutConstraints:
             zip(self._chunk_shapes, self._grids["write_chunk"].sizes, strict=False)
         ):
             if cells and size and size.hard:
+                from chunkwise.core.grid.rectilinear import sizes_to_json
+
                 raise InvalidArgumentError(
                     f"chunk_shapes {sizes_to_json(cells.value)} of dimension {dim} contradict write chunks "
                     f"that all have the size {size.value}"

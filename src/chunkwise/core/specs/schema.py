@@ -23,16 +23,8 @@ from chunkwise.core.specs.fill_value import (
     fill_from_json,
     view_fill_value,
 )
-from chunkwise.core.specs.layout_view import (
-    inverse_view_domain,
-    inverse_view_layout,
-    one_to_one,
-    single_inputs,
-    view_layout,
-)
 from chunkwise.core.specs.pretty import pretty_repr
 from chunkwise.core.specs.schema_constraints import MEMBERS, SchemaConstraints
-from chunkwise.core.specs.schema_json import parse_schema, schema_to_json
 from chunkwise.core.specs.schema_keywords import SchemaKeywords, apply_schema_keywords
 from chunkwise.errors import InvalidArgumentError
 
@@ -86,6 +78,8 @@ class Schema(SchemaConstraints, IndexingMixin):
         elif keywords:
             raise TypeError("Schema takes either JSON or keywords, not both")
         else:
+            from chunkwise.core.specs.schema_json import parse_schema
+
             parse_schema(self, plain_json(json))
 
     # -- members ----------------------------------------------------------------------------------
@@ -262,6 +256,8 @@ class Schema(SchemaConstraints, IndexingMixin):
         keep_domain : bool
             Whether the view gets the domain of the transform; False if this schema has none.
         """
+        from chunkwise.core.specs.layout_view import one_to_one, view_layout
+
         out = Schema()
         out._rank = transform.input_rank
         out._dtype, out._codec, out._fill_is_json = self._dtype, self._codec, self._fill_is_json
@@ -287,6 +283,8 @@ class Schema(SchemaConstraints, IndexingMixin):
                 f"Cannot inverse transform schema of rank {self._rank} by index transform of rank "
                 f"{transform.input_rank} -> {transform.output_rank}"
             )
+        from chunkwise.core.specs.layout_view import inverse_view_domain, inverse_view_layout, single_inputs
+
         out = Schema()
         out._rank = None if self._rank is None else transform.output_rank
         out._dtype, out._codec, out._fill_is_json = self._dtype, self._codec, self._fill_is_json
@@ -305,6 +303,8 @@ class Schema(SchemaConstraints, IndexingMixin):
 
     def to_json(self, include_defaults: bool = False) -> dict[str, JSON]:
         """Return the JSON form, with ``rank`` whenever it is known.  No member has a default to include."""
+        from chunkwise.core.specs.schema_json import schema_to_json
+
         return schema_to_json(self)
 
     def __repr__(self) -> str:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-from chunkwise.core.base.binding import JSON
+from chunkwise.core.base.binding import JSON, dump, expect_string
 from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.dtypes.data_type import dtype as as_dtype
 from chunkwise.core.index_space import IndexDomain, merge_domains
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec
@@ -20,9 +21,9 @@ from chunkwise.core.specs.fill_value import (
     fill_text,
     unbroadcast,
 )
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError
 
-__all__ = ["MEMBERS", "SchemaConstraints"]
+__all__ = ["MEMBERS", "SchemaConstraints", "dtype_from_json"]
 
 MEMBERS = ("_codec", "_domain", "_dtype", "_fill", "_fill_is_json", "_layout", "_rank", "_units")
 
@@ -118,3 +119,12 @@ class SchemaConstraints:
     def _become(self, other: SchemaConstraints) -> None:
         for name in MEMBERS:
             setattr(self, name, getattr(other, name))
+
+
+def dtype_from_json(value: JSON) -> DataType:
+    """Return the data type of member ``dtype`` of a schema or a spec."""
+    name = expect_string(value)
+    try:
+        return as_dtype(name)
+    except UnknownExtensionError:
+        raise SpecError(f"Unsupported data type: {dump(name)}") from None

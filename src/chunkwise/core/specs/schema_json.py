@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from chunkwise.core.base.binding import JSON, Members, dump, expect_int, expect_string
-from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.base.binding import JSON, Members, expect_int
 from chunkwise.core.dtypes.data_type import dtype as as_dtype
 from chunkwise.core.dtypes.schema_value import array_to_json
 from chunkwise.core.index_space import IndexDomain
@@ -14,10 +13,9 @@ from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.constraint import MAX_RANK
 from chunkwise.core.specs.dimension_units import dimension_units_from_json, dimension_units_to_json
 from chunkwise.core.specs.fill_value import NUMBERS
-from chunkwise.core.specs.schema_constraints import SchemaConstraints
-from chunkwise.errors import SpecError, UnknownExtensionError
+from chunkwise.core.specs.schema_constraints import SchemaConstraints, dtype_from_json
 
-__all__ = ["dtype_from_json", "parse_schema", "schema_to_json"]
+__all__ = ["parse_schema", "schema_to_json"]
 
 
 def parse_schema(schema: SchemaConstraints, json: JSON) -> None:
@@ -57,15 +55,6 @@ def schema_to_json(schema: SchemaConstraints) -> dict[str, JSON]:
     if schema._rank is not None:
         out["rank"] = schema._rank
     return out
-
-
-def dtype_from_json(value: JSON) -> DataType:
-    """Return the data type of member ``dtype`` of a schema or a spec."""
-    name = expect_string(value)
-    try:
-        return as_dtype(name)
-    except UnknownExtensionError:
-        raise SpecError(f"Unsupported data type: {dump(name)}") from None
 
 
 _PARSERS: dict[str, Callable[[SchemaConstraints, JSON], None]] = {
