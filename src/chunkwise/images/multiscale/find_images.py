@@ -33,7 +33,7 @@ def find_images(group: Group, options: Options, name: str | None = None) -> Mult
     ome = group.attrs.get("ome")
     own: Mapping[str, JSON] = ome if isinstance(ome, dict) else group.attrs
     if tree_format(group.format).has_containers:
-        from chunkwise.images.multiscale.n5_groups import find_n5_images  # many modules, for N5 alone
+        from chunkwise.images.conventions.n5_viewers import find_n5_images  # many modules, for N5 alone
 
         return find_n5_images(group)
     if "plate" in own:

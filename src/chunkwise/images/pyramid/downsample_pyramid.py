@@ -34,10 +34,12 @@ from chunkwise.extension.trees import (
     locate,
     located,
 )
+from chunkwise.images.conventions.convention import NOTHING, Convention
+from chunkwise.images.conventions.known import PYRAMIDS, find_convention
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
 from chunkwise.images.multiscale.single_array import single_array
-from chunkwise.images.pyramid.convention import CONVENTIONS, Convention, PyramidGroup, find_convention
-from chunkwise.images.pyramid.kept import NOTHING, kept_attributes
+from chunkwise.images.pyramid.group import PyramidGroup
+from chunkwise.images.pyramid.kept import kept_attributes
 from chunkwise.images.pyramid.plan import PyramidOptions, plan_pyramid
 from chunkwise.images.pyramid.pyramid_copy import Pyramid, PyramidCopy, PyramidProgress
 
@@ -281,7 +283,7 @@ def prepare_pyramid(
         units=sized,
         arrays={} if volume is not None else given,
     )
-    chosen = CONVENTIONS["ome-ngff-0.5"]  # whose axes a volume has, in another order
+    chosen = PYRAMIDS["ome-ngff-0.5"]  # whose axes a volume has, in another order
     if volume is None:
         chosen = _convention(convention, known, first, format)
     plan = plan_pyramid(store, known, chosen, options, first_name=first)
@@ -329,7 +331,7 @@ def _convention(name: str | None, known: ArrayImage, first: str | None, format: 
         raise UnsupportedError(
             "levels can't be added to a draft of OME-Zarr 0.6; give a destination to have it copied"
         )
-    if name is None and own in CONVENTIONS and CONVENTIONS[own].format == format:
+    if name is None and own in PYRAMIDS and PYRAMIDS[own].format == format:
         name = own
     return find_convention(name, format)
 

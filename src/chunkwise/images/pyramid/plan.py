@@ -15,11 +15,11 @@ from chunkwise.core.driver.downsample.spec import METHODS
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import check_choice
 from chunkwise.extension.trees import tree_format
+from chunkwise.images.conventions.convention import Convention, Level
+from chunkwise.images.conventions.n5_axes import in_one_unit
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image_axes import ImageAxis, image_axes, slowest_first
-from chunkwise.images.pyramid.convention import Convention
-from chunkwise.images.pyramid.geometry import Level, choose_factors, first_level, next_level
-from chunkwise.images.pyramid.n5_layouts import in_one_unit
+from chunkwise.images.pyramid.geometry import choose_factors, first_level, next_level
 
 __all__ = ["PyramidOptions", "PyramidPlan", "plan_pyramid"]
 

@@ -34,7 +34,7 @@ from chunkwise.errors import AbortedError, FailedPreconditionError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import BLOCK_NBYTES, Blocks, DriverSpec, divide, item_nbytes, memory_limit
 from chunkwise.extension.trees import JOURNAL, Location, check_place, tree_format
-from chunkwise.images.pyramid.convention import PyramidGroup
+from chunkwise.images.pyramid.group import PyramidGroup
 from chunkwise.images.pyramid.level_step import LevelStep, blocks_of_levels
 from chunkwise.images.pyramid.plan import PyramidPlan
 from chunkwise.images.pyramid.preview import PyramidPreview, preview_levels
