@@ -57,12 +57,10 @@ if _TYPE_CHECKING:
     from chunkwise import xarray as xarray
     from chunkwise.copying.copy import ArrayCopyReport, copy, plan_copy
     from chunkwise.copying.copy_plan import CopyPlan
-    from chunkwise.copying.copy_report import CopyReport
     from chunkwise.copying.difference import Difference, diff
-    from chunkwise.copying.migrate import Migration
-    from chunkwise.copying.migrate_tree import migrate
-    from chunkwise.copying.verify import NodeReport
-    from chunkwise.copying.verify_place import verify
+    from chunkwise.copying.losses import CopyReport
+    from chunkwise.copying.migrate import Migration, migrate
+    from chunkwise.copying.verify import NodeReport, verify
     from chunkwise.copying.verify_step import BadKey
     from chunkwise.core.api.array import array
     from chunkwise.core.api.monitoring import (
@@ -283,13 +281,11 @@ _later = _Later(
         "chunkwise.groups.copy_tree": ["copy_tree"],
         "chunkwise.copying.copy": ["ArrayCopyReport", "copy", "plan_copy"],
         "chunkwise.copying.difference": ["Difference", "diff"],
-        "chunkwise.copying.verify": ["NodeReport"],
+        "chunkwise.copying.verify": ["NodeReport", "verify"],
         "chunkwise.copying.verify_step": ["BadKey"],
-        "chunkwise.copying.verify_place": ["verify"],
         "chunkwise.copying.copy_plan": ["CopyPlan"],
-        "chunkwise.copying.migrate": ["Migration"],
-        "chunkwise.copying.migrate_tree": ["migrate"],
-        "chunkwise.copying.copy_report": ["CopyReport"],
+        "chunkwise.copying.migrate": ["Migration", "migrate"],
+        "chunkwise.copying.losses": ["CopyReport"],
         "chunkwise.z5py.stand_in": ["install_as_z5py"],
     },
     packages=["dask", "hdmf", "n5", "napari", "notebook", "ocdbt", "testing", "xarray", "z5py", "zarr"],

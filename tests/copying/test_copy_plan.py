@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as cw
-from chunkwise.copying.copy_plan import CopyPlan
-from chunkwise.copying.plan_blocks import Grid, plan_blocks
+from chunkwise.copying.copy_plan import CopyPlan, Grid, plan_blocks
 from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.plan.blocks import Blocks
 from chunkwise.errors import InvalidArgumentError

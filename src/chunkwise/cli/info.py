@@ -12,9 +12,8 @@ from chunkwise.cli.system_info import show_system
 from chunkwise.copying.journal_document import read_journal
 from chunkwise.copying.quantities import format_chunks, format_nbytes, format_ratio, format_shape, plural
 from chunkwise.copying.resolve import ResolvedPlace, resolve
-from chunkwise.copying.stack_report import is_stack, report_stack
 from chunkwise.copying.stored_node import Occupancy, occupancy, stored_array
-from chunkwise.copying.summary import ArraySummary, file_format, summarize
+from chunkwise.copying.summary import ArraySummary, file_format, is_stack, report_stack, summarize
 from chunkwise.errors import ChunkwiseError, PermissionDeniedError, UnlistedError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import unit_text

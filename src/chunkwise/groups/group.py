@@ -7,9 +7,8 @@ from concurrent.futures import Executor
 from typing import Any
 
 from chunkwise.copying.array_options import OPTIONS, OTHER_NAMES
-from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.executors import Workers, workers_of
-from chunkwise.copying.losses import warn_of_losses
+from chunkwise.copying.losses import CopyReport, warn_of_losses
 from chunkwise.copying.narrowing import Cast
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.core.api.tensorstore import TensorStore
@@ -176,7 +175,7 @@ class Group(WritableGroup):
         """
         from chunkwise.copying.copy_options import CopyOptions
         from chunkwise.copying.tree_copy import TreeCopy, check_new  # many modules, which only copies need
-        from chunkwise.copying.tree_source import NodeSource
+        from chunkwise.copying.tree_plan import NodeSource
 
         check_progress(progress)
         found = self._find(source) if isinstance(source, str) else _resolved(source)

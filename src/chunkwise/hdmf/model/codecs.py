@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chunkwise.copying.compressor import compressor_to_json, parse_compressor
+from chunkwise.copying.codec_option import compressor_to_json, parse_compressor
 from chunkwise.errors import (
     ChunkwiseError,
     InvalidArgumentError,

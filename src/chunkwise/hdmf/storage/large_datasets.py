@@ -12,12 +12,12 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy.typing as npt
 
-from chunkwise.copying.copy_arrays import check_memory, copy_arrays, intermediate_name, room_of
+from chunkwise.copying.copy_arrays import check_memory, copy_arrays, intermediate_name
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_place import CopyPlace
 from chunkwise.copying.copy_plan import CopyPlan
-from chunkwise.copying.executors import Workers
+from chunkwise.copying.executors import Workers, room_of
 from chunkwise.copying.journal import Journal
 from chunkwise.copying.journal_document import JournalDocument, read_journal
 from chunkwise.copying.new_array import open_array
@@ -31,10 +31,10 @@ from chunkwise.extension.trees import Location, tree_format
 from chunkwise.hdmf.conventions.base import NewDataset
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element
-from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hdmf.model.tree import Format
+from chunkwise.hdmf.model.values import map_objects
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import Dataset
 from chunkwise.hdmf.storage.stream import ArrayStream, RowPieces, StreamOptions

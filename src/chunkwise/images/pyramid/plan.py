@@ -10,7 +10,7 @@ from typing import Any
 from chunkwise import TensorStore, Unit
 from chunkwise.copying.array_options import check_named, for_array, for_format
 from chunkwise.copying.array_template import ArrayTemplate
-from chunkwise.copying.compressor import parse_compressor
+from chunkwise.copying.codec_option import parse_compressor
 from chunkwise.core.driver.downsample.spec import METHODS
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import check_choice

@@ -23,11 +23,10 @@ from chunkwise.copying.copy_plan import CopyPlan, sizes_of_json
 from chunkwise.copying.executors import Workers
 from chunkwise.copying.journal import Journal
 from chunkwise.copying.journal_document import JournalDocument, Ranges
-from chunkwise.copying.new_array import open_array
+from chunkwise.copying.new_array import open_array, target_spec
 from chunkwise.copying.planned_copy import PlannedCopy
 from chunkwise.copying.small_arrays import SmallArrays
-from chunkwise.copying.target import target_spec
-from chunkwise.copying.task_stages import Chain
+from chunkwise.copying.tasks import Chain
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.copying.work import TaskRunner
 from chunkwise.errors import AbortedError, FailedPreconditionError

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from chunkwise.copying.array_template import inner_chain
-from chunkwise.copying.compressor import Compressor
+from chunkwise.copying.codec_option import Compressor
 from chunkwise.copying.migrate import plan_migration
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extension import JSON

@@ -1,31 +1,151 @@
-"""The loop that runs tasks on any executor.
-
-1. Tasks are numbers.  A batch is a run of them, some 30 s of work, smaller towards the end; one or two
-   batches for each worker are under way.  Tasks of one kind form a stage.  In a chain, each stage begins when
-   the one before has ended; chains don't wait for each other, so all form one stream.
-2. A lost worker is not a failed task: its batch is done again.  A batch that has lost workers runs alone,
-   since any of those under way may be the cause; after three losses it is halved, and a single task is named
-   in the error.
-3. A batch that takes 3 times the median gets a second try, when a worker has nothing else to do.  The first
-   result counts.
-4. A stage ends when nothing of it is under way any more, slow tries included: nothing is written afterwards.
-   Stages that only read don't wait for slow tries.
-5. After the first failure or an interrupt, the batches under way end, and the error is raised.
-"""
+"""Tasks: their stages, chains of stages, batches, and the loop that runs them on any executor."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
+from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
+from typing import Any, Protocol
 
-from chunkwise.copying.task_stages import Batch, Chain, RunningChain, Stage
 from chunkwise.errors import AbortedError
 
-__all__ = ["run_tasks"]
+__all__ = ["Batch", "Chain", "LostWorkersError", "RunningChain", "Stage", "Submit", "run_tasks"]
+
+# -- stages -------------------------------------------------------------------------------------------
+
+
+class LostWorkersError(AbortedError):
+    """A task that killed every worker that tried it."""
+
+
+class Submit(Protocol):
+    """Runs the tasks from `start` up to, but without, `stop` somewhere."""
+
+    def __call__(self, start: int, stop: int) -> Future[Any]: ...
+
+
+@dataclass(eq=False)
+class Stage:
+    """Tasks of one kind, which can be done in any order and twice.
+
+    Attributes
+    ----------
+    submit : Submit
+    pending : iterable of (int, int)
+        The tasks, as ranges.
+    done : callable
+        Called in the thread of the loop with the range and the result of each batch, once for each task.
+    kind : str
+        Tasks of one kind take about as long for each unit of `cost`.
+    cost : float
+        Of a task, in any unit.
+    n_together : int
+        Tasks of a batch that a worker does at the same time.
+    writes : bool
+        Whether the stage ends only when no try is under way, not even a second one: needed if tasks write.
+    failed : callable
+        Called with the error of a task, before it is raised.
+    name : callable
+        Returns what a task is called in messages.
+    """
+
+    submit: Submit
+    pending: Iterable[tuple[int, int]]
+    done: Callable[[int, int, Any], None]
+    kind: str = ""
+    cost: float = 1.0
+    n_together: int = 1
+    writes: bool = True
+    failed: Callable[[BaseException], None] = lambda error: None
+    name: Callable[[int], str] = "task {}".format
+
+
+Chain = Iterable[Stage]
+"""Stages, one after the other: each is requested, and begins, when the one before has ended."""
+
+
+@dataclass(eq=False)
+class Batch:
+    """Tasks of a stage that go to one worker."""
+
+    of: RunningChain
+    stage: Stage
+    start: int
+    stop: int
+    n_losses: int = 0
+    n_running: int = 0  # tries that are under way
+    n_tries: int = 0
+    submitted: float = 0.0
+    done: bool = False
+
+    @property
+    def cost(self) -> float:
+        """Cost of all its tasks."""
+        return (self.stop - self.start) * self.stage.cost
+
+
+@dataclass(eq=False)
+class RunningChain:
+    """A chain and its current stage."""
+
+    rest: Iterator[Stage]
+    stage: Stage = field(init=False)
+    ranges: deque[tuple[int, int]] = field(default_factory=deque)  # not given out yet
+    n_left: int = 0  # tasks in them
+    n_open: int = 0  # batches that aren't done
+    n_tries: int = 0  # that are under way
+
+    def advance(self) -> bool:
+        """Continue with the next stage that has tasks; return whether there is one."""
+        for stage in self.rest:
+            self.stage = stage
+            self.ranges = deque((start, stop) for start, stop in stage.pending if start < stop)
+            self.n_left = sum(stop - start for start, stop in self.ranges)
+            if self.ranges:
+                return True
+        return False
+
+    def has_ended(self) -> bool:
+        """Return True if the stage has nothing to do or to wait for."""
+        return not (self.ranges or self.n_open or (self.stage.writes and self.n_tries))
+
+    def take(self, size: int) -> Batch:
+        """Return the next batch of `size` tasks at most."""
+        start, stop = self.ranges.popleft()
+        if stop - start > size:
+            self.ranges.appendleft((start + size, stop))
+            stop = start + size
+        self.n_left -= stop - start
+        self.n_open += 1
+        return Batch(self, self.stage, start, stop)
+
+    def halves(self, batch: Batch) -> list[Batch]:
+        """Return the two halves of a batch that has lost too many workers; raise if it is one task."""
+        middle = (batch.start + batch.stop) // 2
+        if middle == batch.start:
+            raise LostWorkersError(
+                f"{self.stage.name(batch.start)} has ended {batch.n_losses} workers that tried it"
+            )
+        self.n_open += 1
+        return [Batch(self, self.stage, *at) for at in ((batch.start, middle), (middle, batch.stop))]
+
+
+# -- the loop -----------------------------------------------------------------------------------------
+
+# 1. Tasks are numbers.  A batch is a run of them, some 30 s of work, smaller towards the end; one or two
+#    batches for each worker are under way.  Tasks of one kind form a stage.  In a chain, each stage begins
+#    when the one before has ended; chains don't wait for each other, so all form one stream.
+# 2. A lost worker is not a failed task: its batch is done again.  A batch that has lost workers runs
+#    alone, since any of those under way may be the cause; after three losses it is halved, and a single
+#    task is named in the error.
+# 3. A batch that takes 3 times the median gets a second try, when a worker has nothing else to do.  The first
+#    result counts.
+# 4. A stage ends when nothing of it is under way any more, slow tries included: nothing is written
+#    afterwards.  Stages that only read don't wait for slow tries.
+# 5. After the first failure or an interrupt, the batches under way end, and the error is raised.
 
 BATCH_SECONDS = 30.0
 _WINDOW = 2  # batches under way for each worker
@@ -136,7 +256,7 @@ class _Driver:
             self._suspects += batch.of.halves(batch)
 
     def _try_again(self) -> None:
-        """Give what is slow a second try, as far as workers have nothing to do."""
+        """Start slow tasks a second time on idle workers."""
         n_idle = self._n_workers - len(self._running)
         if n_idle <= 0:
             return
@@ -208,7 +328,7 @@ class _Driver:
         batch.stage.done(batch.start, batch.stop, result)
 
     def _end(self) -> None:
-        """Wait for the batches under way, and note what is done."""
+        """Wait for the batches under way, and record the finished ones."""
         self._stop()
         for future in list(self._running):
             if future.cancel():
