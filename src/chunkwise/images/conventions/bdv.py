@@ -25,17 +25,16 @@ from chunkwise.images.conventions.bdv_file import (
     edited_bdv_file,
     parse_bdv_file,
 )
-from chunkwise.images.conventions.convention import Change, Edit, Level
-from chunkwise.images.conventions.n5 import N5Convention
+from chunkwise.images.conventions.convention import Change, Edit, NewImage
+from chunkwise.images.conventions.n5 import N5Convention, Nodes
 from chunkwise.images.conventions.n5_group import N5Group, attributes_if_there
+from chunkwise.images.conventions.ome_groups import (
+    ImageCollection,
+)
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.image_axes import ImageAxis
 from chunkwise.images.multiscale.joined import joined
 from chunkwise.images.multiscale.metadata import (
     Axis,
-)
-from chunkwise.images.multiscale.ome_groups import (
-    ImageCollection,
 )
 
 __all__ = ["BDV", "at_all_times", "bdv_images", "read_bdv_file"]
@@ -69,20 +68,11 @@ class _Bdv(N5Convention):
     def stack_path(self, channel: int | None, time: int | None) -> str:
         return f"setup{channel or 0}/timepoint{time or 0}"
 
-    def stack_attributes(
-        self,
-        path: str,
-        axes: Sequence[ImageAxis],
-        levels: Sequence[tuple[str, Level]],
-        *,
-        name: str = "",
-        data_type: str = "",
-        labels: bool = False,
-    ) -> dict[str, dict[str, JSON]]:
-        own: dict[str, JSON] = {"multiScale": True, "resolution": list(levels[0][1].scale)}
-        factors = [list(level.factors) for _, level in levels]
+    def stack_attributes(self, path: str, image: NewImage) -> dict[str, dict[str, JSON]]:
+        own: dict[str, JSON] = {"multiScale": True, "resolution": list(image.levels[0][1].scale)}
+        factors = [list(level.factors) for _, level in image.levels]
         above = path.rpartition("/")[0]
-        return {path: own, above: {"downsamplingFactors": factors, "dataType": data_type}}
+        return {path: own, above: {"downsamplingFactors": factors, "dataType": image.data_type}}
 
     def edits(self, image: MultiscaleImage, location: Location, change: Change) -> list[Edit]:
         edits, file = super().edits(image, location, change), self._file(location)
@@ -92,17 +82,10 @@ class _Bdv(N5Convention):
         old = image._metadata.levels[0].place
         return [*edits, Edit(above, key, partial(edited_bdv_file, setup=setup, old=old, change=change))]
 
-    def place_edits(
-        self,
-        image: MultiscaleImage,
-        change: Change,
-        groups: Sequence[Location],
-        levels: Sequence[Location],
-        known: Mapping[str, Mapping[str, JSON]],
-    ) -> list[Edit]:
-        if self._file(groups[0]) is not None:  # which has the positions
+    def place_edits(self, image: MultiscaleImage, change: Change, nodes: Nodes) -> list[Edit]:
+        if self._file(nodes.groups[0]) is not None:  # which has the positions
             return []
-        return super().place_edits(image, change, groups, levels, known)
+        return super().place_edits(image, change, nodes)
 
     def check_affine(self) -> None:
         raise UnsupportedError("translation: a container without an XML file has no positions")

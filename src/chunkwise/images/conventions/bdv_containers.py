@@ -32,6 +32,14 @@ from chunkwise.images.conventions.bdv_file import (
     BdvView,
 )
 from chunkwise.images.conventions.n5_group import N5Group
+from chunkwise.images.conventions.ome_groups import (
+    ImageCollection,
+    Options,
+    image_of,
+    metadata_file,
+    open_level_of,
+)
+from chunkwise.images.conventions.ome_metadata import ome_members
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.metadata import (
     Axis,
@@ -41,14 +49,6 @@ from chunkwise.images.multiscale.metadata import (
     cells,
     expect_numbers,
 )
-from chunkwise.images.multiscale.ome_groups import (
-    ImageCollection,
-    Options,
-    image_of,
-    metadata_file,
-    open_level_of,
-)
-from chunkwise.images.multiscale.ome_versions import ome_members
 
 __all__ = ["container_of_file"]
 

@@ -17,7 +17,7 @@ from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import ImageAxis
 from chunkwise.images.multiscale.metadata import Transformation
 
-__all__ = ["NOTHING", "Change", "Convention", "Edit", "Kept", "Level", "plain"]
+__all__ = ["Change", "Convention", "Edit", "Kept", "Level", "NewImage", "PyramidConvention", "plain"]
 
 
 class Level(NamedTuple):
@@ -40,7 +40,17 @@ class Kept(NamedTuple):
     left_out: tuple[str, ...] = ()
 
 
-NOTHING: Kept = Kept()
+class NewImage(NamedTuple):
+    """An image that is written, as the attributes of its group are to describe it."""
+
+    axes: Sequence[ImageAxis]  # in the order of the arrays
+    levels: Sequence[tuple[str, Level]]  # with their paths, full resolution first
+    name: str = ""
+    labels: bool = False
+    data_type: str = ""
+    method: str = ""  # by which levels were made
+    source_image: str | None = None  # path of that which has these labels
+    kept: Kept = Kept()
 
 
 @dataclass(frozen=True)
@@ -78,14 +88,28 @@ def plain(number: float) -> float:
 
 
 class Convention(ABC):
-    """A convention in which images are written and edited."""
+    """A convention by which images are stored."""
 
     name: str
+    has_channels = False  # it has names and colours of channels
+    is_placed_in_voxels = False  # positions are whole voxels, so they change with sizes
+    reserved: frozenset[str]  # attributes of a group that describe an image
+
+    def others(self, document: Mapping[str, JSON]) -> dict[str, JSON]:
+        """Return the attributes of an image's group that say nothing of the image."""
+        return {name: value for name, value in document.items() if name not in self.reserved}
+
+    @abstractmethod
+    def edits(self, image: MultiscaleImage, location: Location, change: Change) -> list[Edit]:
+        """Return the edits that change an image; raise UnsupportedError for what has no place."""
+
+
+class PyramidConvention(Convention):
+    """A convention in which groups of levels are written."""
+
     format: FormatName
     prefix: str = ""  # of the names of levels; their number follows
     members: tuple[str, ...]  # attributes of a group that say what its levels are
-    version: str | None = None  # of OME-Zarr
-    has_channels = False  # it has names and colours of channels
 
     @property
     def slowest_first(self) -> bool:
@@ -107,18 +131,8 @@ class Convention(ABC):
         return {}
 
     @abstractmethod
-    def group_attributes(
-        self,
-        axes: Sequence[ImageAxis],
-        levels: Sequence[tuple[str, Level]],
-        *,
-        name: str,
-        method: str,
-        source_image: str | None,
-        labels: bool,
-        kept: Kept = NOTHING,
-    ) -> dict[str, JSON]:
-        """Return the attributes of the group of a pyramid; levels are those of full resolution first."""
+    def group_attributes(self, image: NewImage) -> dict[str, JSON]:
+        """Return the attributes of the group of a pyramid."""
 
     def merged(
         self, stored: Mapping[str, JSON], made: Mapping[str, JSON], first: str, *, renamed: bool
@@ -129,7 +143,3 @@ class Convention(ABC):
     def cleared(self, stored: Mapping[str, JSON], first: str | None) -> dict[str, JSON]:
         """Return attributes without those of a pyramid; the level called `first` remains an image."""
         return {name: stored[name] for name in stored if first is not None or name not in self.members}
-
-    @abstractmethod
-    def edits(self, image: MultiscaleImage, location: Location, change: Change) -> list[Edit]:
-        """Return the edits that change an image; raise UnsupportedError for what has no place."""

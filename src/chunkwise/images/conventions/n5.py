@@ -24,9 +24,12 @@ from chunkwise.extension.inside import dump
 from chunkwise.extension.trees import FormatName, Location, find_node, read_attributes
 from chunkwise.groups.group import Group
 from chunkwise.images.conventions.bdv_file import BdvSetup
-from chunkwise.images.conventions.convention import NOTHING, Change, Convention, Edit, Kept, Level, plain
+from chunkwise.images.conventions.convention import Change, Edit, Level, NewImage, PyramidConvention, plain
 from chunkwise.images.conventions.n5_axes import axes_and_sizes, axis_names, check_one_unit, with_sizes
-from chunkwise.images.conventions.n5_group import N5Group
+from chunkwise.images.conventions.n5_group import N5_MEMBERS, N5Group
+from chunkwise.images.conventions.ome_display import label_colors_of
+from chunkwise.images.conventions.ome_groups import ImageCollection, metadata_file, open_level_of
+from chunkwise.images.conventions.ome_metadata import OME_MEMBERS
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import ImageAxis, axis_kind
 from chunkwise.images.multiscale.metadata import (
@@ -39,11 +42,9 @@ from chunkwise.images.multiscale.metadata import (
     expect_numbers,
     level_factor,
 )
-from chunkwise.images.multiscale.ome_display import label_colors_of
-from chunkwise.images.multiscale.ome_groups import ImageCollection, metadata_file, open_level_of
 from chunkwise.n5.label_multisets import open_label_multisets
 
-__all__ = ["AxesAndLevels", "N5Convention", "Stack", "level_offset"]
+__all__ = ["AxesAndLevels", "N5Convention", "Nodes", "Stack", "level_offset"]
 
 _NEARLY = 1e-6  # of a voxel
 _AFFINE, _OFFSET = "affineTransform", "offset"
@@ -59,11 +60,20 @@ class Stack(NamedTuple):
     time: int | None
 
 
-class N5Convention(Convention):
+class Nodes(NamedTuple):
+    """The nodes that describe an image."""
+
+    groups: Sequence[Location]  # the innermost first, up to that of the image
+    levels: Sequence[Location]
+    known: Mapping[str, Mapping[str, JSON]]  # their attributes, by path
+
+
+class N5Convention(PyramidConvention):
     """A convention of images in N5, by which a viewer finds them."""
 
     format: FormatName = "n5"
     prefix = "s"
+    reserved = frozenset((*N5_MEMBERS, *OME_MEMBERS))  # a container that was made of OME-Zarr has its members
     viewer: str
     needs_z = False  # stacks have 3 axes, so an image of x and y gets a third one
     has_one_unit = True
@@ -145,35 +155,16 @@ class N5Convention(Convention):
         return {"downsamplingFactors": list(level.factors)}
 
     @abstractmethod
-    def stack_attributes(
-        self,
-        path: str,
-        axes: Sequence[ImageAxis],
-        levels: Sequence[tuple[str, Level]],
-        *,
-        name: str = "",
-        data_type: str = "",
-        labels: bool = False,
-    ) -> dict[str, dict[str, JSON]]:
+    def stack_attributes(self, path: str, image: NewImage) -> dict[str, dict[str, JSON]]:
         """Return the attributes of the groups of a stack at `path`, by path."""
 
-    def group_attributes(
-        self,
-        axes: Sequence[ImageAxis],
-        levels: Sequence[tuple[str, Level]],
-        *,
-        name: str,
-        method: str,
-        source_image: str | None,
-        labels: bool,
-        kept: Kept = NOTHING,
-    ) -> dict[str, JSON]:
+    def group_attributes(self, image: NewImage) -> dict[str, JSON]:
         """Return the attributes of the group of a pyramid.
 
         Viewers of N5 have no word for labels: that of OME-NGFF keeps them from being averaged.
         """
-        others = {**kept.attributes, **({"image-label": dict(kept.image_label)} if labels else {})}
-        return {**others, **self.stack_attributes("", axes, levels, name=name)[""]}
+        label = {"image-label": dict(image.kept.image_label)} if image.labels else {}
+        return {**image.kept.attributes, **label, **self.stack_attributes("", image)[""]}
 
     # -- editing
 
@@ -190,7 +181,7 @@ class N5Convention(Convention):
             )
         groups = self._groups(image, location)
         known = {at.path: read_attributes(at) for at in (*groups, *levels)}
-        edits = self.place_edits(image, change, groups, levels, known)
+        edits = self.place_edits(image, change, Nodes(groups, levels, known))
         for at in (*groups, *levels):
             if any(name in known[at.path] for name in ("resolution", "pixelResolution", "units", "unit")):
                 edits.append(Edit(at, None, partial(with_sizes, change=change, space=space)))
@@ -207,15 +198,9 @@ class N5Convention(Convention):
             found.append(location.parent)
         return [at for at in found if _kind(at) == "group"]
 
-    def place_edits(
-        self,
-        image: MultiscaleImage,
-        change: Change,
-        groups: Sequence[Location],
-        levels: Sequence[Location],
-        known: Mapping[str, Mapping[str, JSON]],
-    ) -> list[Edit]:
+    def place_edits(self, image: MultiscaleImage, change: Change, nodes: Nodes) -> list[Edit]:
         """Return the edits of positions: of offsets and affine transformations."""
+        groups, levels, known = nodes
         old = [level.place for level in image._metadata.levels]
         if change.places == tuple(old):
             return []

@@ -10,9 +10,21 @@ from chunkwise.extension import JSON
 from chunkwise.extension.inside import cached_property
 from chunkwise.extension.trees import Location, read_attributes
 from chunkwise.groups.group import Group
-from chunkwise.images.multiscale.ome_groups import metadata_file
+from chunkwise.images.conventions.ome_groups import metadata_file
 
-__all__ = ["N5Group", "attributes_if_there"]
+__all__ = ["LEVEL_MEMBERS", "N5_MEMBERS", "N5Group", "attributes_if_there"]
+
+LEVEL_MEMBERS = (
+    "pixelResolution", "downsamplingFactors", "transform", "affineTransform", "axes", "units", "resolution",
+    "isLabelMultiset", "multiScale", "offset",
+)  # fmt: skip
+"""Attributes that say what a level is."""
+
+N5_MEMBERS = (
+    "n5", "axes", "units", "unit", "resolution", "offset", "scales", "downsamplingFactors", "pixelResolution",
+    "multiscales", "multiScale", "painteraData", "isLabelMultiset", "dataType", "name",
+)  # fmt: skip
+"""Attributes that say what a group is."""
 
 
 class N5Group:

@@ -26,14 +26,14 @@ from typing import Any
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump
-from chunkwise.extension.trees import Location
 from chunkwise.groups.group import Group
 from chunkwise.images.conventions.bdv import BDV
 from chunkwise.images.conventions.bdv_file import BdvSetup
-from chunkwise.images.conventions.convention import Change, Edit, Level
-from chunkwise.images.conventions.n5 import AxesAndLevels, N5Convention, level_offset
+from chunkwise.images.conventions.convention import Change, Edit, Level, NewImage
+from chunkwise.images.conventions.n5 import AxesAndLevels, N5Convention, Nodes, level_offset
 from chunkwise.images.conventions.n5_axes import check_one_unit, pixel_resolution, unit_of
 from chunkwise.images.conventions.n5_group import N5Group, attributes_if_there
+from chunkwise.images.conventions.ome_groups import ImageCollection, metadata_file
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import ImageAxis, axis_kind
 from chunkwise.images.multiscale.joined import joined
@@ -46,7 +46,6 @@ from chunkwise.images.multiscale.metadata import (
     expect_numbers,
     expect_text,
 )
-from chunkwise.images.multiscale.ome_groups import ImageCollection, metadata_file
 
 __all__ = ["N5_CONVENTIONS", "find_n5_images"]
 
@@ -99,24 +98,8 @@ class _N5Viewer(N5Convention):
     def offset(self, first: Level, level: Level) -> tuple[float, ...]:
         return (0.0,) * len(level.factors)  # an affine transformation says where it is
 
-    def stack_attributes(
-        self,
-        path: str,
-        axes: Sequence[ImageAxis],
-        levels: Sequence[tuple[str, Level]],
-        *,
-        name: str = "",
-        data_type: str = "",
-        labels: bool = False,
-    ) -> dict[str, dict[str, JSON]]:
-        own: dict[str, JSON] = {
-            "axes": [axis.name for axis in axes],
-            "units": [axis.unit for axis in axes],
-            "resolution": [axis.scale for axis in axes],
-            "scales": [list(level.factors) for _, level in levels],
-            "pixelResolution": pixel_resolution(axes, [axis.scale for axis in axes]),
-        }
-        return {path: own}
+    def stack_attributes(self, path: str, image: NewImage) -> dict[str, dict[str, JSON]]:
+        return {path: _described(image, {"resolution": [axis.scale for axis in image.axes]})}
 
 
 class _Cosem(N5Convention):
@@ -146,40 +129,17 @@ class _Cosem(N5Convention):
     ) -> dict[str, JSON]:
         return {_TRANSFORM: _made(axes, level), "pixelResolution": pixel_resolution(axes, level.scale)}
 
-    def stack_attributes(
-        self,
-        path: str,
-        axes: Sequence[ImageAxis],
-        levels: Sequence[tuple[str, Level]],
-        *,
-        name: str = "",
-        data_type: str = "",
-        labels: bool = False,
-    ) -> dict[str, dict[str, JSON]]:
-        datasets = [{"path": own, _TRANSFORM: _made(axes, level)} for own, level in levels]
-        own: dict[str, JSON] = {
-            "axes": [axis.name for axis in axes],
-            "units": [axis.unit for axis in axes],
-            "scales": [list(level.factors) for _, level in levels],
-            "pixelResolution": pixel_resolution(axes, [axis.scale for axis in axes]),
-            "multiscales": [{"name": name, "datasets": datasets}],
-        }
-        return {path: own}
+    def stack_attributes(self, path: str, image: NewImage) -> dict[str, dict[str, JSON]]:
+        datasets = [{"path": own, _TRANSFORM: _made(image.axes, level)} for own, level in image.levels]
+        return {path: {**_described(image, {}), "multiscales": [{"name": image.name, "datasets": datasets}]}}
 
-    def place_edits(
-        self,
-        image: MultiscaleImage,
-        change: Change,
-        groups: Sequence[Location],
-        levels: Sequence[Location],
-        known: Mapping[str, Mapping[str, JSON]],
-    ) -> list[Edit]:
+    def place_edits(self, image: MultiscaleImage, change: Change, nodes: Nodes) -> list[Edit]:
         edits = []
-        for at, place in zip(levels, change.places, strict=True):
-            if _TRANSFORM in known[at.path]:
+        for at, place in zip(nodes.levels, change.places, strict=True):
+            if _TRANSFORM in nodes.known[at.path]:
                 edits.append(Edit(at, None, partial(_with_transform, place=place, units=change.units)))
-        for at in groups:
-            if "multiscales" in known[at.path]:
+        for at in nodes.groups:
+            if "multiscales" in nodes.known[at.path]:
                 edits.append(Edit(at, None, partial(_with_transforms, change=change)))
         return edits
 
@@ -213,32 +173,32 @@ class _Paintera(N5Convention):
     def stack_path(self, channel: int | None, time: int | None) -> str:
         return f"{super().stack_path(channel, time)}/{self.data}".lstrip("/")
 
-    def stack_attributes(
-        self,
-        path: str,
-        axes: Sequence[ImageAxis],
-        levels: Sequence[tuple[str, Level]],
-        *,
-        name: str = "",
-        data_type: str = "",
-        labels: bool = False,
-    ) -> dict[str, dict[str, JSON]]:
-        first = levels[0][1]
+    def stack_attributes(self, path: str, image: NewImage) -> dict[str, dict[str, JSON]]:
+        first = image.levels[0][1]
         own: dict[str, JSON] = {
             "multiScale": True,
             "resolution": list(first.scale),
             "offset": list(first.translation),
         }
-        if axes[0].unit:
-            own["unit"] = axes[0].unit
-        if labels:  # a label source has tables beside it, which are not made here
+        if image.axes[0].unit:
+            own["unit"] = image.axes[0].unit
+        if image.labels:  # a label source has tables beside it, which are not made here
             return {path: own}
         return {path: own, path.rpartition("/")[0]: {"painteraData": {"type": "raw"}}}
 
 
-_VIEWER = _N5Viewer()
+def _described(image: NewImage, more: Mapping[str, JSON]) -> dict[str, JSON]:
+    """Return the attributes of a group that neuroglancer and older versions of n5-viewer read."""
+    return {
+        "axes": [axis.name for axis in image.axes],
+        "units": [axis.unit for axis in image.axes],
+        **more,
+        "scales": [list(level.factors) for _, level in image.levels],
+        "pixelResolution": pixel_resolution(image.axes, [axis.scale for axis in image.axes]),
+    }
 
-N5_CONVENTIONS = {one.name: one for one in (BDV, _Paintera(), _Cosem(), _VIEWER)}
+
+N5_CONVENTIONS = {one.name: one for one in (BDV, _Paintera(), _Cosem(), _N5Viewer())}
 """The conventions, in the order in which they are asked for an image."""
 
 

@@ -15,13 +15,17 @@ from chunkwise import Unit
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import FormatName, Location, read_attributes
-from chunkwise.images.conventions.convention import NOTHING, Change, Convention, Edit, Kept, Level
+from chunkwise.images.conventions.convention import Change, Edit, Kept, NewImage, PyramidConvention
+from chunkwise.images.conventions.ome_metadata import (
+    OME_MEMBERS,
+    WITHOUT_SIZES,
+    image_entry,
+    whole_transformation,
+)
 from chunkwise.images.multiscale.grey import contrast_level, contrast_of
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import ImageAxis, ngff_unit, symbol_of
 from chunkwise.images.multiscale.metadata import Channel, Transformation
-from chunkwise.images.multiscale.ome_versions import WITHOUT_SIZES
-from chunkwise.images.multiscale.ome_zarr import image_entry, whole_transformation
 from chunkwise.version import __version__
 
 __all__ = ["OME_ZARR", "OmeZarr", "check_ngff_axes", "ngff_image", "omero_of", "with_windows"]
@@ -41,11 +45,12 @@ def check_ngff_axes(axes: Sequence[ImageAxis]) -> None:
         )
 
 
-class OmeZarr(Convention):
+class OmeZarr(PyramidConvention):
     """A version of OME-Zarr that is written."""
 
     version: str
     has_channels = True
+    reserved = frozenset(OME_MEMBERS)
 
     def __init__(self, version: str, format: FormatName) -> None:
         self.name, self.version, self.format = f"ome-ngff-{version}", version, format
@@ -56,29 +61,22 @@ class OmeZarr(Convention):
         if labels and kind != "int":
             raise InvalidArgumentError("labels of an OME-NGFF image must be integers")
 
-    def group_attributes(
-        self,
-        axes: Sequence[ImageAxis],
-        levels: Sequence[tuple[str, Level]],
-        *,
-        name: str,
-        method: str,
-        source_image: str | None,
-        labels: bool,
-        kept: Kept = NOTHING,
-    ) -> dict[str, JSON]:
-        """Return the attributes of the group, of axes slowest first and levels of full resolution first."""
+    def group_attributes(self, image: NewImage) -> dict[str, JSON]:
+        """Return the attributes of the group, of axes slowest first."""
+        levels = [(path, level.scale, level.translation) for path, level in image.levels]
         multiscale: dict[str, JSON] = {
-            **ngff_image(name, axes, [(path, level.scale, level.translation) for path, level in levels]),
-            "type": method,
+            **ngff_image(image.name, image.axes, levels),
+            "type": image.method,
             "metadata": {
                 "description": "each level is downsampled from the one before",
                 "method": "chunkwise.downsample_pyramid",
                 "version": __version__,
-                "kwargs": {"method": method},
+                "kwargs": {"method": image.method},
             },
         }
-        return self.image_attributes(multiscale, kept, labels=labels, source_image=source_image)
+        return self.image_attributes(
+            multiscale, image.kept, labels=image.labels, source_image=image.source_image
+        )
 
     def image_attributes(
         self, multiscale: dict[str, JSON], kept: Kept, *, labels: bool, source_image: str | None = None

@@ -6,7 +6,6 @@ again afterwards, so that no member that says otherwise is overlooked.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,22 +20,20 @@ from chunkwise.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from chunkwise.extension import JSON
-from chunkwise.extension.inside import dump, parse_json, read_bounded, with_storage_options
+from chunkwise.extension.inside import dump, read_bounded, with_storage_options
 from chunkwise.extension.trees import Location, LocationLike, locate, require_node
 from chunkwise.images.conventions.convention import Change, Edit, plain
 from chunkwise.images.conventions.known import convention_of
+from chunkwise.images.conventions.ome_display import color_of
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import symbol_of, unit_in
 from chunkwise.images.multiscale.metadata import Transformation
-from chunkwise.images.multiscale.ome_display import color_of
 from chunkwise.images.multiscale.open import open_multiscale
 
 __all__ = ["edit_image"]
 
 T = TypeVar("T")
 
-_PRECOMPUTED = "neuroglancer precomputed"
 _MOST_TRIES = 100
 
 
@@ -120,31 +117,12 @@ def edit_image(
 
 
 def _edits(image: MultiscaleImage, place: LocationLike, change: Change) -> list[Edit]:
-    name = image.convention
-    found = None if name == _PRECOMPUTED else resolve(place).location
-    location = found or locate(place)
-    convention = convention_of(name)
-    if convention is not None and convention.has_channels:
-        return convention.edits(image, location, change)
-    if change.names or change.colors:
-        raise UnsupportedError(f"{name} has no place for names and colours of channels")
-    if convention is not None:
-        return convention.edits(image, location, change)
-    if name == _PRECOMPUTED:
-        return [Edit(location, "info", lambda value: _info(value, image, change))]
-    raise UnsupportedError(f"{image.location}: the metadata of {name} can't be edited")
-
-
-def _info(value: bytes, image: MultiscaleImage, change: Change) -> bytes:
-    """Return the document of a precomputed volume, whose sizes are in nanometres."""
-    if any(unit != "nm" for unit in change.units[:3]):
-        raise UnsupportedError("units: sizes in a precomputed volume are in nm")
-    if change.moves(image):
-        raise UnsupportedError("translation: chunks of a precomputed volume are named by their positions")
-    document: dict[str, JSON] = parse_json(value)
-    for entry, place in zip(document["scales"], change.places, strict=True):
-        entry["resolution"] = [int(n) if n.is_integer() else n for n in place.scale[:3]]
-    return json.dumps(document).encode()
+    convention = convention_of(image.convention)
+    if (change.names or change.colors) and not (convention and convention.has_channels):
+        raise UnsupportedError(f"{image.convention} has no place for names and colours of channels")
+    if convention is None:
+        raise UnsupportedError(f"{image.location}: the metadata of {image.convention} can't be edited")
+    return convention.edits(image, resolve(place).location or locate(place), change)
 
 
 def _apply(edits: Sequence[Edit]) -> None:
@@ -193,7 +171,8 @@ def _change(image: MultiscaleImage, scale: object, units: object, translation: o
             raise InvalidArgumentError(f"{at}: expected a positive size, but received {given!r}")
     factors = [new / old for new, old in zip(sizes, first.scale, strict=True)]
     moved = _by_axis(image, translation, "translation")
-    if image.convention == _PRECOMPUTED:  # which has positions in voxels
+    convention = convention_of(image.convention)
+    if convention is not None and convention.is_placed_in_voxels:
         starts = [start * factor for start, factor in zip(starts, factors, strict=True)]
     starts = [
         _number(moved[dim], f"translation: {image.axes[dim].name}") if dim in moved else start

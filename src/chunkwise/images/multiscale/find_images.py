@@ -11,15 +11,15 @@ from chunkwise.extension import JSON
 from chunkwise.extension.trees import tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.ome_groups import (
+from chunkwise.images.conventions.ome_groups import (
     ImageCollection,
     Options,
     image_of,
     labels_of_group,
     series_of,
 )
-from chunkwise.images.multiscale.ome_plates import Plate, Well
+from chunkwise.images.conventions.ome_plates import Plate, Well
+from chunkwise.images.multiscale.image import MultiscaleImage
 
 __all__ = ["Multiscale", "find_images", "image_of_group"]
 

@@ -34,7 +34,7 @@ from chunkwise.extension.trees import (
     locate,
     located,
 )
-from chunkwise.images.conventions.convention import NOTHING, Convention
+from chunkwise.images.conventions.convention import Kept, PyramidConvention
 from chunkwise.images.conventions.known import PYRAMIDS, find_convention
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
 from chunkwise.images.multiscale.single_array import single_array
@@ -308,7 +308,7 @@ def prepare_pyramid(
     if first is None:
         name = name or kept.name or None
     else:
-        kept = NOTHING
+        kept = Kept()
     warn_of_losses([("", note) for note in kept.left_out])
     made = PyramidGroup(
         group, plan.convention, name or _plain_name(group), first=first, renamed=bool(name), kept=kept
@@ -333,7 +333,7 @@ def _plain_name(location: Location) -> str:
     return name or "image"
 
 
-def _convention(name: str | None, known: ArrayImage, first: str | None, format: str) -> Convention:
+def _convention(name: str | None, known: ArrayImage, first: str | None, format: str) -> PyramidConvention:
     """Return the convention: that of the image itself if it only gets more levels."""
     own = None if known.image is None or first is None else known.image.convention
     if own == "ome-ngff-0.6":

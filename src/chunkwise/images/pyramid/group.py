@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from chunkwise import Attributes, create_container
 from chunkwise.errors import AlreadyExistsError
 from chunkwise.extension.inside import MISSING_GENERATION
@@ -21,9 +19,8 @@ from chunkwise.extension.trees import (
     tree_format,
     update_consolidated,
 )
-from chunkwise.images.conventions.convention import NOTHING, Convention, Kept, Level
+from chunkwise.images.conventions.convention import Kept, NewImage, PyramidConvention
 from chunkwise.images.conventions.ome import OmeZarr
-from chunkwise.images.multiscale.image_axes import ImageAxis
 
 __all__ = ["PyramidGroup"]
 
@@ -36,12 +33,12 @@ class PyramidGroup:
     def __init__(
         self,
         location: Location,
-        convention: Convention,
+        convention: PyramidConvention,
         name: str,
         *,
         first: str | None = None,
         renamed: bool = False,
-        kept: Kept = NOTHING,
+        kept: Kept,
     ) -> None:
         self._location, self._convention, self._name = location, convention, name
         self._first, self._renamed = first, renamed  # the first level, if it is there already
@@ -80,26 +77,14 @@ class PyramidGroup:
         if self._convention.cleared(before, first) != before:
             attributes.change(lambda stored: self._convention.cleared(stored, first))
 
-    def finish(
-        self,
-        axes: Sequence[ImageAxis],
-        levels: Sequence[tuple[str, Level]],
-        *,
-        method: str,
-        labels: bool,
-    ) -> None:
+    def finish(self, image: NewImage) -> None:
         """Write the attributes; list labels in a group ``labels`` that they are in."""
         parent = self._location.parent
-        among_labels = labels and parent is not None and parent.name == _LABELS
-        attributes = self._convention.group_attributes(
-            axes,
-            levels,
-            name=self._name,
-            method=method,
-            source_image="../../" if among_labels else None,
-            labels=labels,
-            kept=self._kept,
+        among_labels = image.labels and parent is not None and parent.name == _LABELS
+        image = image._replace(
+            name=self._name, source_image="../../" if among_labels else None, kept=self._kept
         )
+        attributes = self._convention.group_attributes(image)
         stored, first = Attributes(require_node(self._location)), self._first
         if first is None:
             stored.update(attributes)
@@ -109,13 +94,10 @@ class PyramidGroup:
             )
         if among_labels and isinstance(self._convention, OmeZarr):
             assert parent is not None
-            self._list(parent, self._convention)
-
-    def _list(self, parent: Location, convention: OmeZarr) -> None:
-        create_parents(parent, convention.format)
-        _write_group(parent, convention.format)
-        attributes = Attributes(require_node(parent))
-        attributes.change(lambda stored: convention.listing(stored, self._location.name))
+            convention = self._convention
+            create_parents(parent, convention.format)
+            _write_group(parent, convention.format)
+            Attributes(require_node(parent)).change(lambda own: convention.listing(own, self._location.name))
 
 
 def _write_group(location: Location, format: str) -> bool:

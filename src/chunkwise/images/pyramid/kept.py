@@ -13,22 +13,14 @@ from chunkwise.copying.losses import fitting_attributes
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import tree_format
 from chunkwise.images.conventions.convention import Kept
-from chunkwise.images.conventions.ome import omero_of, with_windows
+from chunkwise.images.conventions.known import convention_of
+from chunkwise.images.conventions.ome import OME_ZARR, omero_of, with_windows
+from chunkwise.images.conventions.ome_metadata import ome_members
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_label_of
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.metadata import Channel
-from chunkwise.images.multiscale.ome_versions import ome_members
 
 __all__ = ["kept_attributes"]
-
-_OME = (
-    "ome", "multiscales", "omero", "image-label", "labels", "plate", "well", "bioformats2raw.layout",
-    "version", "series", "_creator",
-)  # fmt: skip
-_N5 = (
-    "n5", "axes", "units", "unit", "resolution", "offset", "scales", "downsamplingFactors", "pixelResolution",
-    "multiscales", "multiScale", "painteraData", "isLabelMultiset", "dataType", "name",
-)  # fmt: skip
 
 
 def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | None = None) -> Kept:
@@ -37,13 +29,9 @@ def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | Non
     if image is None:
         return Kept(image_label=found.image_label, left_out=found.notes)
     document = image.metadata
-    is_n5 = image.convention in ("n5-viewer", "cosem", "paintera", "bdv")
     # A container that was made of an OME-Zarr image has what N5 has no place for among its attributes.
     own: Mapping[str, Any] = ome_members(document, "")[0]
-    reserved = (*_N5, *_OME) if is_n5 else _OME
-    others = {name: value for name, value in document.items() if name not in reserved}
-    if image.convention == "neuroglancer precomputed":
-        others = {}
+    others = (convention_of(image.convention) or OME_ZARR["0.5"]).others(document)
     notes = list(dict.fromkeys([*found.notes, *image._metadata.problems]))
     omero = _of_channels(own.get("omero"), image.channels, found.channels)
     image_label = found.image_label or image_label_of(document)

@@ -18,7 +18,7 @@ from chunkwise.extension import JSON
 from chunkwise.extension.n5 import array_data_type
 from chunkwise.extension.trees import FormatName, Location, container_root
 from chunkwise.images.conventions.bdv_file import bdv_file_beside, made_bdv_file
-from chunkwise.images.conventions.convention import Level
+from chunkwise.images.conventions.convention import Level, NewImage
 from chunkwise.images.conventions.n5 import Stack
 from chunkwise.images.conventions.n5_viewers import N5_CONVENTIONS
 from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
@@ -85,11 +85,9 @@ class N5ImagePlan(ImagePlan):
         found: dict[str, dict[str, JSON]] = {}
         data_type = array_data_type(self.options.get("dtype", self._image.levels[0].source.store.dtype))
         named = [(f"s{number}", level) for number, level in enumerate(self._levels)]
+        new = NewImage(self._axes, named, labels=self._image.labels, data_type=data_type)
         for stack in self._stacks():
-            made = self._layout.stack_attributes(
-                stack.path, self._axes, named, data_type=data_type, labels=self._image.labels
-            )
-            for path, attributes in made.items():
+            for path, attributes in self._layout.stack_attributes(stack.path, new).items():
                 found.setdefault(path, {}).update(attributes)
             if self._image.labels:  # which viewers have no word for, or one that needs more files
                 found[stack.path]["image-label"] = dict(self._image.image_label)

@@ -18,6 +18,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import Location, tree_format
 from chunkwise.images.conventions.convention import Kept
+from chunkwise.images.conventions.n5_group import LEVEL_MEMBERS
 from chunkwise.images.conventions.ome import OME_ZARR, check_ngff_axes, ngff_image
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage
@@ -25,7 +26,7 @@ from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis, slowes
 from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
-from chunkwise.images.pyramid.image_sources import OF_VIEWERS, images_of, level_source, names_beside
+from chunkwise.images.pyramid.image_sources import images_of, level_source, names_beside
 from chunkwise.images.pyramid.kept import kept_attributes
 
 __all__ = ["NgffImagePlan"]
@@ -137,7 +138,7 @@ class NgffImagePlan(ImagePlan):
                     "attributes": {
                         name: value
                         for name, value in source.template.attributes.items()
-                        if name not in OF_VIEWERS
+                        if name not in LEVEL_MEMBERS
                     },
                 }
             )

@@ -19,8 +19,8 @@ from chunkwise.extension.formats import ZARR3_FORMAT, parse_codecs
 from chunkwise.extension.inside import dump_bytes
 from chunkwise.images.conventions.convention import Kept
 from chunkwise.images.conventions.ome import OME_ZARR, ngff_image, omero_of
+from chunkwise.images.conventions.ome_metadata import WITHOUT_SIZES
 from chunkwise.images.multiscale.image_axes import AxisKind, ImageAxis
-from chunkwise.images.multiscale.ome_versions import WITHOUT_SIZES
 from chunkwise.images.server.content import Content, Document, StoredValue
 from chunkwise.images.server.encoded import EncodedArray, template_for
 from chunkwise.images.server.image import ServedImage, arranged, image_of, image_of_group
