@@ -25,6 +25,7 @@ from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.unit import Unit, unit_text
+from chunkwise.core.trees.node import Node
 from chunkwise.core.trees.node_attributes import ArrayNode, Attributes, array_node
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
 
@@ -205,6 +206,23 @@ class ArrayView(WritableIndexingMixin):
             writable = self.writable and self._transaction is None
             self._node = array_node(self._array, writable=writable)
         return self._node
+
+    def _whole_node(self, *, placed: bool = False) -> Node | None:
+        """Return the stored array that this shows whole and in its order, None for anything else.
+
+        Other labels, and another origin, are taken only if `placed`.
+        """
+        from chunkwise.core.arrays.chunked import ChunkedArray  # with the first array that is opened
+
+        whole = self._array.domain
+        if not isinstance(self._array, ChunkedArray) or self._transaction is not None:
+            return None
+        if self.shape != whole.shape if placed else self.domain != whole:
+            return None
+        is_in_order = all(
+            one.input_dimension == dim and one.stride == 1 for dim, one in enumerate(self._transform.output)
+        )
+        return self._find_node().node if is_in_order else None
 
 
 class ArrayInfo(dict[str, Any]):
