@@ -122,7 +122,7 @@ def open_store(
     if format is None:
         raise no_store(location, source_name(place))
     pool = pool or Pool()
-    tree = read_tree(location, format, consolidated, pool=pool)
+    tree = read_tree(location, format, consolidated)
     read_replacement(location, tree)
     root = tree.nodes["/"]
     key = tree_format(format).attributes_key

@@ -157,7 +157,7 @@ class NodeWriter:
                     array = store.array_of(node)
                     if array.size <= _MOST_ELEMENTS and (key := array.single_key) is not None:
                         keys.append(key)
-        values = read_values(kv, store.pool, keys)
+        values = read_values(kv, keys)
         relative = [key[len(root) :] for key in keys]
         kv.write(root + COPIES, dump_copies(kv, store.home, zip(relative, values, strict=True)))
 
