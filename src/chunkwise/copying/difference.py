@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.conventions import ome_attributes
-from chunkwise.copying.copy_source import CopySource, stored_source, view_source
+from chunkwise.copying.copy_source import CopySource, stored_source, view_source, with_labels
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.resolve import resolve
@@ -189,6 +189,8 @@ def differences(
                     continue
                 x, y, known = ready[name]
                 if isinstance(x, CopySource) and isinstance(y, CopySource):
+                    if not name and attributes and x.template.attributes != y.template.attributes:
+                        x, y = with_labels(x), with_labels(y)  # a copy of a level says so by an attribute
                     yield from array_differences(
                         name, x, y, attributes, values, layout, runner, progress, known
                     )
