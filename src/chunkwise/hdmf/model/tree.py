@@ -7,7 +7,7 @@
 # All else is read from its own key.  Stores that don't list ETags, files of this machine among them, are
 # opened without copies.
 
-# After this nothing more is read to know what is in a store, and looking a path up is a dict access.
+# After this, no more documents are read, and looking up a path is a dict access.
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _md5(value: bytes) -> str:
 
 
 def _digest_of_place(kv: KvStoreDriver, root: str) -> str:
-    """Return the digest of what a store and a root are called: ETags mean nothing in others."""
+    """Return the digest of the names of a store and a root: ETags mean nothing in others."""
     return hashlib.blake2b(repr((kv.identity, root)).encode(), digest_size=16).hexdigest()
 
 
@@ -193,7 +193,7 @@ class Tree:
     """All nodes of a store."""
 
     format: Format
-    # From path to node; each group before what is in it.
+    # From path to node; each group before its members.
     nodes: dict[str, StoredNode] = field(default_factory=dict)
     # From the path of a group to the names in it.
     children: dict[str, list[str]] = field(default_factory=dict)

@@ -77,7 +77,7 @@ class NodeWriter:
         self._begun.add(path)
 
     def group(self, path: str, attributes: Mapping[str, Any], links: Mapping[str, Reference]) -> None:
-        """Make a group, or replace what is known of one."""
+        """Make a group, or replace its attributes and links."""
         convention = self.store.convention
         own: dict[str, Any] = {}
         if links:
