@@ -88,10 +88,10 @@ if _TYPE_CHECKING:
     from chunkwise.groups.open_group import create_group, open_group
     from chunkwise.groups.single_array import create_array, open_array, read
     from chunkwise.hdmf.stand_in import install_as_hdmf_zarr
+    from chunkwise.images.conventions.ome_groups import ImageCollection
+    from chunkwise.images.conventions.ome_plates import Plate, Well
     from chunkwise.images.editing.edit_image import edit_image
     from chunkwise.images.multiscale.image import MultiscaleImage
-    from chunkwise.images.multiscale.ome_groups import ImageCollection
-    from chunkwise.images.multiscale.ome_plates import Plate, Well
     from chunkwise.images.multiscale.open import open_multiscale
     from chunkwise.images.pyramid.downsample_pyramid import downsample_pyramid
     from chunkwise.images.pyramid.pyramid_copy import Pyramid, PyramidProgress
@@ -276,8 +276,8 @@ _later = _Later(
         "chunkwise.core.trees.link": ["Link"],
         "chunkwise.core.trees.node_attributes": ["Attributes"],
         "chunkwise.images.multiscale.image": ["MultiscaleImage"],
-        "chunkwise.images.multiscale.ome_groups": ["ImageCollection"],
-        "chunkwise.images.multiscale.ome_plates": ["Plate", "Well"],
+        "chunkwise.images.conventions.ome_groups": ["ImageCollection"],
+        "chunkwise.images.conventions.ome_plates": ["Plate", "Well"],
         "chunkwise.images.multiscale.open": ["open_multiscale"],
         "chunkwise.n5.blocks": ["N5Blocks"],
         "chunkwise.n5.open_blocks": ["create_n5_blocks", "open_n5_blocks"],

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, cast
 
 from chunkwise.core.base.binding import JSON, MISSING, Members, dump, expect_object, expect_string
 from chunkwise.core.base.cached import copied
@@ -35,8 +36,42 @@ __all__ = [
     "is_kvstore_driver",
     "is_kvstore_object",
     "kvstore_missing",
+    "member",
     "parse_kvstore_spec",
 ]
+
+
+class _Member(NamedTuple):
+    name: str
+    parse: Callable[[JSON], Any]
+    default: tuple[Any, ...]  # empty if the member is required
+    shown: Literal["always", "with defaults", "if set"]
+    to_json: Callable[[Any], Any]
+    example: JSON
+
+
+def member(
+    name: str,
+    parse: Callable[[JSON], Any],
+    *default: Any,
+    shown: Literal["always", "with defaults", "if set"] = "always",
+    to_json: Callable[[Any], Any] = lambda value: value,
+    example: JSON = None,
+) -> Any:
+    """Return the field for member `name` of a spec's JSON, which is required if there is no default.
+
+    JSON has it always, or unless it is the default, except that ``include_defaults`` may ask for it.
+    """
+    kind = _Member(name, parse, default, shown, to_json, example)
+    if default:
+        return field(default=default[0], metadata={"member": kind})
+    return field(metadata={"member": kind})
+
+
+@cache
+def _members_of(spec: type) -> dict[str, _Member]:
+    """Return the members by the names of fields."""
+    return {f.name: f.metadata["member"] for f in fields(spec) if "member" in f.metadata}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -56,11 +91,20 @@ class KvStoreSpec:
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
         """Take the driver's own members; return them as fields."""
-        return {}
+        return {
+            key: members.take(m.name, m.parse, *m.default, example=m.example)
+            for key, m in _members_of(cast(type, cls)).items()
+        }
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
         """Return the driver's own members."""
-        return {}
+        out = {}
+        for key, m in _members_of(cast(type, type(self))).items():
+            value = getattr(self, key)
+            shown = m.shown == "always" or (include_defaults and m.shown == "with defaults")
+            if shown or value != m.default[0]:
+                out[m.name] = m.to_json(value)
+        return out
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store of a bound spec, and its prefix for keys under `path`."""
