@@ -12,7 +12,7 @@ from chunkwise.core.api.kvstore import KvStore
 from chunkwise.core.api.transaction import Transaction, check_open
 from chunkwise.core.arrays.protocol import OpenArray
 from chunkwise.core.base import catalogue
-from chunkwise.core.base.html import chunk_drawing, panel, table
+from chunkwise.core.base.html import chunk_drawing, codec_words, panel, table
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.batch import Batch
 from chunkwise.core.engine.combine import WriteFutures
@@ -243,6 +243,8 @@ def array_html(view: ArrayView) -> str:
     info = array_info(view)
     if "units" in info:
         info["units"] = tuple(unit and unit_text(unit) for unit in info["units"])
+    if view.codec is not None:
+        info["codec"] = codec_words(view.codec.to_json())
     rows: list[tuple[str, object]] = [(name, _text(value)) for name, value in info.items()]
     rows[-1] = ("size", f"{_size(view.nbytes)} in memory")
     chunks = view.chunks

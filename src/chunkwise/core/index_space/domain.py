@@ -7,6 +7,7 @@ from typing import Any, overload
 
 from chunkwise.core.base.arguments import as_text, check_same_type, is_text
 from chunkwise.core.base.binding import JSON, Members, plain_json
+from chunkwise.core.base.html import panel, table
 from chunkwise.core.index_space import dim_operations as ops
 from chunkwise.core.index_space.all_dimensions import AllDimensionsMixin
 from chunkwise.core.index_space.box import Box
@@ -131,6 +132,9 @@ class IndexDomain(Box, AllDimensionsMixin):
                 )
             out.append(slice(None if lo == -INF else lo, None if hi == UPPER else hi))
         return tuple(out)
+
+    def _repr_html_(self) -> str:
+        return panel("IndexDomain", table((f"dimension {n}", str(dim)) for n, dim in enumerate(self)))
 
     def to_json(self) -> JSON:
         """Return the JSON form."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from chunkwise.core.base.arguments import check_same_type
 from chunkwise.core.base.binding import JSON, Members, plain_json
+from chunkwise.core.base.html import json_html
 from chunkwise.core.index_space.compose import check_array_values, compose, invert
 from chunkwise.core.index_space.dim import Dim
 from chunkwise.core.index_space.domain import IndexDomain
@@ -275,6 +276,9 @@ class IndexTransform(IndexMapping, IndexingMixin):
             context = f"Computing index for output dimension {i}: "
             raise prefix(e, context + "Checking result of index array output index map") from None
         return m._offset + m._stride * int(value)
+
+    def _repr_html_(self) -> str:
+        return json_html(self)
 
     def to_json(self) -> JSON:
         """Return the JSON form."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias, Unpack
 
 from chunkwise.core.base.binding import JSON, MISSING, plain_json
+from chunkwise.core.base.html import json_html
 from chunkwise.core.grid.rectilinear import Sizes
 from chunkwise.core.index_space import Dim, IndexDomain
 from chunkwise.core.index_space.interval import sized
@@ -174,6 +175,9 @@ class ChunkLayout(LayoutConstraints):
 
     def __copy__(self) -> ChunkLayout:
         return self.copy()
+
+    def _repr_html_(self) -> str:
+        return json_html(self)
 
     def __repr__(self) -> str:
         return pretty_repr("ChunkLayout", self.to_json())

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 
 from chunkwise.core.base.binding import JSON, Members, dump, expect_string, plain_json
 from chunkwise.core.base.catalogue import codec_specs
+from chunkwise.core.base.html import json_html
 from chunkwise.core.specs.pretty import pretty_repr
 from chunkwise.errors import InvalidArgumentError, UnknownExtensionError, noted
 
@@ -67,6 +68,9 @@ class CodecSpec:
     def _merge(self, other: Self) -> Self:
         """Merge with a constraint of the same driver."""
         raise NotImplementedError(f"{type(self).__name__}._merge")
+
+    def _repr_html_(self) -> str:
+        return json_html(self)
 
     def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
         """Return the JSON form, which always includes the defaults of members that are set."""

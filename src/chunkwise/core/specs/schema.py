@@ -8,6 +8,7 @@ from typing import Any, Unpack
 import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON, MISSING, not_too_deep, plain_json
+from chunkwise.core.base.html import json_html
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.index_space import IndexDomain, IndexingMixin, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
@@ -297,6 +298,9 @@ class Schema(SchemaConstraints, IndexingMixin):
             with prefixed("Error transforming dimension_units"):
                 out._units = inverse_view_units(self._units, single_inputs(transform))
         return out
+
+    def _repr_html_(self) -> str:
+        return json_html(self)
 
     def __repr__(self) -> str:
         return pretty_repr("Schema", self.to_json())
