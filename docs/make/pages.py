@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import tempfile
@@ -20,7 +21,7 @@ from chunkwise.cli.main import COMMANDS, main
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
 
-from make import drawings, gallery, members, reference, support, words  # noqa: E402 - found by what stands above
+from make import drawings, gallery, members, reference, support, tables, words  # noqa: E402 - found by what stands above
 
 _OF_REPOSITORY = {
     "index.md": "README.md",
@@ -32,8 +33,25 @@ _OF_REPOSITORY = {
 """Pages and the files at the root of the repository that they show."""
 
 
+_MADE_BY = {
+    "citing.md": "CITATION.cff",
+    "errors.md": "src/chunkwise/errors.py",
+    "gallery.md": "docs/make/gallery.py",
+    "members.md": "docs/make/members.py",
+    "status.md": "docs/make/support.py",
+}
+"""Other pages that are generated, and what from."""
+
+
 def on_config(config: Any) -> Any:
-    """List the names of the reference beside its pages."""
+    """List the names of the reference beside its pages; tell the version, and where the source is."""
+    config.site_name = f"chunkwise {chunkwise.__version__}"
+    config.copyright = f"chunkwise {chunkwise.__version__}"
+    # The host of the documentation names the repository that it builds from.
+    repository = os.environ.get("READTHEDOCS_GIT_CLONE_URL", "").removesuffix(".git")
+    if repository.startswith("https://"):
+        config.repo_url, config.repo_name = repository, "Source"
+        config.edit_uri = f"edit/{os.environ.get('READTHEDOCS_GIT_IDENTIFIER', 'main')}/docs/"
     for part in config.nav:
         if "Reference" in part:
             part["Reference"] += [
@@ -59,9 +77,25 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
-def on_page_content(html: str, **_: Any) -> str:
-    """Mark where inline code may break."""
-    return words.with_breaks(html)
+def on_page_content(html: str, page: Any, config: Any, **_: Any) -> str:
+    """Mark where inline code may break, label the cells of tables, and say at the end what made the page."""
+    source = source_of(page.file.src_uri)
+    if page.edit_url:
+        page.edit_url = config.repo_url + "/" + config.edit_uri.removesuffix("docs/") + source
+    end = f'<p class="source">Source of this page: <code>{source}</code></p>'
+    return tables.with_labels(words.with_breaks(html)) + end
+
+
+def source_of(page: str) -> str:
+    """Return the file in the repository that a page is made from."""
+    name = page.removeprefix("reference/").removesuffix(".md")
+    if page in _OF_REPOSITORY:
+        return _OF_REPOSITORY[page]
+    if page.startswith("reference/") and name != "index":
+        return reference.source(name)
+    if (ROOT / "docs" / page).exists():
+        return f"docs/{page}"
+    return _MADE_BY.get(page, "docs/make/reference.py")
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

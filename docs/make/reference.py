@@ -43,6 +43,21 @@ _CONSTANTS = {
 """Summaries of names that are neither classes nor functions."""
 
 
+_FOREIGN = {
+    "BlockingIOError": "raised by HDF5 and h5py, not by chunkwise: another process has the file open for "
+    "writing, and locked it. Close it there, or set the environment variable `HDF5_USE_FILE_LOCKING=FALSE`; "
+    "chunkwise reads HDF5 files without locks",
+    "BrokenProcessPool": "raised by `concurrent.futures`: a worker was killed, often for lack of memory",
+    "ImportError": "an optional package is missing; the text names the extra that installs it, such as "
+    '`pip install "chunkwise[cli]"`',
+    "KeyboardInterrupt": "Ctrl-C; what was waited for is given up, and "
+    "[each chunk is old or new](consistency.md#ctrl-c-timeouts-and-dropped-futures)",
+    "TypeError": "an argument of a wrong type, or values that would be rounded or cut; the text says "
+    "what was expected",
+    "UserWarning": "what isn't an error and should be known; the text says what to do",
+}
+"""Exceptions of Python that aren't those of `chunkwise.errors`, and what to do."""
+
 _FOR_OWN = "For your own codecs, data types and stores"
 _OWN = {
     "codec.protocol": "Codec protocol",
@@ -51,6 +66,14 @@ _OWN = {
     "kvstore_contract": "contract of stores",
 }
 """Pages for authors of codecs, data types and stores, with their names in the index."""
+
+
+_MODULES = (
+    "chunkwise.testing.codec_contract",
+    "chunkwise.testing.kvstore_contract",
+    "chunkwise.core.codec.protocol",
+    "chunkwise.core.dtypes.extension",
+)
 
 
 def groups() -> dict[str, list[str]]:
@@ -65,10 +88,10 @@ def pages() -> dict[str, str]:
     """Return the text of each page by its path."""
     names = [name for name in chunkwise.__all__ if name not in dtypes]
     found = {f"reference/{name}.md": _page(f"chunkwise.{name}") for name in names}
-    for module in ("chunkwise.testing.codec_contract", "chunkwise.testing.kvstore_contract"):
-        found[f"reference/{module.rsplit('.', 1)[1]}.md"] = _page(module)
-    for module in ("chunkwise.core.codec.protocol", "chunkwise.core.dtypes.extension"):
-        found[f"reference/{module.removeprefix('chunkwise.core.')}.md"] = _page(module)
+    for module in _MODULES:
+        found[f"reference/{module.removeprefix('chunkwise.core.').removeprefix('chunkwise.testing.')}.md"] = (
+            _page(module)
+        )
     found["reference/index.md"] = _index()
     return found
 
@@ -87,15 +110,53 @@ def error_page() -> str:
         "<!-- drawing: errors -->",
         "",
     ]
-    for name in errors.__all__:
-        value = getattr(errors, name)
-        if inspect.isclass(value) and value is not errors.ChunkwiseError:
-            cause, way_out = (" ".join(part.split()) for part in (inspect.getdoc(value) or "").split("\n\n"))
-            bases = ", ".join(f"`{base.__name__}`" for base in value.__bases__)
-            status = f" Status: `{value.status}`." if value.status else ""
-            lines += [f"## {name}", "", f"Derived from {bases}.{status}", ""]
-            lines += [f"**Cause.** {cause}", "", f"**Way out.** {way_out}", ""]
+    lines += ["## Find an error by its name", "", "| name | what it means here |", "|---|---|"]
+    lines += [
+        f"| `{name}` | {text} |" for name, text in sorted(_built_in().items(), key=lambda i: i[0].lower())
+    ]
+    for name, value in exceptions().items():
+        cause, way_out = (" ".join(part.split()) for part in (inspect.getdoc(value) or "").split("\n\n"))
+        bases = ", ".join(f"`{base.__name__}`" for base in value.__bases__)
+        status = f" Status: `{value.status}`." if value.status else ""
+        lines += ["", f"## {name}", "", f"Derived from {bases}.{status}", ""]
+        lines += [f"**Cause.** {cause}", "", f"**Way out.** {way_out}"]
     return "\n".join(lines) + "\n"
+
+
+def exceptions() -> dict[str, Any]:
+    """Return all exceptions and warnings of `chunkwise.errors` by name."""
+    kinds = (errors.ChunkwiseError, errors.LossWarning)
+    found = {name: value for name, value in vars(errors).items() if inspect.isclass(value)}
+    return {n: v for n, v in found.items() if issubclass(v, kinds) and v is not errors.ChunkwiseError}
+
+
+def _built_in() -> dict[str, str]:
+    """Return what Python's own exceptions mean, by name: those that errors derive from, and `_FOREIGN`."""
+    found: dict[str, list[str]] = {}
+    for name, value in exceptions().items():
+        for base in inspect.getmro(value):
+            if base.__module__ == "builtins" and base not in (Exception, BaseException, object, Warning):
+                found.setdefault(base.__name__, []).append(f"[{name}](#{name.lower()})")
+    texts = {name: f"one of {', '.join(derived)}" for name, derived in found.items()}
+    for name, text in _FOREIGN.items():
+        texts[name] = f"{texts[name]}; {text}" if name in texts else text
+    statuses: dict[str, list[str]] = {}
+    for name, value in exceptions().items():
+        if value.status:
+            statuses.setdefault(value.status, []).append(f"[{name}](#{name.lower()})")
+    return texts | {status: f"status of {', '.join(names)}" for status, names in statuses.items()}
+
+
+def source(name: str) -> str:
+    """Return the file in the repository in which what a page of the reference describes is defined."""
+    if not hasattr(chunkwise, name):
+        module = next(m for m in _MODULES if m.endswith(name))
+        return f"src/{module.replace('.', '/')}.py"
+    try:
+        file = inspect.getsourcefile(inspect.unwrap(getattr(chunkwise, name)))
+    except TypeError:  # an alias or a constant
+        file = None
+    return "src/chunkwise" + file.rpartition("/src/chunkwise")[2] if file else "src/chunkwise/__init__.py"
 
 
 def _page(name: str) -> str:

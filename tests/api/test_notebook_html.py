@@ -103,3 +103,29 @@ def test_records_are_shown_in_words(tmp_path):
     assert "TensorStore (2, 2) uint8" in _text(pyramid._repr_html_())
     plan = cw.plan_copy(tmp_path / "p.zarr/0", tmp_path / "b.zarr")
     assert "1 task of 8 x 8" in _text(plan._repr_html_())
+
+
+def test_what_describes_an_array_is_a_table(tmp_path):
+    """Schema, domain, layout, codec, futures, attributes; lists of reports; all in words, and escaped."""
+    attributes = {"<b>": "x" * 20, "n": [1, 2]}
+    array = cw.create_array(
+        tmp_path / "a.zarr", np.ones((20, 30), "u2"), chunks=(10, 10), codec="zstd:3", attributes=attributes
+    )
+    other = cw.create_array(tmp_path / "b.n5", np.zeros((20, 30), "u2"), codec="gzip:6")
+    shown = {
+        "uint16": array.schema,
+        "[0, 20*)": array.domain,
+        "[10, 10]": array.chunk_layout,
+        "bytes, zstd:3": array.codec,
+        "gzip:6": other.codec,
+        "ndarray (20, 30) uint16": array.read(),
+        "<b>": array.attrs,
+        "input exclusive max": array[5:].spec().transform,
+        "NodeReport": cw.verify(tmp_path / "a.zarr"),
+        "600 of 600 differ": cw.diff(tmp_path / "a.zarr", tmp_path / "b.n5"),
+        "nothing found": cw.diff(tmp_path / "a.zarr", tmp_path / "a.zarr"),
+    }
+    for word, value in shown.items():
+        assert word in _text(value._repr_html_()), word
+    assert "bytes, zstd:3" in array._repr_html_()
+    assert cw.diff(tmp_path / "a.zarr", tmp_path / "a.zarr") == []

@@ -36,7 +36,10 @@ def test_pages(site):
         assert not re.search(
             r":(class|func|meth|mod|attr|exc|obj|data):<code>|&lt;!-- (drawing|table)", text
         ), name
+    assert "<table data-rows>" in pages["remote"] and 'data-label="store"' in pages["remote"]
+    assert all("Source of this page" in text for text in pages.values())
     guides = [
+        "tutorial",
         "convert",
         "cli",
         "hierarchies",

@@ -25,6 +25,18 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[-\s]+", "-", title) for title in cleaned}
 
 
+def test_texts_of_links_are_words() -> None:
+    """Nobody reads a path as a sentence; on the site there is no such file."""
+    pages = [
+        *DOCS.glob("*.md"),
+        *ROOT.glob("*.md"),
+        *(DOCS / "make").glob("*.py"),
+        *(DOCS / "gallery").glob("*.py"),
+    ]
+    texts = {p.name: re.findall(r"\[([^\]\n]*\.md|docs/[^\]\n]*)\]\(", p.read_text()) for p in pages}
+    assert {name: found for name, found in texts.items() if found} == {}
+
+
 def test_links() -> None:
     broken, n = [], 0
     for page in [*DOCS.glob("*.md"), ROOT / "README.md"]:

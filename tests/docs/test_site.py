@@ -72,7 +72,19 @@ def test_reference():
         "for row in rows:\n"
         "    assert f'| {row} |' in table, row\n"
         "assert not any(private in table for private in ('| tuple |', 'None', '_LIMIT', 'expect'))\n"
-        "assert '`NotFoundError`' in reference.error_page()\n"
+        "from chunkwise import errors\n"
+        "page = reference.error_page()\n"
+        "kinds = [errors.ChunkwiseError]\n"
+        "for kind in kinds:\n"
+        "    kinds += [one for one in kind.__subclasses__() if one.__module__ == 'chunkwise.errors']\n"
+        "assert len(kinds) >= 30\n"
+        "for kind in kinds[1:]:\n"
+        "    assert f'\\n## {kind.__name__}\\n' in page, kind\n"
+        "    assert not kind.status or f'\\n| `{kind.status}` |' in page, kind\n"
+        "    for base in kind.__mro__:\n"
+        "        own = base.__module__ != 'builtins' or base in (Exception, BaseException, object)\n"
+        "        assert own or f'\\n| `{base.__name__}` |' in page, base\n"
+        "assert '| `BlockingIOError` |' in page\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

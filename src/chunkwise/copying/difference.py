@@ -40,6 +40,7 @@ from chunkwise.core.trees.location import LocationLike, located
 from chunkwise.core.trees.node import Node
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import FailedPreconditionError
+from chunkwise.extension.inside import RecordList
 
 __all__ = [
     "Difference",
@@ -153,7 +154,7 @@ def diff(
             executor=workers,
             progress=told,
         )
-        return list(found)
+        return RecordList(found)
 
 
 def differences(

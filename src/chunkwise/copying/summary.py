@@ -14,6 +14,7 @@ from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.plan.coverage import Box, Overlap, overlaps, uncovered
 from chunkwise.core.trees.node import Node
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.extension.inside import codec_text
 
 __all__ = [
     "ArraySummary",
@@ -138,29 +139,6 @@ def _n5(document: Mapping[str, JSON]) -> ArraySummary:
         _names(document.get("axes")),
         units,
     )
-
-
-def codec_text(name: str, options: Mapping[str, JSON]) -> str:
-    """Return a codec in the syntax of option ``--codec``, as far as that goes.
-
-    >>> codec_text("blosc", {"cname": "lz4", "clevel": 5, "shuffle": 2, "blocksize": 0})
-    'blosc:lz4:5:bitshuffle'
-    >>> codec_text("zstd", {"level": 3, "checksum": False})
-    'zstd:3'
-    """
-    if name.removeprefix("numcodecs.") == "blosc":
-        shuffle = options.get("shuffle")
-        if isinstance(shuffle, int) and -1 <= shuffle <= 2:
-            shuffle = ("noshuffle", "shuffle", "bitshuffle", "autoshuffle")[shuffle]
-        parts = [options.get("cname"), options.get("clevel"), shuffle]
-    elif name == "transpose":
-        order = options.get("order")
-        parts = [",".join(map(str, order)) if isinstance(order, list) else order]
-    else:
-        # The block size of N5's lz4 and bzip2 is their only option, and a level of bzip2.
-        level = ("level", "preset", "quality") if name != "bzip2" else ("blockSize",)
-        parts = [options[key] for key in level if key in options][:1]
-    return ":".join([name, *(str(part) for part in parts if part is not None)])
 
 
 def _configuration(value: object) -> Mapping[str, JSON]:

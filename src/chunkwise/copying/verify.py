@@ -29,6 +29,7 @@ from chunkwise.core.trees.node import JOURNAL, Node
 from chunkwise.core.trees.replacement import leftovers
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import ChunkwiseError
+from chunkwise.extension.inside import RecordList
 
 __all__ = ["BadKey", "NodeReport", "reports_of", "verify", "verify_nodes", "verify_view"]
 
@@ -372,7 +373,7 @@ def verify(
     (place,) = located(storage_options, place)
     found = resolve(place)
     with shown_progress(progress, "verifying", None) as told:
-        return list(reports_of(found, workers_of(executor), told, own))
+        return RecordList(reports_of(found, workers_of(executor), told, own))
 
 
 def reports_of(

@@ -17,7 +17,7 @@ from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.base.command import as_json
 from chunkwise.core.base.extras import MissingPackageError, is_of, load, needs
 from chunkwise.core.base.fork import new_lock
-from chunkwise.core.base.html import brief, panel, plate_drawing, table
+from chunkwise.core.base.html import RecordList, brief, codec_text, panel, plate_drawing, table
 from chunkwise.core.base.processors import memory_limit, n_processors
 from chunkwise.core.base.public_names import name_members
 from chunkwise.core.base.size_bound import hold, release
@@ -88,6 +88,7 @@ __all__ = [
     "MissingPackageError",
     "Pool",
     "Reader",
+    "RecordList",
     "Room",
     "SpecLike",
     "Stop",
@@ -107,6 +108,7 @@ __all__ = [
     "cached_property",
     "check_choice",
     "check_flag",
+    "codec_text",
     "compare_and_swap",
     "default_resources",
     "delete_all_below",

@@ -7,7 +7,7 @@ from typing import Any
 
 from chunkwise.core.api.array_view import ArrayView
 from chunkwise.core.arrays.chunked import ChunkedArray
-from chunkwise.core.base.html import chunk_drawing, panel, table
+from chunkwise.core.base.html import chunk_drawing, codec_words, panel, table
 from chunkwise.core.engine.estimate import estimate_requests
 from chunkwise.core.kvstore.byte_range import open_size
 from chunkwise.core.kvstore.file import FileStore
@@ -56,6 +56,8 @@ def array_html(view: ArrayView) -> str:
     info = array_info(view)
     if "units" in info:
         info["units"] = tuple(unit and unit_text(unit) for unit in info["units"])
+    if view.codec is not None:
+        info["codec"] = codec_words(view.codec.to_json())
     rows: list[tuple[str, object]] = [(name, _text(value)) for name, value in info.items()]
     rows[-1] = ("size", f"{_size(view.nbytes)} in memory")
     chunks = view.chunks

@@ -6,13 +6,18 @@ Colours are those of the page, light or dark.  Everything that comes from data i
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence, Set
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from math import ceil
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = [
+    "RecordList",
     "brief",
     "chunk_drawing",
+    "codec_text",
+    "codec_words",
+    "json_html",
     "members",
     "panel",
     "plate_drawing",
@@ -22,10 +27,13 @@ __all__ = [
     "text_block",
 ]
 
+Record = TypeVar("Record")
+
 _LONGEST, _SHORTEST = 150, 14  # pixels of the longest and shortest side
 _WORDS, _MORE_WORDS = 60, 240  # characters of a value in a line, and in a table
 _DENSEST = 4  # pixels between lines
 _VALUE = "text-align:left;max-width:56ch;white-space:normal;overflow-wrap:anywhere"
+_MOST_ROWS, _MOST_WORDS = 100, 10  # of a list of records, and of a list in one of them
 _SLANT = 0.45  # slope of the third axis
 
 
@@ -102,6 +110,107 @@ def record_html(record: object) -> str:
         text = f"{value:,}" if type(value) is int else shown
         rows.append((name.removeprefix("n_").replace("_", " "), text))
     return panel(kind.__name__, table(rows))
+
+
+def codec_text(name: str, options: Mapping[str, Any]) -> str:
+    """Return a codec in the syntax of option ``--codec``, as far as that goes.
+
+    >>> codec_text("blosc", {"cname": "lz4", "clevel": 5, "shuffle": 2, "blocksize": 0})
+    'blosc:lz4:5:bitshuffle'
+    >>> codec_text("zstd", {"level": 3, "checksum": False})
+    'zstd:3'
+    """
+    if name.removeprefix("numcodecs.") == "blosc":
+        shuffle = options.get("shuffle")
+        if isinstance(shuffle, int) and -1 <= shuffle <= 2:
+            shuffle = ("noshuffle", "shuffle", "bitshuffle", "autoshuffle")[shuffle]
+        parts = [options.get("cname"), options.get("clevel"), shuffle]
+    elif name == "transpose":
+        order = options.get("order")
+        parts = [",".join(map(str, order)) if isinstance(order, list) else order]
+    else:
+        # The block size of N5's lz4 and bzip2 is their only option, and a level of bzip2.
+        level = ("level", "preset", "quality") if name != "bzip2" else ("blockSize",)
+        parts = [options[key] for key in level if key in options][:1]
+    return ":".join([name, *(str(part) for part in parts if part is not None)])
+
+
+def json_html(value: Any) -> str:
+    """Return the JSON of a value, such as a schema, as a table, with codecs in words."""
+    try:
+        members = value.to_json()
+    except (TypeError, ValueError, NotImplementedError):
+        return panel(type(value).__name__, text_block(repr(value)))
+    return panel(_public_name(value), table(_json_rows(members)))
+
+
+def codec_words(spec: Mapping[str, Any]) -> str:
+    """Return the codecs of a `CodecSpec`'s JSON, whichever the format.
+
+    >>> codec_words({"driver": "n5", "compression": {"type": "gzip", "level": 6}})
+    'gzip:6'
+    """
+    entries: list[Any] = []
+    for name in ("filters", "compressor", "compression", "codecs"):
+        found = spec.get(name)
+        entries += found if isinstance(found, list) else [] if found is None else [found]
+    return ", ".join(_codec(entry) for entry in entries) or "none"
+
+
+def _codec(entry: Any) -> str:
+    if not isinstance(entry, Mapping):
+        return str(entry)
+    kind = next((key for key in ("name", "id", "type") if key in entry), "")
+    options = entry.get("configuration", {k: v for k, v in entry.items() if k != kind})
+    inner = options.get("codecs") if isinstance(options, Mapping) else None
+    if isinstance(inner, list):  # of shards
+        return f"{entry[kind]}({', '.join(map(_codec, inner))})"
+    return codec_text(str(entry.get(kind)), options if isinstance(options, Mapping) else {})
+
+
+def _json_rows(members: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, object]]:
+    if {"codecs", "compressor", "compression", "filters"} & set(members):
+        yield f"{above}codecs", codec_words(members)
+    for name, value in members.items():
+        if name in ("codecs", "compressor", "compression", "filters"):
+            continue
+        label = f"{above}{name}".replace("_", " ")
+        if isinstance(value, Mapping) and value:
+            yield from _json_rows(value, f"{label} " if name != "codec" else "")
+        else:
+            yield label, value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+class RecordList(list[Record]):
+    """A list of records that notebooks show as a table."""
+
+    def _repr_html_(self) -> str:
+        if not self:
+            return panel("nothing found")
+        records = [members(one) or {} for one in self[:_MOST_ROWS]]
+        names = [name.removeprefix("n_").replace("_", " ") for name in records[0]]
+        head = "".join(f'<th style="text-align:left">{html.escape(name)}</th>' for name in names)
+        cells = ((html.escape(_cell(value)) for value in one.values()) for one in records)
+        rows = ["".join(f'<td style="{_VALUE}">{cell}</td>' for cell in row) for row in cells]
+        more = f"<p>and {len(self) - _MOST_ROWS:,} more</p>" if len(self) > _MOST_ROWS else ""
+        lines = "".join(f'<tr style="background:none">{row}</tr>' for row in [head, *rows])
+        return panel(f"{len(self):,} × {type(self[0]).__name__}", f"<table>{lines}</table>{more}")
+
+
+def _cell(value: object) -> str:
+    if value is None or value == [] or value == "":
+        return ""
+    if isinstance(value, list):
+        return "; ".join(_cell(one) for one in value[:_MOST_WORDS])
+    if type(value) is int:
+        return f"{value:,}"
+    return value if isinstance(value, str) else brief(value, 12, _MORE_WORDS)
+
+
+def _public_name(value: object) -> str:
+    """Return the name of the public class of a value."""
+    kinds = [kind.__name__ for kind in type(value).__mro__ if kind.__module__ == "chunkwise"]
+    return kinds[0] if kinds else type(value).__name__
 
 
 def chunk_drawing(

@@ -286,6 +286,12 @@ class Future(Generic[T]):
             state += f": {brief(self._value) if self._state == VALUE else type(self._value).__name__}"
         return f"<{type(self).__module__}.{type(self).__qualname__} at {id(self):#x} {state}>"
 
+    def _repr_html_(self) -> str:
+        from chunkwise.core.base.html import panel, table
+
+        state = repr(self).partition(" at ")[2].partition(" ")[2].removesuffix(">")
+        return panel(type(self).__name__, table([("state", state), ("value", "result() waits for it")]))
+
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"cannot pickle '{type(self).__name__}' object")
 

@@ -131,6 +131,11 @@ class IndexDomain(Box, AllDimensionsMixin):
             out.append(slice(None if lo == -INF else lo, None if hi == UPPER else hi))
         return tuple(out)
 
+    def _repr_html_(self) -> str:
+        from chunkwise.core.base.html import panel, table
+
+        return panel("IndexDomain", table((f"dimension {n}", str(dim)) for n, dim in enumerate(self)))
+
     def to_json(self) -> JSON:
         """Return the JSON form."""
         from chunkwise.core.index_space.domain_json import bounds_to_json

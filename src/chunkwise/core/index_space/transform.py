@@ -274,6 +274,11 @@ class IndexTransform(IndexMapping, IndexingMixin):
             raise prefix(e, context + "Checking result of index array output index map") from None
         return m._offset + m._stride * int(value)
 
+    def _repr_html_(self) -> str:
+        from chunkwise.core.base.html import json_html
+
+        return json_html(self)
+
     def to_json(self) -> JSON:
         """Return the JSON form."""
         x = self._domain

@@ -175,6 +175,11 @@ class ChunkLayout(LayoutConstraints):
     def __copy__(self) -> ChunkLayout:
         return self.copy()
 
+    def _repr_html_(self) -> str:
+        from chunkwise.core.base.html import json_html
+
+        return json_html(self)
+
     def __repr__(self) -> str:
         return pretty_repr("ChunkLayout", self.to_json())
 

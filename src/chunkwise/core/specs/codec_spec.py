@@ -68,6 +68,11 @@ class CodecSpec:
         """Merge with a constraint of the same driver."""
         raise NotImplementedError(f"{type(self).__name__}._merge")
 
+    def _repr_html_(self) -> str:
+        from chunkwise.core.base.html import json_html
+
+        return json_html(self)
+
     def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
         """Return the JSON form, which always includes the defaults of members that are set."""
         members: dict[str, Any] = plain_json(self._members())

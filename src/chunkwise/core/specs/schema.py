@@ -295,6 +295,11 @@ class Schema(SchemaConstraints, IndexingMixin):
                 out._units = inverse_view_units(self._units, single_inputs(transform))
         return out
 
+    def _repr_html_(self) -> str:
+        from chunkwise.core.base.html import json_html
+
+        return json_html(self)
+
     def __repr__(self) -> str:
         return pretty_repr("Schema", self.to_json())
 

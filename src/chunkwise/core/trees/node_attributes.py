@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from typing import Any
 
 from chunkwise.core.base.binding import JSON, MISSING, dump
+from chunkwise.core.base.html import brief, panel, table
 from chunkwise.core.base.unknown_names import with_habits
 from chunkwise.core.driver.n5.attribute_path import (
     get_attribute,
@@ -249,6 +250,9 @@ class Attributes(MutableMapping[str, Any]):
             raise KeyError(path)
 
     # -- looks ----------------------------------------------------------------------------------
+
+    def _repr_html_(self) -> str:
+        return panel("Attributes", table((name, brief(value, 12, 240)) for name, value in self.items()))
 
     def __repr__(self) -> str:
         return f"Attributes({self._all()!r})"
