@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, cast
 from chunkwise.core.base.binding import JSON, MISSING, Members, dump, expect_object, expect_string
 from chunkwise.core.base.cached import copied
 from chunkwise.core.base.catalogue import kvstores
-from chunkwise.core.kvstore.mapping import holds_bytes
+from chunkwise.core.base.extras import is_of
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.specs.context import Context, ContextResource, ContextSpec
 from chunkwise.core.specs.pretty import pretty_repr
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KvStoreSpec",
     "Locatable",
+    "instead_of",
     "is_kvstore_driver",
     "is_kvstore_object",
     "kvstore_missing",
@@ -269,8 +270,11 @@ def is_kvstore_object(member: str, value: object) -> bool:
     """Return True if `value`, in a member `name`, is itself a store, of obstore, fsspec or the user."""
     if member not in ("kvstore", "object") or isinstance(value, type):
         return False
-    if isinstance(value, MutableMapping) and (holds_bytes(value) or (member == "object" and not value)):
-        return True
+    if isinstance(value, MutableMapping):
+        # Values of bytes, which JSON can't have.
+        first = next(iter(value.values()), None)
+        if isinstance(first, bytes | bytearray | memoryview) or (member == "object" and not value):
+            return True
     return (
         isinstance(value, KvStoreSpec)
         or hasattr(value, "fs")  # a mapper of fsspec is a Mapping with this attribute
@@ -301,3 +305,11 @@ def parse_kvstore_spec(value: JSON, from_url: Callable[[str], KvStoreSpec]) -> K
         error = UnknownExtensionError(f"{dump(name)} is not a registered KvStore driver")
         raise noted(prefix(error, 'Error parsing object member "driver"'), kvstores.hint(name)) from None
     return kind.parse(members)
+
+
+def instead_of(place: object) -> str:
+    """Return what to pass in place of an array or a group of zarr-python."""
+    if not is_of(place, "zarr"):
+        return ""
+    path = getattr(place, "path", "")
+    return f'; give its store, {{"driver": "object", "object": x.store, "path": {dump(path)}}}'
