@@ -81,7 +81,7 @@ class CastValue(ArrayToArray):
     """Array to array: values of the data type `data_type`."""
 
     data_type: str  # Zarr v3 name of the encoded data type
-    # What to do with values that the target can't hold; None means "nearest-even" and an error.
+    # Treatment of values that the target can't hold; None means "nearest-even" and an error.
     rounding: str | None = None
     out_of_range: str | None = None
     # Pairs of values that are replaced before all other steps, in encoding and in decoding.

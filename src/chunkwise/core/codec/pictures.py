@@ -43,7 +43,7 @@ def sniff(head: bytes) -> str | None:
 
 
 def read_picture(format: str, data: Buffer, decode: Callable[[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Return ``decode(image)`` for Pillow's image, of which only the header has been read."""
+    """Return ``decode(image)`` for Pillow's image, after only its header has been read."""
     image = pillow(f'"{format}"')
     try:
         with image.open(BytesIO(data), formats=[format.upper()]) as picture:

@@ -98,7 +98,7 @@ def _float_to_int(array: Array, target: DataType) -> Array:
 
 
 def _out_of_range(whole_numbers: Array, target: DataType, memory: np.dtype[Any]) -> Array:
-    """Convert whole numbers, some of which don't fit."""
+    """Convert whole numbers that don't all fit."""
     # to             wraps                          anything else, NaN included
     # 8 and 16 bits  what fits int32                0
     # int32, int64   --                             the least value

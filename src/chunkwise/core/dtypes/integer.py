@@ -1,4 +1,4 @@
-"""Integers of 2 to 64 bits, and what is stored as one: booleans, times and durations.
+"""Integers of 2 to 64 bits, and types stored as integers: booleans, times and durations.
 
 Integers below 8 bits take one byte each, sign-extended or zero-extended.  Fill value: a JSON number without
 fraction that the type can hold (Zarr v3 "Data Types", "Permitted fill values"; Zarr v2 "Fill value

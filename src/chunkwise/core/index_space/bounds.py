@@ -31,7 +31,7 @@ def resolve_bounds(transform: IndexTransform, storage: IndexDomain) -> IndexTran
 def check_unread(
     transform: IndexTransform, storage: IndexDomain, slices_of: Sequence[int] | None = None
 ) -> None:
-    """Raise OutOfRangeError if a view without elements has an index outside of what is stored.
+    """Raise OutOfRangeError if a view without elements has an index outside the stored domain.
 
     Empty dimensions are never outside, and index arrays are not checked.  With `slices_of`, only those
     dimensions are checked, and only slices without a stride.

@@ -1,7 +1,8 @@
 """Keys by NumPy's rules, as the positions that they select.
 
-``store[key]`` follows TensorStore's rules: a negative number is an index like any other, and what is outside
-the domain is an error.  By NumPy's rules -1 is the last position, and a slice ends where its dimension does.
+``store[key]`` follows TensorStore's rules: a negative number is an index like any other, and an index
+outside the domain is an error.  By NumPy's rules -1 is the last position, and a slice ends at the end of its
+dimension.
 Everything that takes keys by NumPy's rules has them interpreted here, and reads or writes the positions.
 """
 
@@ -20,7 +21,7 @@ from chunkwise.errors import OutOfBoundsError
 __all__ = ["Positions", "as_key", "as_slice", "position", "positions"]
 
 Positions: TypeAlias = "int | range | IndexArray | np.bool_ | None"
-"""What a term selects: of one dimension, or None for a new axis; a boolean scalar has no dimension either."""
+"""Selection by a term: positions of one dimension, or None for a new axis or a boolean scalar."""
 
 _PLAIN = (int, slice, EllipsisType, NoneType)
 

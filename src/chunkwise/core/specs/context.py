@@ -1,8 +1,8 @@
 """``Context``: resources that arrays and kvstores share, such as caches, threads and memory stores.
 
 A context spec maps ``kind`` or ``kind#id`` to a configuration, to the name of another resource of the
-same kind, or to null: that is what the parent has under the plain kind or, without a parent, a new one
-with defaults.  A plain kind that nobody defines is made, with defaults, by the outermost context.
+same kind, or to null: the parent's resource of the plain kind or, without a parent, a new one with defaults.
+The outermost context makes a plain kind that no context defines, with defaults.
 """
 
 from __future__ import annotations

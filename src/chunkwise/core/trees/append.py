@@ -81,7 +81,7 @@ class Append:
         self._is_over = True
 
     def _is_finished_by_others(self) -> bool:
-        """Return True if somebody has taken over, and has made the rows visible or is just doing it."""
+        """Return True if another process took over, and has made the rows visible or is doing so."""
         leader = self._arrays[0].location
         record = record_of(leader, read_bounded(leader.store, leader.path + APPEND))
         if record is not None and record.document["id"] == self._lease.state["id"]:
@@ -295,7 +295,7 @@ def _check_promise(location: Location) -> None:
         raise UnsafeWriteError(
             f"{location.text}: an append excludes others by conditional writes, which this store does not "
             f"promise{f', since {why}' if why else ''}; "
-            'if nobody else writes there, set "single_writer" in the kvstore'
+            'if there is no other writer, set "single_writer" in the kvstore'
         )
 
 

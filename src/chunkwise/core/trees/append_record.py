@@ -26,7 +26,7 @@ class Record(NamedTuple):
     document: dict[str, Any]
 
     def entries(self) -> dict[str, dict[str, Any]]:
-        """Return what is said of each array, by its path."""
+        """Return the entry of each array, by its path."""
         return {_at(self.leader, name).path: entry for name, entry in self.document["arrays"].items()}
 
 

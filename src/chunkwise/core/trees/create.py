@@ -200,7 +200,7 @@ def write_group(
 def get_or_create(get: Callable[[], T | None], create: Callable[[], T]) -> T:
     """Return what `get` finds, or else what `create` makes.
 
-    If `create` says that there is something, somebody else was faster, and `get` looks again.
+    If `create` raises because another process was faster, `get` looks again.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""``Destination``: what a place is to become, decided in one place before anything is written.
+"""``Destination``: kind, format and state of a location, decided before anything is written.
 
-`chunkwise.core.trees.new_format` decides its format.  What is there already is one of the states of `State`.
+`chunkwise.core.trees.new_format` decides its format.  The present content is one of the states of `State`.
 `_ANSWERS` has the states in which each kind of writer writes; docs/hierarchies.md shows the same table.
 """
 
@@ -48,7 +48,7 @@ Mode: TypeAlias = Literal[
     "add",  # to the group that is there, if there is one
     "resume",  # the same, or go on with an unfinished copy
     "among",  # the same among other files, which stay; members of the same names are replaced
-    "overwrite",  # replace what is there
+    "overwrite",  # replace the present content
 ]
 
 State: TypeAlias = Literal[
@@ -78,14 +78,14 @@ _ANSWERS: dict[tuple[Kind, Mode], frozenset[State]] = {
 """The states in which a writer writes; in all others it raises, and nothing has changed."""
 
 OVERWRITE = "overwrite=True (--overwrite)"
-"""What users of most functions and commands say for what is there to be replaced."""
+"""How users of most functions and commands ask to replace the present content."""
 
 _VOLUME, _DATABASE = "info", "manifest.ocdbt"  # keys by which these are recognised
 
 
 @dataclass(frozen=True)
 class Destination:
-    """A place, what it is to become, and what is there now."""
+    """A location, its new kind and format, and its present state."""
 
     location: Location
     kind: Kind
@@ -107,9 +107,9 @@ class Destination:
         way: str = OVERWRITE,
         context: Context | None = None,
     ) -> Self:
-        """Decide; raise for what can't be written there, before anything is written.
+        """Decide; raise if the location can't be written to, before anything is written.
 
-        `way` is what the caller's user has to say for what is there to be replaced.
+        `way` is how the caller's user asks to replace the present content.
         """
         location = locate(place, context)
         with looking(location) as seen:
@@ -123,7 +123,7 @@ class Destination:
 
     @property
     def _below_parents(self) -> Location | None:
-        """Where the last parent is, or what is below it; None for the root of a store."""
+        """Return the last parent, or the location below it; None for the root of a store."""
         # A group of N5 itself must not be there before: the container above gets the mark.
         is_directory = self.kind == "group" and tree_format(self.format).has_containers
         return self.location.parent if is_directory else self.location
@@ -168,7 +168,7 @@ def check_place(
     *,
     way: str = OVERWRITE,
 ) -> tuple[State, Node | None]:
-    """Return what is at a location; raise if a writer of this kind and mode doesn't write there."""
+    """Return the state of a location; raise if a writer of this kind and mode doesn't write there."""
     # `found` is the node, with the names of keys that exist instead of a document, if that is known.
     if format == CONTAINER_FORMAT:
         check_container(location)
@@ -189,7 +189,7 @@ def check_place(
     is_other = state in ("volume", "database")  # where a node would be a second format
     if state not in _ANSWERS[kind, mode] and (is_other or not _is_n5_group(node, kind, format)):
         is_new = found is None and node is not None and node.implicit and find_documented(location)
-        if is_new:  # somebody has just made it
+        if is_new:  # another process has just made it
             return check_place(location, kind, format, mode, way=way)
         raise _refusal(location, kind, mode, state, node, others, way)
     if state in ("files", "nodes"):

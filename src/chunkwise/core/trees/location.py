@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 _IN_FILES = ("hdf5", "tiff_images", "zip", "reference", "ocdbt")
-"""Stores of what is in a file or a database."""
+"""Stores whose keys are inside a file or a database."""
 
 LocationLike: TypeAlias = (
     "str | os.PathLike[str] | Mapping[str, JSON] | Spec | StoreSpec | Locatable | KvStoreDriver | Location"
@@ -307,7 +307,7 @@ def in_database(location: Location, context: Context | None = None) -> Location 
 
 
 def is_root_of_file(location: Location) -> bool:
-    """Return True for the root of what is in a file or a database."""
+    """Return True for the root of the tree in a file or a database."""
     return not location.path and location.store_spec.driver in _IN_FILES and not location.store_spec.path
 
 

@@ -1,7 +1,7 @@
 """``looking``: one look at the documents of a location and of all groups above it.
 
-A writer asks many questions about a place before it writes: whether something is there, in which format, and
-what is above it.  In a store with slow requests, the listings of all these directories answer them in one
+A writer asks many questions about a place before it writes: whether there is a node, in which format, and
+which group is above it.  In a store with slow requests, listing all these directories answers them in one
 round; without listings, the documents do.  The first write ends the look: later questions go to the store.
 Every write is conditional, so a node that another process has made meanwhile is not replaced.
 """
@@ -112,7 +112,7 @@ def _few_children(store: KvStoreDriver, path: str) -> Children | None:
     """Return the level below `path`; None if it can't be listed with one request."""
     try:
         return store.few_children(path) if offers(store, FewListable) else None
-    except ChunkwiseError:  # the documents are asked for, and say what is wrong
+    except ChunkwiseError:  # reading the documents gives the error
         return None
 
 

@@ -62,7 +62,7 @@ def format_of(
     is_directory: bool = False,
     above: Node | EllipsisType | None = ...,
 ) -> FormatName:
-    """Return the format of what is to be written at a location; raise if it is contradictory."""
+    """Return the format of a new node at a location; raise if the request is contradictory."""
     # `is_directory`: whatever its name.  `above` is the node above, if that is known.
     _check_members(location)
     said = format_said(location, format)

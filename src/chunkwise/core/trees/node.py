@@ -83,7 +83,7 @@ class Node:
 
     @property
     def own_format(self) -> FormatName | None:
-        """The format; None for what is read by reference, whose metadata is made up."""
+        """The format; None for a node read by reference, whose metadata is made up."""
         return None if traits_of(self.location.store).by_reference else self.format
 
     def in_store(self, store: KvStoreDriver) -> Node:
@@ -174,14 +174,14 @@ def require_node(location: Location) -> Node:
 
 
 def nothing_at(location: Location, what: str = "array or group") -> NotFoundError:
-    """Return the error that there is nothing to open at `location`; it says what is there instead."""
+    """Return the error for a location without a node, which names the content that is there instead."""
     found = what_is_at(location)
     looked = "no zarr.json, .zarray, .zgroup, attributes.json or meta"
     return NotFoundError(f"there is no {what} at {location.text}: {found or looked}")
 
 
 def what_is_at(location: Location) -> str:
-    """Return what is in the place of a node, and how to open it; empty if unknown."""
+    """Describe the content found instead of a node, and how to open it; empty if unknown."""
     return found_instead(location.store, location.path, location.text)
 
 

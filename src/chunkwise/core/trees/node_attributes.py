@@ -42,7 +42,7 @@ def _copy(value: Any) -> Any:
 class Attributes(MutableMapping[str, Any]):
     """The attributes of an array or group.
 
-    Values are JSON; see `chunkwise.core.trees.attribute_value` for what is converted to it.  In N5, the
+    Values are JSON; see `chunkwise.core.trees.attribute_value` for the types that are converted.  In N5, the
     version of the container and the members of datasets are not attributes, and can't be set.
 
     Every change is one atomic conditional write, whatever the number of attributes.

@@ -133,7 +133,7 @@ class Replacement:
 
 
 def _check_nothing_inside(location: Location) -> None:
-    """Raise AlreadyExistsError if somebody has made a node inside the new array while it took its place."""
+    """Raise AlreadyExistsError if another process made a node inside the new array while it was moved."""
     node = find_documented(location)
     if node is None or node.kind != "array" or node.is_container:
         return

@@ -48,7 +48,7 @@ class WalkedNode(NamedTuple):
 def walk(node: Node, *, implicit: bool = True, depth: int | None = None) -> Iterator[WalkedNode]:
     """Yield `node` and all nodes below, to `depth`; each group before its children, in natural order."""
     # Unless `implicit`, directories without a document are not groups, and nothing below them is looked for.
-    # If keys can't be listed, consolidated metadata tells what is below.
+    # If keys can't be listed, consolidated metadata lists the nodes below.
     find = find_node if implicit else find_documented
     if not is_slow(node.location.store) or _is_leaf(node):
         yield from _walk("", node, partial(children, find=find), depth)

@@ -24,7 +24,7 @@ _LIMIT = 1 << 30  # bytes, if the spec has no limit
 def _expect_age(value: JSON) -> float:
     seconds = parse_duration(value)
     if seconds < 0:
-        raise SpecError(f"Expected a duration that is not negative, but received: {value}")
+        raise SpecError(f"Expected a non-negative duration, but received: {value}")
     return seconds
 
 
