@@ -5,26 +5,26 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, cast, get_args
+from typing import NamedTuple
 
 from chunkwise import TensorStore
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.copy_source import CopySource, stored_source
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import ChunkedArray, Location, find_node, node_attributes, require_node
+from chunkwise.extension.trees import ChunkedArray, Location
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.n5_group import LEVEL_MEMBERS
 from chunkwise.images.conventions.ome_groups import ImageCollection
-from chunkwise.images.conventions.ome_metadata import ome_members, parse_ome_image
-from chunkwise.images.multiscale.array_axes import ArrayImage, image_label_of
+from chunkwise.images.conventions.ome_metadata import ome_members
+from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.find_images import Multiscale
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.image_axes import AxisKind, ImageAxis
+from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis
 from chunkwise.images.multiscale.joined import are_alike, joined
 from chunkwise.images.multiscale.label_votes import most_voted
-from chunkwise.images.multiscale.metadata import Axis, LevelMetadata
+from chunkwise.images.multiscale.metadata import Axis, sized_axes
 from chunkwise.images.multiscale.open import open_multiscale
 from chunkwise.images.pyramid.kept import kept_attributes
 
@@ -128,81 +128,52 @@ def level_source(store: TensorStore, usual: tuple[int, ...] | None, where: str) 
     return CopySource(store, template, spec, "", None)
 
 
-def _read_ngff_image(location: Location) -> NgffImage:
-    """Return the image at `location`, of OME-NGFF 0.4 or 0.5; raise if there is none that is understood."""
-    node = require_node(location)
-    attributes = node_attributes(node)
-    where = location.describe(node.rules.attributes_key or node.key)
-    image = parse_ome_image(attributes, where)
-    own, at = ome_members(attributes, where)
-    if len(own["multiscales"]) > 1:
-        n = len(own["multiscales"])
-        raise UnsupportedError(f"{at}multiscales: {n} images in one group can't be copied as one")
-    for axis in image.axes:
-        if axis.type not in get_args(AxisKind):
-            raise UnsupportedError(
-                f"{at}multiscales[0]: axes: type: expected space, time or channel of {axis.name}, but "
-                f"received {axis.type!r}"
-            )
-    others: dict[str, JSON] = {name: value for name, value in own.items() if name not in _OF_IMAGE}
-    if "ome" in attributes:
-        beside = {name: value for name, value in attributes.items() if name != "ome"}
-        others = {**beside, "ome": others} if set(others) - {"version"} else beside
-    return NgffImage(
-        image.name,
-        tuple(
-            ImageAxis(axis.name, cast(AxisKind, axis.type), size, axis.unit)
-            for axis, size in zip(image.axes, image.levels[0].place.scale, strict=True)
-        ),
-        tuple(_level(location, level, len(image.axes)) for level in image.levels),
-        image.is_labels,
-        image_label_of(own),
-        others,
-    )
-
-
-def _level(location: Location, level: LevelMetadata, rank: int) -> ImageLevel:
-    place = location.child(level.path)
-    node = find_node(place)
-    if node is None or node.kind != "array":
-        raise InvalidArgumentError(f"{level.where}: there is no array at {place.text}")
-    source = stored_source(place)
-    if source.store.rank != rank:
-        raise InvalidArgumentError(
-            f"{level.where}: {source.store.rank} dimensions, but there are {rank} axes"
-        )
-    return ImageLevel(level.path, source, *level.place)
-
-
 def read_image(location: Location, images: Multiscale | None = None) -> NgffImage:
-    """Return the image at `location`, or `images`: of OME-NGFF by its document, any other as it is opened."""
-    node = find_node(location)
-    if images is None and node is not None and not node.undeclared and not node.rules.has_containers:
-        return _read_ngff_image(location)
+    """Return the image at `location`, or `images`; raise if there is none, or more than one."""
     found = images_of(open_multiscale(location, drafts=True) if images is None else images, location)
-    if len(found) > 1:
+    n = len(found)
+    image = found[0][1]
+    is_ome = image.convention.startswith("ome-ngff-")
+    if is_ome:
+        n = len(ome_members(image.metadata, "")[0]["multiscales"])
+    else:
+        image = image.available()
+    if n > 1:
         raise UnsupportedError(
-            f"{location.text}: {len(found)} images that differ can't be copied as one; copy each by itself"
+            f"{location.text}: {n} images can't be copied as one; copy each by itself, or to OME-Zarr"
         )
-    image = found[0][1].available()
-    kept = kept_attributes(ArrayImage((), image), "n5")
-    axes = []
-    for axis, size in zip(image.axes, image.scales[0], strict=True):
-        if axis.type not in get_args(AxisKind):
+    for axis in image.axes:
+        if axis.type not in AXIS_KINDS:
             raise UnsupportedError(
                 f"{location.text}: axis {axis.name}: expected space, time or channel, not {axis.type!r}"
             )
-        axes.append(ImageAxis(axis.name, cast(AxisKind, axis.type), size, axis.unit))
     levels = []
-    for number, level in enumerate(image.levels):
-        path = image.paths[number]
+    for path, level, *place in zip(image.paths, image.levels, image.scales, image.translations, strict=True):
         source = level_source(most_voted(level), image.stored_chunks, f"{image.location}/{path}")
-        attributes = source.template.attributes
-        own = {name: value for name, value in attributes.items() if name not in LEVEL_MEMBERS}
+        own = source.template.attributes
+        if not is_ome:
+            own = {name: value for name, value in own.items() if name not in LEVEL_MEMBERS}
         source = source._replace(template=source.template.replaced({"attributes": own}))
-        levels.append(ImageLevel(path, source, image.scales[number], image.translations[number]))
-    name = image._metadata.name or ""
-    return NgffImage(name, tuple(axes), tuple(levels), image.is_labels, kept.image_label, kept.attributes)
+        levels.append(ImageLevel(path, source, *place))
+    kept = kept_attributes(ArrayImage((), image), "n5")
+    return NgffImage(
+        image._metadata.name,
+        sized_axes(image.axes, image.scales[0]),
+        tuple(levels),
+        image.is_labels,
+        kept.image_label,
+        _others(image.metadata) if is_ome else kept.attributes,
+    )
+
+
+def _others(document: Mapping[str, JSON]) -> dict[str, JSON]:
+    """Return the attributes of a group of OME-Zarr without those of its image, at their place."""
+    own, _ = ome_members(document, "")
+    others: dict[str, JSON] = {name: value for name, value in own.items() if name not in _OF_IMAGE}
+    if "ome" not in document:
+        return others
+    beside = {name: value for name, value in document.items() if name != "ome"}
+    return {**beside, "ome": others} if set(others) - {"version"} else beside
 
 
 def is_whole_image(source: Location) -> bool:

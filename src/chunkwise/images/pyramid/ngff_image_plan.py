@@ -22,8 +22,9 @@ from chunkwise.images.conventions.n5_group import LEVEL_MEMBERS
 from chunkwise.images.conventions.ome import OME_ZARR, check_ngff_axes, ngff_image
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis, slowest_first
+from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
 from chunkwise.images.multiscale.label_votes import most_voted
+from chunkwise.images.multiscale.metadata import sized_axes
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
 from chunkwise.images.pyramid.image_sources import images_of, level_source, names_beside
@@ -106,15 +107,7 @@ class NgffImagePlan(ImagePlan):
     def _part(self, path: str, image: MultiscaleImage) -> _Part:
         kept = kept_attributes(ArrayImage((), image.available()), self.format)
         image = image.available()
-        named = [
-            ImageAxis(
-                axis.name,
-                axis.type if axis.type in AXIS_KINDS else "other",  # type: ignore[arg-type]
-                size,
-                axis.unit,
-            )
-            for axis, size in zip(image.axes, image.scales[0], strict=True)
-        ]
+        named = sized_axes(image.axes, image.scales[0])
         order = tuple(slowest_first(image.levels[0], named))
         axes = tuple(named[dim] for dim in order)
         check_ngff_axes(axes)

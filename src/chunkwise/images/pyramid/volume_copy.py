@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from chunkwise import Context, Spec, TensorStore, Unit, newaxis
+from chunkwise import Context, Spec, TensorStore, Unit
 from chunkwise import open as open_spec
 from chunkwise.copying.array_options import array_options, for_array
 from chunkwise.copying.array_template import ArrayTemplate
@@ -33,6 +33,7 @@ from chunkwise.errors import InvalidArgumentError, OptionError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump_bytes
 from chunkwise.extension.trees import VOLUME, Location, check_outside_arrays
+from chunkwise.images.conventions.precomputed import as_volume
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage, corner
 from chunkwise.images.multiscale.image_axes import unit_in
@@ -136,7 +137,7 @@ class VolumeCopy(PlannedCopy):
         image, keys, dims = self._image, self._keys, self._dims
         scales = []
         for number, level in enumerate(image.levels):
-            source = _arranged(most_voted(level), dims)
+            source = as_volume(most_voted(level), dims)
             sizes = [1.0 if dim is None else self._nanometres(number, dim) for dim in dims[:3]]
             place = (image.scales[number], image.translations[number])
             at = corner(*place, image.scales[0])
@@ -323,18 +324,6 @@ def _dims_of(image: MultiscaleImage) -> tuple[int | None, int | None, int | None
             "copy a --region with an index there, or name the axes"
         )
     return x, y, z, channel
-
-
-def _arranged(store: TensorStore, dims: Sequence[int | None]) -> TensorStore:
-    """Return a view of x, y, z and channel, from 0 on."""
-    store = store.label[("",) * store.rank] if store.rank else store
-    kept = [dim for dim in dims if dim is not None]
-    index = tuple(slice(None) if dim in kept else store.origin[dim] for dim in range(store.rank))
-    view = store[index] if index else store
-    left = sorted(kept)
-    view = view.transpose([left.index(dim) for dim in kept])
-    view = view[tuple(newaxis if dim is None else slice(None) for dim in dims)]
-    return view.translate_to[(0,) * 4]
 
 
 def _by_axis(sizes: Any) -> Any:
