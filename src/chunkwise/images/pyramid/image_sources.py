@@ -5,28 +5,31 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chunkwise import TensorStore
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.copy_source import CopySource, stored_source
+from chunkwise.copying.losses import fitting_attributes
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import ChunkedArray, Location
+from chunkwise.extension.trees import ChunkedArray, Location, tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
+from chunkwise.images.conventions.convention import Kept
+from chunkwise.images.conventions.known import convention_of
 from chunkwise.images.conventions.n5_group import LEVEL_MEMBERS
+from chunkwise.images.conventions.ome import OME_ZARR, omero_of, with_windows
 from chunkwise.images.conventions.ome_groups import ImageCollection
 from chunkwise.images.conventions.ome_metadata import ome_members
-from chunkwise.images.multiscale.array_axes import ArrayImage
+from chunkwise.images.multiscale.array_axes import ArrayImage, image_label_of
 from chunkwise.images.multiscale.find_images import Multiscale
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis
 from chunkwise.images.multiscale.joined import are_alike, joined
 from chunkwise.images.multiscale.label_votes import most_voted
-from chunkwise.images.multiscale.metadata import Axis, sized_axes
+from chunkwise.images.multiscale.metadata import Axis, Channel, sized_axes
 from chunkwise.images.multiscale.open import open_multiscale
-from chunkwise.images.pyramid.kept import kept_attributes
 
 __all__ = [
     "ImageLevel",
@@ -34,6 +37,7 @@ __all__ = [
     "images_in",
     "images_of",
     "is_whole_image",
+    "kept_attributes",
     "level_source",
     "names_beside",
     "read_image",
@@ -217,3 +221,41 @@ def _paths_beside(group: Group, levels: frozenset[str], above: str) -> Iterator[
             yield from _paths_beside(member, levels, f"{path}/")
         else:
             yield path
+
+
+def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | None = None) -> Kept:
+    """Return what is kept of an image in the groups of a format; `image` is what a view is as one."""
+    image = found.image or image
+    if image is None:
+        return Kept(image_label=found.image_label, left_out=found.notes)
+    document = image.metadata
+    # A container that was made of an OME-Zarr image has what N5 has no place for among its attributes.
+    own: Mapping[str, Any] = ome_members(document, "")[0]
+    others = (convention_of(image.convention) or OME_ZARR["0.5"]).others(document)
+    notes = list(dict.fromkeys([*found.notes, *image._metadata.problems]))
+    omero = _of_channels(own.get("omero"), image.channels, found.channels)
+    image_label = found.image_label or image_label_of(document)
+    if not tree_format(format).keeps_null:
+        others, unfit = fitting_attributes(others, format)
+        notes += unfit
+        if omero:
+            shown = ", ".join(channel.label or "-" for channel in image.channels)
+            notes.append(f"names and colours of channels are left out: N5 has no place for them ({shown})")
+        omero = {}
+    elif omero:
+        omero = {**omero, "channels": with_windows(omero.get("channels", []), image, found.channels)}
+    return Kept(image._metadata.name, omero, image_label, others, tuple(notes))
+
+
+def _of_channels(
+    omero: object, channels: tuple[Channel, ...], chosen: tuple[int, ...] | None
+) -> dict[str, JSON]:
+    """Return a member ``omero`` with the channels that are chosen; empty if there is nothing in it."""
+    own = dict(omero) if isinstance(omero, dict) else {}
+    listed = own.get("channels")
+    if not isinstance(listed, list) or (channels and len(listed) != len(channels)):
+        listed = omero_of(channels).get("channels", [])
+    if chosen is not None and listed:
+        listed = [listed[n] for n in chosen if n < len(listed)]
+    own.pop("version", None)
+    return {**own, "channels": listed} if listed else own

@@ -27,8 +27,7 @@ from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.metadata import sized_axes
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
-from chunkwise.images.pyramid.image_sources import images_of, level_source, names_beside
-from chunkwise.images.pyramid.kept import kept_attributes
+from chunkwise.images.pyramid.image_sources import images_of, kept_attributes, level_source, names_beside
 
 __all__ = ["NgffImagePlan"]
 
