@@ -19,6 +19,7 @@ from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.convention import Kept
 from chunkwise.images.conventions.known import convention_of
 from chunkwise.images.conventions.n5_group import LEVEL_MEMBERS
+from chunkwise.images.conventions.n5_viewers import N5_CONVENTIONS
 from chunkwise.images.conventions.ome import OME_ZARR, omero_of, with_windows
 from chunkwise.images.conventions.ome_groups import ImageCollection
 from chunkwise.images.conventions.ome_metadata import ome_members
@@ -38,7 +39,7 @@ __all__ = [
     "images_of",
     "is_whole_image",
     "kept_attributes",
-    "level_source",
+    "level_sources",
     "names_beside",
     "read_image",
 ]
@@ -112,7 +113,19 @@ def _with_channels(attributes: dict[str, JSON], parts: list[MultiscaleImage]) ->
     return {**attributes, "omero": {"channels": [{"label": name} for name in names]}}
 
 
-def level_source(store: TensorStore, usual: tuple[int, ...] | None, where: str) -> CopySource:
+def level_sources(image: MultiscaleImage) -> list[CopySource]:
+    """Return the levels as sources of copies, without the attributes by which viewers of N5 place them."""
+    out = []
+    for path, level in zip(image.paths, image.levels, strict=True):
+        source = _level_source(most_voted(level), image.stored_chunks, f"{image.location}/{path}")
+        own = source.template.attributes
+        if image.convention in N5_CONVENTIONS:
+            own = {name: value for name, value in own.items() if name not in LEVEL_MEMBERS}
+        out.append(source._replace(template=source.template.replaced({"attributes": own})))
+    return out
+
+
+def _level_source(store: TensorStore, usual: tuple[int, ...] | None, where: str) -> CopySource:
     """Return a level as the source of a copy: the stored array, or what is put together of several."""
     node = store._find_node().node if isinstance(store._array, ChunkedArray) else None
     if node is not None:
@@ -151,19 +164,12 @@ def read_image(location: Location, images: Multiscale | None = None) -> NgffImag
             raise UnsupportedError(
                 f"{location.text}: axis {axis.name}: expected space, time or channel, not {axis.type!r}"
             )
-    levels = []
-    for path, level, *place in zip(image.paths, image.levels, image.scales, image.translations, strict=True):
-        source = level_source(most_voted(level), image.stored_chunks, f"{image.location}/{path}")
-        own = source.template.attributes
-        if not is_ome:
-            own = {name: value for name, value in own.items() if name not in LEVEL_MEMBERS}
-        source = source._replace(template=source.template.replaced({"attributes": own}))
-        levels.append(ImageLevel(path, source, *place))
+    of_levels = zip(image.paths, level_sources(image), image.scales, image.translations, strict=True)
     kept = kept_attributes(ArrayImage((), image), "n5")
     return NgffImage(
         image._metadata.name,
         sized_axes(image.axes, image.scales[0]),
-        tuple(levels),
+        tuple(ImageLevel(*level) for level in of_levels),
         image.is_labels,
         kept.image_label,
         _others(image.metadata) if is_ome else kept.attributes,
