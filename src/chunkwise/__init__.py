@@ -10,16 +10,6 @@ from chunkwise.core.base import interrupt as _interrupt  # noqa: F401  isort: sk
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from chunkwise.core.api.annotations import (
-    DimSelectionLike,
-    DownsampleMethod,
-    FutureLike,
-    NumpyIndexingSpec,
-    NumpyIndexTerm,
-    RecheckCacheOption,
-    T,
-)
-from chunkwise.core.api.kvstore import KvStore
 from chunkwise.core.api.open import open
 from chunkwise.core.api.storage_statistics import StorageStatistics
 from chunkwise.core.api.tensorstore import TensorStore
@@ -62,7 +52,17 @@ if _TYPE_CHECKING:
     from chunkwise.copying.migrate import Migration, migrate
     from chunkwise.copying.verify import NodeReport, verify
     from chunkwise.copying.verify_step import BadKey
+    from chunkwise.core.api.annotations import (
+        DimSelectionLike,
+        DownsampleMethod,
+        FutureLike,
+        NumpyIndexingSpec,
+        NumpyIndexTerm,
+        RecheckCacheOption,
+        T,
+    )
     from chunkwise.core.api.array import array
+    from chunkwise.core.api.kvstore import KvStore
     from chunkwise.core.api.monitoring import (
         experimental_collect_matching_metrics,
         experimental_collect_prometheus_format_metrics,
@@ -241,7 +241,17 @@ __all__ = [
 _later = _Later(
     globals(),
     {
+        "chunkwise.core.api.annotations": [
+            "DimSelectionLike",
+            "DownsampleMethod",
+            "FutureLike",
+            "NumpyIndexingSpec",
+            "NumpyIndexTerm",
+            "RecheckCacheOption",
+            "T",
+        ],
         "chunkwise.core.api.array": ["array"],
+        "chunkwise.core.api.kvstore": ["KvStore"],
         "chunkwise.core.api.views": ["cast", "downsample"],
         "chunkwise.core.api.monitoring": [
             "experimental_collect_matching_metrics",
