@@ -215,7 +215,7 @@ REFUSED = {
     "factor": (_level(scale=[1, 40, 8, 6.0]), "whole factors"),
     "rank": (_level(scale=[1, 1]), "expected 4 positive"),
     "zero": (_level(scale=[1, 0, 1, 1]), "positive"),
-    "path": (lambda m: m[0]["datasets"][1].update(path="nothing"), "no array at"),
+    "path": (lambda m: m[0]["datasets"][1].update(path="nothing"), "but there is nothing"),
     "kind": (lambda m: m[0]["axes"][0].update(type="lifetime"), "expected space, time or channel"),
     "axes": (lambda m: m[0]["axes"].pop(), "expected 3 positive numbers"),
     "channels of space": (lambda m: m[0]["axes"][0].update(type="space"), "2 or 3 axes of space"),
