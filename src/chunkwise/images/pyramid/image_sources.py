@@ -13,7 +13,7 @@ from chunkwise.copying.copy_source import CopySource, stored_source
 from chunkwise.copying.losses import fitting_attributes
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import ChunkedArray, Location, tree_format
+from chunkwise.extension.trees import Location, tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.convention import Kept
@@ -127,7 +127,7 @@ def level_sources(image: MultiscaleImage) -> list[CopySource]:
 
 def _level_source(store: TensorStore, usual: tuple[int, ...] | None, where: str) -> CopySource:
     """Return a level as the source of a copy: the stored array, or what is put together of several."""
-    node = store._find_node().node if isinstance(store._array, ChunkedArray) else None
+    node = store._whole_node(placed=True)
     if node is not None:
         return stored_source(node.location)
     store = store.translate_to[(0,) * store.rank]
