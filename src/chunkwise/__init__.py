@@ -90,7 +90,7 @@ if _TYPE_CHECKING:
     from chunkwise.hdmf.stand_in import install_as_hdmf_zarr
     from chunkwise.images.conventions.ome_groups import ImageCollection
     from chunkwise.images.conventions.ome_plates import Plate, Well
-    from chunkwise.images.editing.edit_image import edit_image
+    from chunkwise.images.multiscale.edit_image import edit_image
     from chunkwise.images.multiscale.image import MultiscaleImage
     from chunkwise.images.multiscale.open import open_multiscale
     from chunkwise.images.pyramid.downsample_pyramid import downsample_pyramid
@@ -282,7 +282,7 @@ _later = _Later(
         "chunkwise.n5.blocks": ["N5Blocks"],
         "chunkwise.n5.open_blocks": ["create_n5_blocks", "open_n5_blocks"],
         "chunkwise.n5.label_multisets": ["open_label_multisets"],
-        "chunkwise.images.editing.edit_image": ["edit_image"],
+        "chunkwise.images.multiscale.edit_image": ["edit_image"],
         "chunkwise.images.pyramid.downsample_pyramid": ["downsample_pyramid"],
         "chunkwise.images.pyramid.pyramid_copy": ["Pyramid", "PyramidProgress"],
         "chunkwise.images.server.app": ["asgi_app"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,14 @@ def _copied(path: Path, layout: str) -> Path:
     return path / "a.n5"
 
 
+def _with_times(path: Path) -> Path:
+    """An image of BigDataViewer at two times."""
+    how = {"units": [None, "4 um", "2 um", "2 um"], "axes": ["t", "z", "y", "x"], "factors": [1, 2, 2, 2]}
+    cw.downsample_pyramid(cw.array(np.stack([VALUES, VALUES])), path / "base.zarr", levels=2, **how).result()
+    assert main(["cp", "-r", f"{path}/base.zarr", f"{path}/a.n5", "--layout", "bdv", "--quiet"]) == 0
+    return path / "a.n5"
+
+
 def _precomputed(path: Path) -> Path:
     kvstore = {"driver": "file", "path": f"{path}/"}
     for number, factor in enumerate((1, 2)):
@@ -74,6 +83,8 @@ KINDS = {
     "paintera data": lambda path: _copied(path, "paintera") / "data",
     "bdv": lambda path: _copied(path, "bdv") / "setup0",
     "bdv timepoint": lambda path: _copied(path, "bdv") / "setup0/timepoint0",
+    "bdv, times": lambda path: _with_times(path) / "setup0",
+    "bdv, one of two times": lambda path: _with_times(path) / "setup0/timepoint1",
     "precomputed": lambda path: _precomputed(path / "a"),
 }
 CHANGES: dict[str, dict[str, Any]] = {
@@ -190,6 +201,53 @@ def test_in_an_archive(ending: str, tmp_path: Path) -> None:
     place = f"{tmp_path}/a.ozx{ending}"
     assert cw.edit_image(place, scale={"x": "3 um"}).scales == cw.open_multiscale(place).scales
     assert cw.open_multiscale(place).scales[1] == (8.0, 4.0, 6.0)
+
+
+def _edited(archive: str, source: Path) -> None:
+    assert main(["zip", str(source), archive]) == 0
+    cw.edit_image(archive, scale={"x": "3 um"}, channels=["DAPI"])
+
+
+def _with_attributes(archive: str, source: Path) -> None:
+    assert main(["zip", str(source), archive]) == 0
+    assert main(["attrs", f"{archive}|zip:", "set", "note", "1"]) == 0
+
+
+def _copied_twice(archive: str, source: Path) -> None:
+    for _ in range(2):
+        assert main(["cp", "-r", str(source), f"{archive}|zip:", "--overwrite", "--quiet"]) == 0
+
+
+def _pyramid(archive: str, source: Path) -> None:
+    assert main(["pyramid", f"{source}/0", f"{archive}|zip:", "--levels", "2", "--quiet"]) == 0
+
+
+def _created(archive: str, source: Path) -> None:
+    cw.copy_tree(source, f"{archive}|zip:")
+    group = cw.open_group(f"{archive}|zip:", "r+")
+    group.create_array("more", VALUES)
+    del group["more"]
+
+
+@pytest.mark.parametrize("make", [_edited, _with_attributes, _copied_twice, _pyramid, _created])
+def test_an_archive_of_an_image_begins_with_its_documents(
+    make: Callable[[str, Path], None], tmp_path: Path
+) -> None:
+    make(f"{tmp_path}/a.ozx", _base(tmp_path / "a.zarr"))
+    names = zipfile.ZipFile(tmp_path / "a.ozx").namelist()
+    assert names[:4] == ["zarr.json", "0/zarr.json", "1/zarr.json", "2/zarr.json"]
+    assert names[4:] == sorted(names[4:])
+    image = cw.open_multiscale(tmp_path / "a.ozx")
+    assert isinstance(image, cw.MultiscaleImage) and image.convention == "ome-ngff-0.5"
+
+
+def test_times_have_no_place_in_bdv(tmp_path: Path) -> None:
+    place = _with_times(tmp_path) / "setup0"
+    files = _files(tmp_path)
+    for given in ({"scale": {"t": 2}}, {"units": {"t": "s"}}, {"translation": {"t": 1}}):
+        with pytest.raises(UnsupportedError, match="distance and start of times"):
+            cw.edit_image(place, **given)  # type: ignore[arg-type]
+    assert _files(tmp_path) == files
 
 
 def test_what_a_convention_has_no_place_for(tmp_path: Path) -> None:

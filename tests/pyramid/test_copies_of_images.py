@@ -198,3 +198,17 @@ def test_labels_in_n5_come_back(tmp_path: Path, way: str) -> None:
     again = cw.open_multiscale(tmp_path / "d.zarr")
     assert isinstance(again, cw.MultiscaleImage) and again.is_labels
     assert set(np.unique(again.levels[1])) <= set(VALUES.ravel().tolist())
+
+
+def test_attributes_of_levels_of_ome_zarr_stay(tmp_path):
+    values = np.zeros((8, 8), "u1")
+    cw.downsample_pyramid(cw.array(values), tmp_path / "a.zarr", axes=["y", "x"], levels=1).result()
+    own = {"offset": 3, "transform": "log", "note": "mine"}
+    cw.open_group(tmp_path / "a.zarr", "r+")["0"].attrs.update(own)
+    cw.copy_tree(tmp_path / "a.zarr", tmp_path / "b.zarr", format="zarr2")
+    assert own.items() <= cw.open_array(tmp_path / "b.zarr/0").attrs.asdict().items()
+    with pytest.warns(LossWarning, match="transform of levels is left out"):  # it would be COSEM's
+        cw.copy_tree(tmp_path / "a.zarr", tmp_path / "b.n5", layout="n5-viewer")
+    image = cw.open_multiscale(tmp_path / "b.n5")
+    assert image.convention == "n5-viewer" and image.scales[1] == (2.0, 2.0)
+    assert cw.open_array(tmp_path / "b.n5/s0").attrs["note"] == "mine"

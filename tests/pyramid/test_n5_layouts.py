@@ -215,7 +215,7 @@ REFUSED = {
     "factor": (_level(scale=[1, 40, 8, 6.0]), "whole factors"),
     "rank": (_level(scale=[1, 1]), "expected 4 positive"),
     "zero": (_level(scale=[1, 0, 1, 1]), "positive"),
-    "path": (lambda m: m[0]["datasets"][1].update(path="nothing"), "no array at"),
+    "path": (lambda m: m[0]["datasets"][1].update(path="nothing"), "but there is nothing"),
     "kind": (lambda m: m[0]["axes"][0].update(type="lifetime"), "expected space, time or channel"),
     "axes": (lambda m: m[0]["axes"].pop(), "expected 3 positive numbers"),
     "channels of space": (lambda m: m[0]["axes"][0].update(type="space"), "2 or 3 axes of space"),
@@ -293,3 +293,15 @@ def test_layouts_on_executors(tmp_path, capsys, on):
     for part, is_made in (("1/2", False), ("2/2", True), ("1/2", True)):
         assert _copy(source, tmp_path / "d.n5", "--layout", "bdv", "--part", part) == 0
         assert (tmp_path / "d.xml").exists() == is_made
+
+
+@pytest.mark.parametrize("version", ["0.1", "0.2", "0.3"])
+def test_levels_of_old_versions_have_their_sizes(tmp_path, version):
+    group = ts.create_group(tmp_path / "a.zarr", format="zarr2")
+    for number, n in enumerate((32, 16)):
+        group.create_array(str(number), np.zeros((1, 1, 4, n, n), "u1"))
+    axes = {"axes": list("tczyx")} if version == "0.3" else {}
+    datasets = [{"path": "0"}, {"path": "1"}]
+    group.attrs["multiscales"] = [{"version": version, **axes, "datasets": datasets}]
+    ts.copy_tree(tmp_path / "a.zarr", tmp_path / "a.n5", layout="n5-viewer")
+    assert ts.open_array(tmp_path / "a.n5/c0/t0/s1").attrs["downsamplingFactors"] == [2, 2, 1]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import chunkwise as ts
 from chunkwise.images.multiscale.image_axes import ImageAxis
-from chunkwise.images.pyramid.geometry import choose_factors, first_level, next_level
+from chunkwise.images.pyramid.plan import choose_factors, first_level, next_level
 
 CONVENTIONS = ("ome-ngff-0.5", "ome-ngff-0.4", "n5-viewer", "cosem")
 DRIVERS = {"ome-ngff-0.5": "zarr3", "ome-ngff-0.4": "zarr", "n5-viewer": "n5", "cosem": "n5"}

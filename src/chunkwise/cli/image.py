@@ -8,7 +8,7 @@ from typing import Any
 from chunkwise.cli.command import UsageError, show
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
-from chunkwise.images.editing.edit_image import edit_image
+from chunkwise.images.multiscale.edit_image import edit_image
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.open import open_multiscale
 

@@ -12,12 +12,14 @@ Source: BigDataViewer documentation, "About the BigDataViewer data format".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from chunkwise.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from chunkwise.extension import JSON, KvStoreDriver
 from chunkwise.extension.inside import read_bounded
 from chunkwise.extension.trees import Location
+from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.bdv_file import (
     NO_FILE,
     BdvFile,
@@ -35,6 +37,7 @@ from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.joined import joined
 from chunkwise.images.multiscale.metadata import (
     Axis,
+    Transformation,
 )
 
 __all__ = ["BDV", "at_all_times", "bdv_images", "read_bdv_file"]
@@ -75,12 +78,22 @@ class _Bdv(N5Convention):
         return {path: own, above: {"downsamplingFactors": factors, "dataType": image.data_type}}
 
     def edits(self, image: MultiscaleImage, location: Location, change: Change) -> list[Edit]:
-        edits, file = super().edits(image, location, change), self._file(location)
+        """Return the edits of the groups of a setup, at all times if the XML file has its places."""
+        file = self._file(location)
+        setup = location.parent if _number(location, "timepoint") >= 0 else location
+        assert setup is not None, "a time is in a setup"
+        at = N5Group(open_group(setup, format="n5"))
+        edits: list[Edit] = []
+        for name in at.groups("timepoint"):
+            if setup is location or file is not None or name == location.name:
+                part = self.read(at.child(name), beside=at.attributes)
+                own = super().edits(part, setup.child(name), _of_time(change, image, len(part.axes)))
+                edits += [one for one in own if not edits or one.location.path != setup.path]
         if file is None:
             return edits
-        (above, key), setup = file
+        (above, key), number = file
         old = image._metadata.levels[0].place
-        return [*edits, Edit(above, key, partial(edited_bdv_file, setup=setup, old=old, change=change))]
+        return [*edits, Edit(above, key, partial(edited_bdv_file, setup=number, old=old, change=change))]
 
     def place_edits(self, image: MultiscaleImage, change: Change, nodes: Nodes) -> list[Edit]:
         if self._file(nodes.groups[0]) is not None:  # which has the positions
@@ -101,6 +114,16 @@ class _Bdv(N5Convention):
         if setup is None or file is None or file[0].store.read(file[0].path + file[1]).value is None:
             return None
         return file, _number(setup, "setup")
+
+
+def _of_time(change: Change, image: MultiscaleImage, rank: int) -> Change:
+    """Return the change of an image at one time, with the axes before that of times."""
+    old = [level.place for level in image._metadata.levels]
+    of_times = [[[part[rank:] for part in place] for place in places] for places in (old, change.places)]
+    if of_times[0] != of_times[1] or any(change.units[rank:]):
+        raise UnsupportedError("bdv has no place for the unit, distance and start of times")
+    new = tuple(Transformation(place.scale[:rank], place.translation[:rank]) for place in change.places)
+    return replace(change, units=change.units[:rank], factors=change.factors[:rank], places=new)
 
 
 BDV: N5Convention = _Bdv()

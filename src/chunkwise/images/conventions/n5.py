@@ -25,11 +25,16 @@ from chunkwise.extension.trees import FormatName, Location, find_node, read_attr
 from chunkwise.groups.group import Group
 from chunkwise.images.conventions.bdv_file import BdvSetup
 from chunkwise.images.conventions.convention import Change, Edit, Level, NewImage, PyramidConvention, plain
-from chunkwise.images.conventions.n5_axes import axes_and_sizes, axis_names, check_one_unit, with_sizes
-from chunkwise.images.conventions.n5_group import N5_MEMBERS, N5Group
-from chunkwise.images.conventions.ome_display import label_colors_of
+from chunkwise.images.conventions.n5_group import (
+    N5_MEMBERS,
+    N5Group,
+    axes_and_sizes,
+    axis_names,
+    check_one_unit,
+    with_sizes,
+)
 from chunkwise.images.conventions.ome_groups import ImageCollection, metadata_file, open_level_of
-from chunkwise.images.conventions.ome_metadata import OME_MEMBERS
+from chunkwise.images.conventions.ome_metadata import OME_MEMBERS, label_colors_of
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import ImageAxis, axis_kind
 from chunkwise.images.multiscale.metadata import (

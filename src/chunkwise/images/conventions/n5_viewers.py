@@ -31,8 +31,13 @@ from chunkwise.images.conventions.bdv import BDV
 from chunkwise.images.conventions.bdv_file import BdvSetup
 from chunkwise.images.conventions.convention import Change, Edit, Level, NewImage
 from chunkwise.images.conventions.n5 import AxesAndLevels, N5Convention, Nodes, level_offset
-from chunkwise.images.conventions.n5_axes import check_one_unit, pixel_resolution, unit_of
-from chunkwise.images.conventions.n5_group import N5Group, attributes_if_there
+from chunkwise.images.conventions.n5_group import (
+    N5Group,
+    attributes_if_there,
+    check_one_unit,
+    pixel_resolution,
+    unit_of,
+)
 from chunkwise.images.conventions.ome_groups import ImageCollection, metadata_file
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import ImageAxis, axis_kind

@@ -1,32 +1,31 @@
-"""Images in the attributes of OME-Zarr groups: 0.1 to 0.5, and drafts of 0.6.
+"""Images in the attributes of OME-Zarr groups as they are read: 0.1 to 0.5, and drafts of 0.6.
 
 A level's own transformations are applied first, those of the whole image after them; both are scales and
-translations; the last may be missing.  In 0.6 a level leads to the intrinsic coordinate system,
-which has the axes; transformations from there to other systems are left in the metadata.  Versions before
-0.4 have no transformations: sizes of levels follow from their shapes.  0.1 and 0.2 have five axes that need
-not be named.  SpatialData adds to the number of 0.4 and 0.5, as in 0.4-dev-spatialdata.
+translations; the last may be missing.  In 0.6 a level leads to the intrinsic coordinate system, which has the
+axes; transformations from there to other systems are left in the metadata.  Versions before 0.4 have no
+transformations: sizes of levels follow from their shapes.  0.1 and 0.2 have five axes that need not be named.
+What is wrong in members of display is a problem, not an error, since it doesn't affect the data.
 
-Source: OME-Zarr specification 0.4 and 0.5, sections "axes", "coordinateTransformations", "multiscales",
-"omero" and "labels", and "multiscales" of older versions; drafts of 0.6 (RFC-5), section "coordinateSystems";
-SpatialData design document.
+Source: OME-Zarr specification 0.1 to 0.5; drafts of 0.6 (RFC-5); SpatialData design document.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump
-from chunkwise.images.conventions.ome_display import channels_of, label_colors_of
 from chunkwise.images.multiscale.image_axes import axis_kind, symbol_of
 from chunkwise.images.multiscale.metadata import (
     Axis,
+    Channel,
     ImageMetadata,
     LevelMetadata,
     Transformation,
+    Window,
     cells,
     expect_list,
     expect_members,
@@ -38,15 +37,16 @@ from chunkwise.images.multiscale.metadata import (
 __all__ = [
     "OME_MEMBERS",
     "WITHOUT_SIZES",
+    "channels_of",
+    "color_of",
     "image_entry",
+    "label_colors_of",
     "ome_members",
     "parse_ome_image",
     "whole_transformation",
 ]
 
-_WITHOUT_AXES = ("0.1", "0.2")
-"""Versions that have five axes, without names."""
-
+_WITHOUT_AXES = ("0.1", "0.2")  # have five axes, without names
 OME_MEMBERS = (
     "ome", "multiscales", "omero", "image-label", "labels", "plate", "well", "bioformats2raw.layout",
     "version", "series", "_creator",
@@ -59,8 +59,8 @@ WITHOUT_SIZES = ("0.1", "0.2", "0.3")
 _KNOWN = re.compile(r"(0\.[1-5])(?:[.-].*)?")
 _DRAFTS = re.compile(r"0\.6(?:[.-]?(?:dev|rc).*)?")
 
-ShapeOf = Callable[[str], Sequence[int] | None]
-"""Shape of the array at a path below the group; None if there is none."""
+T = TypeVar("T")
+_COLOR = re.compile(r"#?([0-9A-Fa-f]{6})(?:[0-9A-Fa-f]{2})?")  # other programs add a "#", or an opacity
 
 
 def image_entry(
@@ -81,24 +81,13 @@ def parse_ome_image(
     name: str | None = None,
     number: int | None = None,
     drafts: bool = False,
-    shape_of: ShapeOf = lambda _: None,
+    shape_of: Callable[[str], Sequence[int] | None] = lambda _: None,
     labels_of: Callable[[str], Sequence[str]] = lambda _: (),
 ) -> ImageMetadata:
-    """Return the image that the attributes of a group tell of.
+    """Return the image that the attributes of a group, which are in the file `where`, tell of.
 
-    Parameters
-    ----------
-    attributes : mapping
-    where : str
-        The file that they are in, for errors.
-    name, number : str or int, optional
-        Which of several images; by default the first.
-    drafts : bool
-        Whether drafts of 0.6 are read.
-    shape_of : callable
-        Asked for the shapes of levels of versions that have no sizes of voxels.
-    labels_of : callable
-        Asked for the dimensions of the first level where a version that names no axes is of others than five.
+    `shape_of` is asked for the shapes of levels of versions that have no sizes of voxels, and `labels_of` for
+    the dimensions of the first level where a version that names no axes is of others than five.
     """
     own, at = ome_members(attributes, where)
     number, image = image_entry(attributes, where, name, number)
@@ -178,7 +167,9 @@ def _labels(
     return names if len(set(names)) == len(names) and all(names) and len(names) not in (0, 5) else None
 
 
-def _sized(axes: Sequence[Axis], levels: list[LevelMetadata], shape_of: ShapeOf) -> list[LevelMetadata]:
+def _sized(
+    axes: Sequence[Axis], levels: list[LevelMetadata], shape_of: Callable[[str], Sequence[int] | None]
+) -> list[LevelMetadata]:
     """Return levels with the sizes of voxels that follow from their shapes."""
     shapes = [shape_of(level.path) for level in levels]
     first = next((shape for shape in shapes if shape is not None and len(shape) == len(axes)), None)
@@ -311,3 +302,97 @@ def _named_axes(value: Any, version: str) -> Any:
     return [
         {"name": axis, "type": axis_kind(axis)} if isinstance(axis, str) and axis else axis for axis in value
     ]
+
+
+def channels_of(omero: object, where: str, problems: list[str]) -> tuple[Channel, ...]:
+    """Return the channels of a member ``omero``; what is wrong in it is added to `problems`."""
+    if omero is None:
+        return ()
+
+    def entries() -> list[Any]:
+        listed = expect_members(omero, where).get("channels")
+        return expect_list(listed, f"{where}: channels", "channels", empty=True) if listed is not None else []
+
+    none: list[Any] = []
+    return tuple(
+        _channel(entry, f"{where}: channels[{i}]", problems)
+        for i, entry in enumerate(_attempt(entries, none, problems))
+    )
+
+
+def _channel(entry: object, where: str, problems: list[str]) -> Channel:
+    none: dict[str, Any] = {}
+    channel = _attempt(lambda: expect_members(entry, where), none, problems)
+    label, active = channel.get("label"), channel.get("active")
+    return Channel(
+        "" if label is None else str(label),
+        _attempt(lambda: color_of(channel.get("color"), f"{where}: color"), None, problems),
+        _attempt(lambda: _window(channel.get("window"), f"{where}: window"), None, problems),
+        _attempt(lambda: _flag(active, f"{where}: active"), True, problems),
+    )
+
+
+def _attempt(read: Callable[[], T], otherwise: T, problems: list[str]) -> T:
+    """Return what a member says, or else `otherwise`, with the error among the problems."""
+    try:
+        return read()
+    except InvalidArgumentError as e:
+        problems.append(e.message)
+        return otherwise
+
+
+def _flag(value: object, where: str) -> bool:
+    if value is not None and not isinstance(value, bool):
+        raise InvalidArgumentError(f"{where}: expected true or false, but received {dump(value)}")
+    return value is not False
+
+
+def color_of(value: object, where: str) -> str | None:
+    """Return a colour as six hexadecimal digits; raise InvalidArgumentError for what is none."""
+    if value is None or value == "":
+        return None
+    found = _COLOR.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise InvalidArgumentError(f"{where}: expected six hexadecimal digits, but received {dump(value)}")
+    return found[1].upper()
+
+
+def _window(value: object, where: str) -> Window | None:
+    if value is None:
+        return None
+    window = expect_members(value, where)
+    ends = {
+        name: expect_numbers([window[name]], 1, f"{where}: {name}")[0]
+        for name in ("min", "max", "start", "end")
+        if window.get(name) is not None
+    }
+    return Window(**ends)
+
+
+def label_colors_of(value: object, where: str, problems: list[str]) -> dict[int, tuple[int, int, int, int]]:
+    """Return the colours in a member ``image-label``; what is wrong in it is added to `problems`."""
+
+    def entries() -> list[Any]:
+        colors = expect_members(value, where).get("colors")
+        return expect_list(colors, f"{where}: colors", "colors", empty=True) if colors is not None else []
+
+    out = {}
+    none: list[Any] = []
+    for i, entry in enumerate(_attempt(entries, none, problems)):
+        found = _attempt(lambda: _label_color(entry, f"{where}: colors[{i}]"), None, problems)  # noqa: B023
+        if found is not None:
+            out[found[0]] = found[1]
+    return out
+
+
+def _label_color(entry: object, where: str) -> tuple[int, tuple[int, int, int, int]] | None:
+    color = expect_members(entry, where)
+    label, rgba = color.get("label-value"), color.get("rgba")
+    if not isinstance(label, int) or isinstance(label, bool):
+        raise InvalidArgumentError(f"{where}: label-value: expected an integer, but received {dump(label)}")
+    if rgba is None:
+        return None
+    numbers = expect_numbers(rgba, 4, f"{where}: rgba")
+    if not all(0 <= n <= 255 for n in numbers):
+        raise InvalidArgumentError(f"{where}: rgba: expected numbers up to 255, but received {dump(rgba)}")
+    return label, (int(numbers[0]), int(numbers[1]), int(numbers[2]), int(numbers[3]))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from chunkwise import Context, TensorStore
+from chunkwise import Context, TensorStore, newaxis
 from chunkwise import open as open_spec
 from chunkwise.core.driver.neuroglancer_precomputed.members import INFO_KEY, parse_info
 from chunkwise.errors import InvalidArgumentError, UnsupportedError, prefix
@@ -16,7 +16,7 @@ from chunkwise.images.conventions.convention import Change, Convention, Edit
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.metadata import Axis, ImageMetadata, LevelMetadata, Transformation
 
-__all__ = ["PRECOMPUTED", "precomputed_image"]
+__all__ = ["PRECOMPUTED", "as_volume", "precomputed_image"]
 
 
 class _Precomputed(Convention):
@@ -94,3 +94,15 @@ def precomputed_image(location: Location, context: Context | None = None) -> Mul
         return open_spec(spec, context=context).result()
 
     return MultiscaleImage(metadata, open_level, location=location.text)
+
+
+def as_volume(store: TensorStore, dims: Sequence[int | None]) -> TensorStore:
+    """Return a view of x, y, z and channel, which are `dims` of an array, from 0 on."""
+    store = store.label[("",) * store.rank] if store.rank else store
+    kept = [dim for dim in dims if dim is not None]
+    index = tuple(slice(None) if dim in kept else store.origin[dim] for dim in range(store.rank))
+    view = store[index] if index else store
+    left = sorted(kept)
+    view = view.transpose([left.index(dim) for dim in kept])
+    view = view[tuple(newaxis if dim is None else slice(None) for dim in dims)]
+    return view.translate_to[(0,) * 4]

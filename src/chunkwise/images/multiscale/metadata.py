@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump
+from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis
 
 __all__ = [
     "Axis",
@@ -24,6 +25,7 @@ __all__ = [
     "expect_numbers",
     "expect_text",
     "level_factor",
+    "sized_axes",
 ]
 
 
@@ -43,6 +45,14 @@ class Axis:
     name: str
     type: str = "space"
     unit: str = ""
+
+
+def sized_axes(axes: Sequence[Axis], sizes: Sequence[float]) -> tuple[ImageAxis, ...]:
+    """Return axes with sizes of voxels; kinds that viewers don't know are others."""
+    return tuple(
+        ImageAxis(axis.name, axis.type if axis.type in AXIS_KINDS else "other", size, axis.unit)  # type: ignore[arg-type]
+        for axis, size in zip(axes, sizes, strict=True)
+    )
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from chunkwise import TensorStore
-from chunkwise.images.conventions.ome_display import label_colors_of
+from chunkwise.images.conventions.ome_metadata import label_colors_of
 from chunkwise.images.multiscale.array_axes import ArrayAxis, image_of_array
 from chunkwise.images.multiscale.image import MultiscaleImage, placed
 from chunkwise.images.multiscale.image_axes import axis_kind, axis_names, symbol_of

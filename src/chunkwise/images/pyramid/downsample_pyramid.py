@@ -39,7 +39,7 @@ from chunkwise.images.conventions.known import PYRAMIDS, find_convention
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
 from chunkwise.images.multiscale.single_array import single_array
 from chunkwise.images.pyramid.group import PyramidGroup
-from chunkwise.images.pyramid.kept import kept_attributes
+from chunkwise.images.pyramid.image_sources import kept_attributes
 from chunkwise.images.pyramid.plan import PyramidOptions, plan_pyramid
 from chunkwise.images.pyramid.pyramid_copy import Pyramid, PyramidCopy, PyramidProgress
 

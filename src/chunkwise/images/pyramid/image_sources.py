@@ -5,28 +5,32 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, cast, get_args
+from typing import Any, NamedTuple
 
 from chunkwise import TensorStore
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.copy_source import CopySource, stored_source
+from chunkwise.copying.losses import fitting_attributes
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import Location, find_node, node_attributes, require_node
+from chunkwise.extension.trees import Location, tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
+from chunkwise.images.conventions.convention import Kept
+from chunkwise.images.conventions.known import convention_of
 from chunkwise.images.conventions.n5_group import LEVEL_MEMBERS
+from chunkwise.images.conventions.n5_viewers import N5_CONVENTIONS
+from chunkwise.images.conventions.ome import OME_ZARR, omero_of, with_windows
 from chunkwise.images.conventions.ome_groups import ImageCollection
-from chunkwise.images.conventions.ome_metadata import ome_members, parse_ome_image
+from chunkwise.images.conventions.ome_metadata import ome_members
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_label_of
 from chunkwise.images.multiscale.find_images import Multiscale
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.image_axes import AxisKind, ImageAxis
+from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis
 from chunkwise.images.multiscale.joined import are_alike, joined
 from chunkwise.images.multiscale.label_votes import most_voted
-from chunkwise.images.multiscale.metadata import Axis, LevelMetadata
+from chunkwise.images.multiscale.metadata import Axis, Channel, sized_axes
 from chunkwise.images.multiscale.open import open_multiscale
-from chunkwise.images.pyramid.kept import kept_attributes
 
 __all__ = [
     "ImageLevel",
@@ -34,7 +38,8 @@ __all__ = [
     "images_in",
     "images_of",
     "is_whole_image",
-    "level_source",
+    "kept_attributes",
+    "level_sources",
     "names_beside",
     "read_image",
 ]
@@ -108,7 +113,19 @@ def _with_channels(attributes: dict[str, JSON], parts: list[MultiscaleImage]) ->
     return {**attributes, "omero": {"channels": [{"label": name} for name in names]}}
 
 
-def level_source(store: TensorStore, usual: tuple[int, ...] | None, where: str) -> CopySource:
+def level_sources(image: MultiscaleImage) -> list[CopySource]:
+    """Return the levels as sources of copies, without the attributes by which viewers of N5 place them."""
+    out = []
+    for path, level in zip(image.paths, image.levels, strict=True):
+        source = _level_source(most_voted(level), image.stored_chunks, f"{image.location}/{path}")
+        own = source.template.attributes
+        if image.convention in N5_CONVENTIONS:
+            own = {name: value for name, value in own.items() if name not in LEVEL_MEMBERS}
+        out.append(source._replace(template=source.template.replaced({"attributes": own})))
+    return out
+
+
+def _level_source(store: TensorStore, usual: tuple[int, ...] | None, where: str) -> CopySource:
     """Return a level as the source of a copy: the stored array, or what is put together of several."""
     node = store._whole_node(placed=True)
     if node is not None:
@@ -128,81 +145,45 @@ def level_source(store: TensorStore, usual: tuple[int, ...] | None, where: str) 
     return CopySource(store, template, spec, "", None)
 
 
-def _read_ngff_image(location: Location) -> NgffImage:
-    """Return the image at `location`, of OME-NGFF 0.4 or 0.5; raise if there is none that is understood."""
-    node = require_node(location)
-    attributes = node_attributes(node)
-    where = location.describe(node.rules.attributes_key or node.key)
-    image = parse_ome_image(attributes, where)
-    own, at = ome_members(attributes, where)
-    if len(own["multiscales"]) > 1:
-        n = len(own["multiscales"])
-        raise UnsupportedError(f"{at}multiscales: {n} images in one group can't be copied as one")
-    for axis in image.axes:
-        if axis.type not in get_args(AxisKind):
-            raise UnsupportedError(
-                f"{at}multiscales[0]: axes: type: expected space, time or channel of {axis.name}, but "
-                f"received {axis.type!r}"
-            )
-    others: dict[str, JSON] = {name: value for name, value in own.items() if name not in _OF_IMAGE}
-    if "ome" in attributes:
-        beside = {name: value for name, value in attributes.items() if name != "ome"}
-        others = {**beside, "ome": others} if set(others) - {"version"} else beside
-    return NgffImage(
-        image.name,
-        tuple(
-            ImageAxis(axis.name, cast(AxisKind, axis.type), size, axis.unit)
-            for axis, size in zip(image.axes, image.levels[0].place.scale, strict=True)
-        ),
-        tuple(_level(location, level, len(image.axes)) for level in image.levels),
-        image.is_labels,
-        image_label_of(own),
-        others,
-    )
-
-
-def _level(location: Location, level: LevelMetadata, rank: int) -> ImageLevel:
-    place = location.child(level.path)
-    node = find_node(place)
-    if node is None or node.kind != "array":
-        raise InvalidArgumentError(f"{level.where}: there is no array at {place.text}")
-    source = stored_source(place)
-    if source.store.rank != rank:
-        raise InvalidArgumentError(
-            f"{level.where}: {source.store.rank} dimensions, but there are {rank} axes"
-        )
-    return ImageLevel(level.path, source, *level.place)
-
-
 def read_image(location: Location, images: Multiscale | None = None) -> NgffImage:
-    """Return the image at `location`, or `images`: of OME-NGFF by its document, any other as it is opened."""
-    node = find_node(location)
-    if images is None and node is not None and not node.undeclared and not node.rules.has_containers:
-        return _read_ngff_image(location)
+    """Return the image at `location`, or `images`; raise if there is none, or more than one."""
     found = images_of(open_multiscale(location, drafts=True) if images is None else images, location)
-    if len(found) > 1:
+    n = len(found)
+    image = found[0][1]
+    is_ome = image.convention.startswith("ome-ngff-")
+    if is_ome:
+        n = len(ome_members(image.metadata, "")[0]["multiscales"])
+    else:
+        image = image.available()
+    if n > 1:
         raise UnsupportedError(
-            f"{location.text}: {len(found)} images that differ can't be copied as one; copy each by itself"
+            f"{location.text}: {n} images can't be copied as one; copy each by itself, or to OME-Zarr"
         )
-    image = found[0][1].available()
-    kept = kept_attributes(ArrayImage((), image), "n5")
-    axes = []
-    for axis, size in zip(image.axes, image.scales[0], strict=True):
-        if axis.type not in get_args(AxisKind):
+    for axis in image.axes:
+        if axis.type not in AXIS_KINDS:
             raise UnsupportedError(
                 f"{location.text}: axis {axis.name}: expected space, time or channel, not {axis.type!r}"
             )
-        axes.append(ImageAxis(axis.name, cast(AxisKind, axis.type), size, axis.unit))
-    levels = []
-    for number, level in enumerate(image.levels):
-        path = image.paths[number]
-        source = level_source(most_voted(level), image.stored_chunks, f"{image.location}/{path}")
-        attributes = source.template.attributes
-        own = {name: value for name, value in attributes.items() if name not in LEVEL_MEMBERS}
-        source = source._replace(template=source.template.replaced({"attributes": own}))
-        levels.append(ImageLevel(path, source, image.scales[number], image.translations[number]))
-    name = image._metadata.name or ""
-    return NgffImage(name, tuple(axes), tuple(levels), image.is_labels, kept.image_label, kept.attributes)
+    of_levels = zip(image.paths, level_sources(image), image.scales, image.translations, strict=True)
+    kept = kept_attributes(ArrayImage((), image), "n5")
+    return NgffImage(
+        image._metadata.name,
+        sized_axes(image.axes, image.scales[0]),
+        tuple(ImageLevel(*level) for level in of_levels),
+        image.is_labels,
+        kept.image_label,
+        _others(image.metadata) if is_ome else kept.attributes,
+    )
+
+
+def _others(document: Mapping[str, JSON]) -> dict[str, JSON]:
+    """Return the attributes of a group of OME-Zarr without those of its image, at their place."""
+    own, _ = ome_members(document, "")
+    others: dict[str, JSON] = {name: value for name, value in own.items() if name not in _OF_IMAGE}
+    if "ome" not in document:
+        return others
+    beside = {name: value for name, value in document.items() if name != "ome"}
+    return {**beside, "ome": others} if set(others) - {"version"} else beside
 
 
 def is_whole_image(source: Location) -> bool:
@@ -246,3 +227,41 @@ def _paths_beside(group: Group, levels: frozenset[str], above: str) -> Iterator[
             yield from _paths_beside(member, levels, f"{path}/")
         else:
             yield path
+
+
+def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | None = None) -> Kept:
+    """Return what is kept of an image in the groups of a format; `image` is what a view is as one."""
+    image = found.image or image
+    if image is None:
+        return Kept(image_label=found.image_label, left_out=found.notes)
+    document = image.metadata
+    # A container that was made of an OME-Zarr image has what N5 has no place for among its attributes.
+    own: Mapping[str, Any] = ome_members(document, "")[0]
+    others = (convention_of(image.convention) or OME_ZARR["0.5"]).others(document)
+    notes = list(dict.fromkeys([*found.notes, *image._metadata.problems]))
+    omero = _of_channels(own.get("omero"), image.channels, found.channels)
+    image_label = found.image_label or image_label_of(document)
+    if not tree_format(format).keeps_null:
+        others, unfit = fitting_attributes(others, format)
+        notes += unfit
+        if omero:
+            shown = ", ".join(channel.label or "-" for channel in image.channels)
+            notes.append(f"names and colours of channels are left out: N5 has no place for them ({shown})")
+        omero = {}
+    elif omero:
+        omero = {**omero, "channels": with_windows(omero.get("channels", []), image, found.channels)}
+    return Kept(image._metadata.name, omero, image_label, others, tuple(notes))
+
+
+def _of_channels(
+    omero: object, channels: tuple[Channel, ...], chosen: tuple[int, ...] | None
+) -> dict[str, JSON]:
+    """Return a member ``omero`` with the channels that are chosen; empty if there is nothing in it."""
+    own = dict(omero) if isinstance(omero, dict) else {}
+    listed = own.get("channels")
+    if not isinstance(listed, list) or (channels and len(listed) != len(channels)):
+        listed = omero_of(channels).get("channels", [])
+    if chosen is not None and listed:
+        listed = [listed[n] for n in chosen if n < len(listed)]
+    own.pop("version", None)
+    return {**own, "channels": listed} if listed else own

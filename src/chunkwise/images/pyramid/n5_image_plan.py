@@ -20,6 +20,7 @@ from chunkwise.extension.trees import FormatName, Location, container_root
 from chunkwise.images.conventions.bdv_file import bdv_file_beside, made_bdv_file
 from chunkwise.images.conventions.convention import Level, NewImage
 from chunkwise.images.conventions.n5 import Stack
+from chunkwise.images.conventions.n5_group import LEVEL_MEMBERS
 from chunkwise.images.conventions.n5_viewers import N5_CONVENTIONS
 from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
 from chunkwise.images.multiscale.open import Multiscale
@@ -150,7 +151,7 @@ class N5ImagePlan(ImagePlan):
                 "names": tuple(axis.name for axis in self._axes),
                 "units": tuple(units) if full else (),
                 "attributes": {
-                    **part.template.attributes,
+                    **{k: v for k, v in part.template.attributes.items() if k not in LEVEL_MEMBERS},
                     **self._layout.level_attributes(self._axes, level),
                 },
             }
@@ -170,6 +171,9 @@ class N5ImagePlan(ImagePlan):
                 unit = self._axes[0].unit or "pixels"
                 far = ", ".join(f"{distance:g}" for distance in offset)
                 out.append(f"s{number} lies {far} {unit} along x, y, z from where {viewer} has it")
+        attributes = {name for level in image.levels for name in level.source.template.attributes}
+        for name in sorted(attributes.intersection(LEVEL_MEMBERS)):
+            out.append(f"the attribute {name} of levels is left out: {viewer} would take it for its own")
         if self._time is not None:
             axis = image.axes[self._time]
             if axis.scale != 1 or axis.unit:

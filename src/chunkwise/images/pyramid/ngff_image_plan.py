@@ -18,16 +18,14 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import Location, tree_format
 from chunkwise.images.conventions.convention import Kept
-from chunkwise.images.conventions.n5_group import LEVEL_MEMBERS
 from chunkwise.images.conventions.ome import OME_ZARR, check_ngff_axes, ngff_image
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis, slowest_first
-from chunkwise.images.multiscale.label_votes import most_voted
+from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
+from chunkwise.images.multiscale.metadata import sized_axes
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
-from chunkwise.images.pyramid.image_sources import images_of, level_source, names_beside
-from chunkwise.images.pyramid.kept import kept_attributes
+from chunkwise.images.pyramid.image_sources import images_of, kept_attributes, level_sources, names_beside
 
 __all__ = ["NgffImagePlan"]
 
@@ -106,23 +104,14 @@ class NgffImagePlan(ImagePlan):
     def _part(self, path: str, image: MultiscaleImage) -> _Part:
         kept = kept_attributes(ArrayImage((), image.available()), self.format)
         image = image.available()
-        named = [
-            ImageAxis(
-                axis.name,
-                axis.type if axis.type in AXIS_KINDS else "other",  # type: ignore[arg-type]
-                size,
-                axis.unit,
-            )
-            for axis, size in zip(image.axes, image.scales[0], strict=True)
-        ]
+        named = sized_axes(image.axes, image.scales[0])
         order = tuple(slowest_first(image.levels[0], named))
         axes = tuple(named[dim] for dim in order)
         check_ngff_axes(axes)
         sources: list[CopySource] = []
         first: tuple[int, ...] | None = None
-        for number, level in enumerate(image.levels):
-            where = f"{image.location}/{image.paths[number]}"
-            source = level_source(most_voted(level), image.stored_chunks, where).arranged(order)
+        for number, source in enumerate(level_sources(image)):
+            source = source.arranged(order)
             sizes = [image.scales[number][dim] for dim in order]
             units = [Unit(n, axis.unit) if axis.unit else None for n, axis in zip(sizes, axes, strict=True)]
             inner = source.template.chunks
@@ -135,11 +124,6 @@ class NgffImagePlan(ImagePlan):
                     "chunks": inner,
                     "names": tuple(axis.name for axis in axes),
                     "units": tuple(units),
-                    "attributes": {
-                        name: value
-                        for name, value in source.template.attributes.items()
-                        if name not in LEVEL_MEMBERS
-                    },
                 }
             )
             sources.append(source._replace(template=template))

@@ -7,49 +7,53 @@ voxels, as the format has them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from chunkwise import Context, Spec, TensorStore, Unit, newaxis
+from chunkwise import Context, Spec, TensorStore, Unit
 from chunkwise import open as open_spec
 from chunkwise.copying.array_options import array_options, for_array
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.copy_arrays import check_memory, copy_arrays, intermediate_name
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
+from chunkwise.copying.copy_place import CopyPlace, unfinished
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.executors import Workers, room_of
-from chunkwise.copying.journal_document import JournalDocument
+from chunkwise.copying.journal_document import JournalDocument, read_journal
 from chunkwise.copying.narrowing import narrowing
 from chunkwise.copying.planned_copy import PlannedCopy
 from chunkwise.copying.resolve import ResolvedPlace
 from chunkwise.copying.small_arrays import SmallArrays
 from chunkwise.copying.tree_copy import check_new
 from chunkwise.copying.tree_plan import TreePlan
+from chunkwise.core.driver.neuroglancer_precomputed.chunk_keys import parse_chunk_name
 from chunkwise.core.driver.neuroglancer_precomputed.members import INFO_KEY, Info, check_dtype
 from chunkwise.core.driver.neuroglancer_precomputed.schema import with_new_scale
-from chunkwise.errors import InvalidArgumentError, OptionError
+from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, OptionError
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import dump_bytes
-from chunkwise.extension.trees import VOLUME, Location, check_outside_arrays
+from chunkwise.extension.inside import KeyRange, dump_bytes, parse_json
+from chunkwise.extension.trees import VOLUME, Location, check_outside_arrays, is_made_here
+from chunkwise.images.conventions.precomputed import as_volume
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage, corner
 from chunkwise.images.multiscale.image_axes import unit_in
 from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.open import open_multiscale
 from chunkwise.images.multiscale.single_array import single_array
-from chunkwise.images.pyramid.image_sources import images_of
-from chunkwise.images.pyramid.kept import kept_attributes
-from chunkwise.images.pyramid.volume_place import place_of_volume
+from chunkwise.images.pyramid.image_sources import images_of, kept_attributes
 
-__all__ = ["VolumeCopy", "copy_to_volume"]
+__all__ = ["VolumeCopy", "copy_to_volume", "foreign_keys", "place_of_volume"]
 
 _CHUNK = 64
 _TAKEN = ("chunks", "shards", "codec", "dtype")
 _ENCODINGS = ("encoding", "jpeg_quality", "png_level", "compressed_segmentation_block_size")
 _NEARLY = 1e-3  # of a voxel
 _NAMES = ("x", "y", "z", "channel")
+
+_SHARD = re.compile(r"[0-9a-f]+\.(?:shard|index|data)")
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,7 @@ class VolumeCopy(PlannedCopy):
         image, keys, dims = self._image, self._keys, self._dims
         scales = []
         for number, level in enumerate(image.levels):
-            source = _arranged(most_voted(level), dims)
+            source = as_volume(most_voted(level), dims)
             sizes = [1.0 if dim is None else self._nanometres(number, dim) for dim in dims[:3]]
             place = (image.scales[number], image.translations[number])
             at = corner(*place, image.scales[0])
@@ -325,18 +329,6 @@ def _dims_of(image: MultiscaleImage) -> tuple[int | None, int | None, int | None
     return x, y, z, channel
 
 
-def _arranged(store: TensorStore, dims: Sequence[int | None]) -> TensorStore:
-    """Return a view of x, y, z and channel, from 0 on."""
-    store = store.label[("",) * store.rank] if store.rank else store
-    kept = [dim for dim in dims if dim is not None]
-    index = tuple(slice(None) if dim in kept else store.origin[dim] for dim in range(store.rank))
-    view = store[index] if index else store
-    left = sorted(kept)
-    view = view.transpose([left.index(dim) for dim in kept])
-    view = view[tuple(newaxis if dim is None else slice(None) for dim in dims)]
-    return view.translate_to[(0,) * 4]
-
-
 def _by_axis(sizes: Any) -> Any:
     if isinstance(sizes, Mapping):
         return {"channel" if name == "c" else name: n for name, n in sizes.items()}
@@ -350,3 +342,45 @@ def _encoding(codec: object) -> dict[str, JSON]:
         'codec: of a precomputed volume it is an encoding, such as {"encoding": "png"}; others are raw, jpeg '
         "and compressed_segmentation"
     )
+
+
+def place_of_volume(location: Location, how: CopyOptions) -> CopyPlace:
+    """Return where a volume is written; raise if what is there can't be replaced."""
+    place = CopyPlace.choose(
+        location,
+        "volume",
+        overwrite=how.overwrite,
+        go_on=how.go_on,
+        documents=(INFO_KEY,),
+        foreign=foreign_keys,
+    )
+    if how.overwrite and place.replacement is not None:
+        journal = read_journal(location)
+        if journal is not None and "scales" not in journal["task"]:
+            raise unfinished(location)
+        for key in foreign_keys(location):
+            raise AlreadyExistsError(
+                f"{location.text} can't be replaced: {location.store.describe(key)} belongs to no scale of "
+                "the volume; delete it, or choose another place"
+            )
+    return place
+
+
+def foreign_keys(location: Location) -> list[str]:
+    """Return the keys below a location that belong to no scale of the volume there, nor to a copy to it."""
+    path, below = location.path, KeyRange.of_prefix(location.path)
+    value = location.store.read(path + INFO_KEY).value
+    scales = None if value is None else {scale["key"] for scale in parse_json(bytes(value))["scales"]}
+    return [
+        key for key in location.store.list(below.start, below.stop) if not _is_own(key[len(path) :], scales)
+    ]
+
+
+def _is_own(name: str, scales: set[str] | None) -> bool:
+    """Return True for a key of a volume with these scales; None if its ``info`` isn't there."""
+    scale, _, chunk = name.rpartition("/")
+    if name == INFO_KEY or any(map(is_made_here, name.split("/"))):
+        return True
+    if not scale or not (scales is None or scale in scales):
+        return False
+    return _SHARD.fullmatch(chunk) is not None or parse_chunk_name(chunk.removesuffix(".gz")) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from chunkwise import TensorStore
 from chunkwise.copying.new_array import open_array
@@ -13,13 +13,11 @@ from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import (
     AXIS_KINDS,
-    AxisKind,
-    ImageAxis,
     memory_order,
     slowest_first,
 )
 from chunkwise.images.multiscale.label_votes import most_voted
-from chunkwise.images.multiscale.metadata import Axis, Channel
+from chunkwise.images.multiscale.metadata import Axis, Channel, sized_axes
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 from chunkwise.images.multiscale.single_array import single_array
 from chunkwise.images.server.trees import FIELDS, KNOWN_FOR, Served, ServedArray, ServedGroup, at_zero
@@ -66,8 +64,7 @@ def arranged(image: MultiscaleImage) -> MultiscaleImage:
     kinds = [axis.type for axis in image.axes]
     if not set(kinds) <= set(AXIS_KINDS) or kinds == sorted(kinds, key=AXIS_KINDS.index):
         return image
-    axes = [ImageAxis(axis.name, cast(AxisKind, axis.type)) for axis in image.axes]
-    return image._arranged(slowest_first(image.levels[0], axes))
+    return image._arranged(slowest_first(image.levels[0], sized_axes(image.axes, image.scales[0])))
 
 
 def image_at(path: tuple[str, ...], found: Served) -> ServedImage | None:

@@ -16,6 +16,7 @@ from chunkwise.core.driver.neuroglancer_precomputed.chunk_keys import parse_chun
 from chunkwise.core.driver.neuroglancer_precomputed.members import INFO_KEY, Encoding, Info, Scale, new_info
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension.inside import dump_bytes
+from chunkwise.images.conventions.precomputed import as_volume
 from chunkwise.images.multiscale.image import corner
 from chunkwise.images.multiscale.image_axes import unit_in
 from chunkwise.images.server.content import Computed, Content, Document
@@ -42,22 +43,15 @@ class PrecomputedVolume:
                 + ", ".join(f"{axes[dim].name} of {view.shape[dim]}" for dim in others)
                 + "; neuroglancer shows it as zarr3"
             )
-        self._views = [self._arranged(for_browsers(level.view)) for level in image.levels]
+        self._views = [
+            as_volume(for_browsers(level.view), (*self._dims, self._channel)) for level in image.levels
+        ]
         self._chunks = [self._chunk_shape(level.view) for level in image.levels]
         self._corners = [
             corner(scale, at, image.scales[0])
             for scale, at in zip(image.scales, image.translations, strict=True)
         ]
         self.document = dump_bytes(self._info(image).document)
-
-    def _arranged(self, view: TensorStore) -> TensorStore:
-        """Return a view of x, y, z and channel."""
-        wanted = [dim for dim in (*self._dims, self._channel) if dim is not None]
-        index = tuple(slice(None) if dim in wanted else 0 for dim in range(view.rank))
-        left = [dim for dim in range(view.rank) if dim in wanted]
-        view = view[index].transpose([left.index(dim) for dim in wanted])
-        at = [*self._dims, self._channel]
-        return view[tuple(None if dim is None else slice(None) for dim in at)]
 
     def _chunk_shape(self, view: TensorStore) -> tuple[int, int, int]:
         chunk = served_chunk_shape(view, _MOST_NBYTES)

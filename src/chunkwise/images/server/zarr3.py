@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from chunkwise.copying.array_template import inner_chain
 from chunkwise.copying.codec_option import Compressor
@@ -20,7 +20,7 @@ from chunkwise.extension.inside import dump_bytes
 from chunkwise.images.conventions.convention import Kept
 from chunkwise.images.conventions.ome import OME_ZARR, ngff_image, omero_of
 from chunkwise.images.conventions.ome_metadata import WITHOUT_SIZES
-from chunkwise.images.multiscale.image_axes import AxisKind, ImageAxis
+from chunkwise.images.multiscale.metadata import sized_axes
 from chunkwise.images.server.content import Content, Document, StoredValue
 from chunkwise.images.server.encoded import EncodedArray, template_for
 from chunkwise.images.server.image import ServedImage, arranged, image_of, image_of_group
@@ -131,7 +131,7 @@ def _ngff(image: ServedImage) -> dict[str, JSON]:
     """Return an image as OME-NGFF has it, nothing if that can't have its axes."""
     if _ORDER.fullmatch(" ".join(axis.type for axis in image.axes)) is None:
         return {}
-    axes = [ImageAxis(axis.name, cast(AxisKind, axis.type), 1.0, axis.unit) for axis in image.axes]
+    axes = sized_axes(image.axes, image.scales[0])
     levels = list(zip(image.paths, image.scales, image.translations, strict=True))
     entry, kept = ngff_image(image.name, axes, levels), Kept(omero=omero_of(image.channels))
     return OME_ZARR["0.5"].image_attributes(entry, kept, labels=image.is_labels)

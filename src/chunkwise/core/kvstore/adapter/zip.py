@@ -205,7 +205,9 @@ class ZipStore:
                 for key in members
                 if key not in gone and key not in new
             }
-            data = make_archive((items | new).items(), compression=self.compression, slots=self.slots)
+            data = make_archive(
+                (items | new).items(), self.key, compression=self.compression, slots=self.slots
+            )
             written = self.base.write(self.key, data, if_equal=archive.generation)
             if written is None:
                 raise _ReplacedError

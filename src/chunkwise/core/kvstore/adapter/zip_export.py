@@ -14,9 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, NamedTuple
 
-from chunkwise.core.kvstore.adapter.zip_write import ArchiveWriter, Compression, check_member_name
+from chunkwise.core.kvstore.adapter.zip_write import (
+    ArchiveWriter,
+    Compression,
+    check_member_name,
+    member_order,
+)
 from chunkwise.core.kvstore.file import FileStore
-from chunkwise.core.kvstore.key_range import encode_key
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Buffer, ByteRange, KvStoreDriver, Readable
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.errors import AbortedError, AlreadyExistsError, FailedPreconditionError
@@ -25,8 +29,6 @@ __all__ = ["Exported", "export_archive"]
 
 # Object stores accept a condition only for a value in one request, with at most 5 GiB on S3 and Azure.
 _LARGEST_CONDITIONAL = 1 << 32
-
-_DOCUMENT = "zarr.json"
 
 
 class Exported(NamedTuple):
@@ -48,10 +50,7 @@ def export_archive(
     """Write all of `source` as a ZIP archive, members in order, to the value `key` of `target`."""
     # Raises AlreadyExistsError unless `overwrite`, AbortedError if a key of `source` is deleted meanwhile,
     # and, before anything is written, InvalidArgumentError for a key that is not a safe name of a member.
-    keys = sorted(source.list(), key=encode_key)
-    if key.endswith(".ozx"):  # OME-Zarr's archives (RFC-9) begin with the documents, that of the root first
-        is_document = {name: name.rpartition("/")[2] == _DOCUMENT for name in keys}
-        keys.sort(key=lambda name: (0, name.count("/")) if is_document[name] else (1, 0))
+    keys = sorted(source.list(), key=member_order(key))
     for name in keys:
         check_member_name(name)
     if not overwrite:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import IO, Literal, TypeAlias
 from zipfile import ZipFile, ZipInfo
 
@@ -20,10 +20,11 @@ from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.request_limits import Slots
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["ArchiveWriter", "Compression", "check_member_name", "make_archive"]
+__all__ = ["ArchiveWriter", "Compression", "check_member_name", "make_archive", "member_order"]
 
 Compression: TypeAlias = Literal["deflate", "store", "zstd", "xz"]
 
+_DOCUMENT = "zarr.json"
 _MODE = 0o100644 << 16
 _UTF8_NAME = 0x800
 _UNIX = 3
@@ -70,14 +71,32 @@ class ArchiveWriter:
         return self._file.tell()
 
 
+def member_order(archive: str) -> Callable[[str], tuple[bool, int, bytes]]:
+    """Return the key by which names of members of an archive are sorted as they are written.
+
+    OME-Zarr's archives, ``*.ozx`` (RFC-9), begin with the documents, that of the root first.
+    """
+
+    def order(name: str) -> tuple[bool, int, bytes]:
+        is_first = archive.endswith(".ozx") and name.rpartition("/")[2] == _DOCUMENT
+        return not is_first, name.count("/") if is_first else 0, encode_key(name)
+
+    return order
+
+
 def make_archive(
-    items: Iterable[tuple[str, Buffer]], *, compression: Compression = "store", slots: Slots | None = None
+    items: Iterable[tuple[str, Buffer]],
+    name: str = "",
+    *,
+    compression: Compression = "store",
+    slots: Slots | None = None,
 ) -> bytes:
-    """Return a ZIP archive of `items`, sorted by name."""
+    """Return a ZIP archive of `items`, which is to be called `name`."""
     memory = io.BytesIO()
     archive = ArchiveWriter(memory, compression=compression, slots=slots)
-    for name, value in sorted(items, key=lambda item: encode_key(item[0])):
-        archive.add(name, value)
+    order = member_order(name)
+    for member, value in sorted(items, key=lambda item: order(item[0])):
+        archive.add(member, value)
     archive.finish()
     # Avoids a copy, as a view would; but a buffer with views can't be closed, which the garbage collector
     # tries if both are in a cycle.

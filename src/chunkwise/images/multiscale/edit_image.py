@@ -24,7 +24,7 @@ from chunkwise.extension.inside import dump, read_bounded, with_storage_options
 from chunkwise.extension.trees import Location, LocationLike, locate, require_node
 from chunkwise.images.conventions.convention import Change, Edit, plain
 from chunkwise.images.conventions.known import convention_of
-from chunkwise.images.conventions.ome_display import color_of
+from chunkwise.images.conventions.ome_metadata import color_of
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import symbol_of, unit_in
 from chunkwise.images.multiscale.metadata import Transformation

@@ -1,1 +1,0 @@
-"""Editing the metadata of images."""
