@@ -58,6 +58,13 @@ def contradictions(title: str, thing: Thing, cells: Cells) -> Iterator[Finding]:
     info, tree = (cells.get((door, "path"), (REFUSED,)) for door in ("info", "tree"))
     if REFUSED not in (info[0], tree[0]) and info[0] != tree[0][1]:
         yield Finding(title, "info", "path", f"{info[0]} unlike {tree[0][1]} by tree")
+    labels = {
+        door: found[-1] if door != "napari" else found[-1][-1] == "labels"
+        for door in ("open_multiscale", "downsample_pyramid", "pyramid", "serve", "napari")
+        if (found := cells.get((door, "path"), (REFUSED,)))[0] not in (REFUSED, "collection")
+    }
+    if len(set(labels.values())) > 1:
+        yield Finding(title, "open_multiscale", "path", f"labels: {labels}")
     by_path = {door: found for (door, name), found in cells.items() if name == "path"}
     values = {
         door: by_path[door]

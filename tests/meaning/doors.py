@@ -173,6 +173,7 @@ TAKES: dict[str, set[str]] = {
     "image": EITHER | IMAGE | GROUP | {"attrs", "cp -r"},
     "group": EITHER | GROUP | {"attrs", "cp -r"},
     "images": EITHER | GROUP | {"attrs", "open_multiscale", "napari", "serve"},
+    "directory": {"info", "tree", "verify", "diff"},
     "references": set(),  # which are followed only if that is written out
     "unfinished": set(),
     "nothing": set(),
@@ -183,6 +184,7 @@ MUST_REFUSE: dict[str, set[str]] = {
     "image": ARRAY,
     "group": ARRAY | {"slice", "plan", "stack", "pyramid", "downsample_pyramid"},
     "images": ARRAY,
+    "directory": (ARRAY | IMAGE | GROUP | {"cp -r"}) - {"serve"},  # which shows what is in it
     "unfinished": set(DOORS) - {"info", "tree", "verify"},
     "nothing": set(DOORS),
 }

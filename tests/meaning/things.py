@@ -69,6 +69,32 @@ def _labels(at: Path) -> Thing:
     return Thing("seg.zarr/labels/cells", "image")
 
 
+def _label_level(at: Path) -> Thing:
+    _labels(at)
+    return Thing("seg.zarr/labels/cells/0", "array")
+
+
+def _label_copy(at: Path) -> Thing:
+    _labels(at)
+    cw.copy(at / "seg.zarr/labels/cells/0", at / "cells.n5", format="n5")
+    return Thing("cells.n5", "array")
+
+
+def _listed_labels(at: Path) -> Thing:
+    """Labels that only the list of the group above makes labels."""
+    _labels(at)
+    group = cw.open_group(at / "seg.zarr/labels/cells", "a")
+    group.attrs["ome"] = {name: value for name, value in group.attrs["ome"].items() if name != "image-label"}
+    return Thing("seg.zarr/labels/cells", "image")
+
+
+def _directory(at: Path) -> Thing:
+    """Levels of an image in a directory that no document makes a group."""
+    for number in range(2):
+        cw.create_array(at / f"plain/s{number}", VALUES, format="n5")
+    return Thing("plain", "directory")
+
+
 def _paintera(at: Path) -> Thing:
     group = cw.open_group(at / "paintera.n5", "a", format="n5")
     group.create_array("v/data/s0", VALUES.T)
@@ -314,6 +340,10 @@ THINGS: dict[str, Callable[[Path], Thing]] = {
     "COSEM": _pyramid("cosem", "cosem.n5"),
     "level": _level,
     "labels": _labels,
+    "level of labels": _label_level,
+    "copy of a level of labels": _label_copy,
+    "labels in a list": _listed_labels,
+    "directory of levels": _directory,
     "Paintera": _paintera,
     "BigDataViewer": _bdv,
     "BigDataViewer file": _bdv_file,
@@ -365,6 +395,6 @@ def names_of(thing: Thing, at: Path, url: str = "") -> dict[str, Any]:
         out |= {"KvStore": cw.KvStore.open(kvstore).result(), "relative path": Path(os.path.relpath(path))}
     if thing.format:
         out |= {"written out": f"{path}|{thing.format}:", "URL written out": f"file://{path}|{thing.format}:"}
-    if url and thing.kind != "pictures":  # which are found by listing
+    if url and thing.kind not in ("pictures", "directory"):  # which are found by listing
         out["web"] = f"{url}/{thing.path}"
     return out

@@ -90,7 +90,11 @@ def _container(location: Location, file: BdvFile, where: str, context: Context |
             raise UnsupportedError(
                 f"{where}: expected a path, or a URL of S3 or Google Cloud: {text[:200]!r}"
             )
-        return locate(text, context)
+        found = locate(text, context)
+        own, named = location.base, found.base
+        if all(own.get(name) == named.get(name) for name in ("driver", "bucket")):
+            return location.at(found.path)._replace(text=text)  # read as the file is: with its options
+        return found
     key = location.path.rstrip("/")
     path = posixpath.normpath(posixpath.join("/", posixpath.dirname(key), text))
     container = location.at(path.lstrip("/") + "/")

@@ -101,7 +101,7 @@ def multiscale_at(found: Served | None) -> Multiscale | None:
     def look() -> Multiscale | None:
         try:
             known = open_multiscale(node.location, drafts=True, format=node.format, context=context)
-            if found.outside is not None and isinstance(known, MultiscaleImage) and node.rules.has_containers:
+            if found.outside is not None and isinstance(known, MultiscaleImage):
                 whole = open_multiscale(found.outside, drafts=True, format=node.format)
                 known = known._described_as(whole) if isinstance(whole, MultiscaleImage) else known
         except (InvalidArgumentError, KeyError):
