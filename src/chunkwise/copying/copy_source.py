@@ -85,7 +85,7 @@ class CopySource(NamedTuple):
 
 def source_at(place: LocationLike | TensorStore) -> CopySource:
     """Return the array that `place` names: stored, or given by a spec, pictures, or the driver of a file."""
-    return _open_source(place) if isinstance(place, TensorStore) else source_of(resolve(place))
+    return source_of(resolve(place))
 
 
 def _open_source(store: TensorStore) -> CopySource:
@@ -102,7 +102,8 @@ def _open_source(store: TensorStore) -> CopySource:
 def source_of(found: ResolvedPlace) -> CopySource:
     """Return the array that stands at a place as the source of a copy."""
     if found.array is not None:
-        return view_source(found.named, found.array)
+        is_held = found.is_view and not (found.named or found.is_spec)
+        return _open_source(found.array) if is_held else view_source(found.named, found.array)
     node = found.as_node()
     if node.kind == "array":
         return stored_source(node.location)

@@ -106,7 +106,7 @@ def open_multiscale(
             described: Multiscale = resolved.images()
             return described
         if resolved.is_view:
-            return single_array(resolved.as_array(), resolved.named, resolved.assumed)
+            return single_array(resolved.as_array(), resolved.named, resolved.assumed, image=resolved.image)
         assert resolved.asked is not None
         try:  # the likely case, with as few requests as a group takes
             group = open_group(resolved, format=format, context=context)
