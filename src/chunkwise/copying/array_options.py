@@ -197,6 +197,9 @@ def _size(size: Any, option: str, where: str, whole: Any) -> int | str:
 
 def data_type(dtype: Any) -> DataType:
     """Return a data type, also for names that only NumPy has, such as ``"<u2"`` or ``"f4"``."""
+    text = (getattr(dtype, "metadata", None) or {}).get("vlen")  # h5py.string_dtype()
+    if text in (str, bytes):
+        return DataType("ustring" if text is str else "string")
     try:
         return DataType(dtype)
     except (ValueError, TypeError):

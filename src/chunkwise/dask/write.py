@@ -25,7 +25,7 @@ from chunkwise.dask.in_place import Written, check_sources, ranges_of
 from chunkwise.dask.indexable import Indexable
 from chunkwise.dask.new_target import block_shape, create_and_write, described_array, is_array_option
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.extension.inside import SpecLike, load, options_of, url_with_storage_options
+from chunkwise.extension.inside import SpecLike, load, not_writable, options_of, url_with_storage_options
 from chunkwise.extension.trees import DRIVERS, format_of, locate
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def _indexables(sources: Sequence[Any], targets: Sequence[Any]) -> list[Indexabl
         if not isinstance(view, TensorStore):
             raise TypeError(f"expected a TensorStore, got {type(view).__name__}")
         if not view.writable:
-            raise InvalidArgumentError("Destination does not support writing.")
+            raise not_writable(view)
         indexable = Indexable(view)
         if values.shape != indexable.shape:
             raise InvalidArgumentError(

@@ -26,9 +26,9 @@ from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.unit import Unit, unit_text
 from chunkwise.core.trees.node_attributes import ArrayNode, Attributes, array_node
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
 
-__all__ = ["ArrayInfo", "ArrayView"]
+__all__ = ["ArrayInfo", "ArrayView", "not_writable"]
 
 
 _MOST_LISTED = 1000  # most chunks whose stored size is looked up for display
@@ -214,6 +214,17 @@ class ArrayInfo(dict[str, Any]):
         return "\n".join(f"{name:<10} {_text(value)}" for name, value in self.items())
 
     __str__ = __repr__
+
+
+def not_writable(view: ArrayView) -> InvalidArgumentError:
+    """Return the error of writing to an array that was opened for reading, or can't be written at all."""
+    stored = view._array.spec().kvstore is not None
+    hint = (
+        ' It is open for reading; chunkwise.open_array(path, "r+") opens it for writing too.'
+        if stored
+        else ""
+    )
+    return InvalidArgumentError(f"Destination does not support writing.{hint}")
 
 
 def array_info(view: ArrayView) -> ArrayInfo:
