@@ -12,7 +12,7 @@ from chunkwise.copying.journal import parse_part
 from chunkwise.copying.quantities import format_duration, format_nbytes, plural
 from chunkwise.copying.resolve import resolve
 from chunkwise.copying.verify import NodeReport, reports_of
-from chunkwise.hdmf.check_links import broken_links
+from chunkwise.hdmf.summary import broken_links
 
 __all__ = ["add_arguments", "run"]
 

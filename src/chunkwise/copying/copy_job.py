@@ -327,6 +327,6 @@ def _with_options(
         except MisfitError as e:
             raise prefix(e, "The fill value can't be kept, give another one") from None
     usual = tree_format(format).codecs.new_compressor
-    if usual and template.codec is None:  # what is read by reference, and pictures
+    if usual and template.codec is None:  # arrays read by reference, and pictures
         template = replace(template, codec=parse_compressor(usual))
     return template.replaced(options)

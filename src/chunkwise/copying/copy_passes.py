@@ -93,7 +93,7 @@ def is_tree_journal(journal: JournalDocument) -> bool:
 
 
 def journalled_room(journal: JournalDocument | None, memory: int | None) -> Room | None:
-    """Return what the workers of an unfinished copy had, None if there is none."""
+    """Return the resources that the workers of an unfinished copy had, None if there is none."""
     found = None if journal is None else journal["task"].get("room")
     if not isinstance(found, list) or [type(value) for value in found] != [int, int, bool] or found[1] < 1:
         return None

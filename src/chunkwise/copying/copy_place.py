@@ -30,7 +30,7 @@ __all__ = ["CopyPlace", "begun_at", "is_session", "journal_location", "unfinishe
 # -- stores that are sessions -------------------------------------------------------------------------
 
 # They have no place for a journal, and accept chunks only after metadata.  A journal isn't needed either:
-# nobody else sees what is written before the caller commits.  So a copy writes the metadata first, and keeps
+# no other process sees the data before the caller commits.  So a copy writes the metadata first, and keeps
 # its journal in the memory of this process.
 
 
@@ -105,7 +105,7 @@ class CopyPlace:
 
     @property
     def is_staged(self) -> bool:
-        """True if what is to replace the old data is complete beside it, and is not old data itself."""
+        """True if the new data is complete beside the old data, and is not old data itself."""
         place = self.place
         if self.replacement is None or place.store.read(place.path + REPLACED).value is not None:
             return False

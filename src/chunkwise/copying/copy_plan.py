@@ -174,7 +174,7 @@ class CopyPlan:
 
 
 def sizes_of_json(values: Any, lowest: int | None = 1) -> tuple[int, ...]:
-    """Return integers, none of them below `lowest`; raise TypeError or ValueError for anything else."""
+    """Return integers of at least `lowest`; raise TypeError or ValueError for anything else."""
     sizes = tuple(values)
     if any(type(n) is not int or (lowest is not None and n < lowest) for n in sizes):
         raise ValueError(f"expected integers{'' if lowest is None else f' of at least {lowest}'}: {sizes!r}")

@@ -17,6 +17,7 @@ from chunkwise.copying.overlap import store_and_path, uses
 from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
+from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.driver.tree_formats import FORMATS
 from chunkwise.core.index_space import IndexTransform, d, newaxis
 from chunkwise.core.specs.url import is_url
@@ -36,6 +37,7 @@ __all__ = [
     "stored_source",
     "tree_source",
     "view_source",
+    "with_labels",
     "write_spec_file",
 ]
 
@@ -83,6 +85,15 @@ class CopySource(NamedTuple):
         return uses(self.store._array.spec(), location, below=below)
 
 
+def with_labels(source: CopySource) -> CopySource:
+    """Return a source that says by an attribute that it holds labels, if only what lies above it does."""
+    if source.store.dtype.memory_dtype.kind not in "iub":
+        return source
+    own = source.template.attributes
+    marks = hooks.find("marks of labels")(source.store)
+    return source._replace(template=source.template.replaced({"attributes": {**marks, **own}}))
+
+
 def source_at(place: LocationLike | TensorStore) -> CopySource:
     """Return the array that `place` names: stored, or given by a spec, pictures, or the driver of a file."""
     return source_of(resolve(place))
@@ -101,6 +112,10 @@ def _open_source(store: TensorStore) -> CopySource:
 
 def source_of(found: ResolvedPlace) -> CopySource:
     """Return the array that stands at a place as the source of a copy."""
+    return with_labels(_source_of(found))
+
+
+def _source_of(found: ResolvedPlace) -> CopySource:
     if found.array is not None:
         is_held = found.is_view and not (found.named or found.is_spec)
         return _open_source(found.array) if is_held else view_source(found.named, found.array)

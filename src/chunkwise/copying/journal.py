@@ -110,7 +110,7 @@ class Journal:
     def __init__(
         self,
         location: Location,
-        task: Mapping[str, JSON],  # what is done and how; must be the same to resume
+        task: Mapping[str, JSON],  # the work and its options; must be the same to resume
         n_tasks: int | Sequence[int],  # of each pass
         *,
         command: str = "chunkwise cp --resume",
@@ -199,7 +199,7 @@ class Journal:
         return self._kv.describe(self.key)
 
     def _wait_for_silence(self, document: JournalDocument) -> JournalDocument:
-        """Return the content of the journal once nobody is at work; raise if somebody is."""
+        """Return the content of the journal when its owner is silent; raise if the owner is at work."""
         owner = document["owner"]
         if owner is None or not may_live(owner):
             return document
@@ -264,7 +264,7 @@ class Journal:
             self._save(None)
 
     def restart(self, passes: Sequence[int] | None = None) -> None:
-        """Note that no task, or none of some passes, is done: what was written can't be trusted."""
+        """Record that no task, or none of some passes, is done, because the written data can't be trusted."""
         with self._lock:
             for at in range(len(self._n_tasks)) if passes is None else passes:
                 self._done[at], self._sums[at] = Ranges(), 0

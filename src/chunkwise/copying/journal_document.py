@@ -37,7 +37,7 @@ _FINGERPRINT = re.compile("[0-9a-f]{16}", re.ASCII)
 class JournalDocument(TypedDict):
     """What a journal says."""
 
-    task: dict[str, JSON]  # what is done and how
+    task: dict[str, JSON]  # the work and its options
     tasks: list[int]  # how many each pass has
     done: list[list[list[int]]]  # of each pass, ranges of tasks such as [0, 8]
     fingerprints: list[str]  # of each pass, in hexadecimal digits

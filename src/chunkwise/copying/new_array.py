@@ -198,7 +198,7 @@ def _n5(template: ArrayTemplate, rules: TreeFormat, given: Sequence[str], notes:
         metadata["resolution"] = [1.0 if unit is None else unit.multiplier for unit in template.units]
     if template.fill_value is not None and not same_fill(template.fill_value, template.dtype.zero()):
         if "fill_value" in given:
-            raise InvalidArgumentError("fill_value: N5 has no fill value; what is missing reads as 0")
+            raise InvalidArgumentError("fill_value: N5 has no fill value; missing chunks read as 0")
         notes.append(
             f"N5 has no fill value: missing chunks are written out, full of {template.fill_value.item()!r}"
         )
@@ -325,7 +325,7 @@ def _writes_checksum(codec: JSON, format: str = "zarr3") -> bool:
     """Return True if what the codec writes has a checksum; False of one that is not known."""
     try:
         return parse_codec(codec, format).writes_checksum
-    except InvalidArgumentError:  # what is wrong with it is told where the array is created
+    except InvalidArgumentError:  # the error is reported when the array is created
         return False
 
 
@@ -412,7 +412,7 @@ class NewArray:
                 self._fill(self._alone(store, place))
         except BaseException:  # an interrupt too: no half array may stay
             with suppress(ChunkwiseError):  # the store may have failed for good
-                if made or find_documented(place) is None:  # otherwise somebody was faster
+                if made or find_documented(place) is None:  # otherwise another process was faster
                     delete_own(place)
                     update_consolidated(place.store, place.path)
                 remove_groups(parents)

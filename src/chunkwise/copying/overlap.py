@@ -53,7 +53,7 @@ def overlap(operand: Any, location: Location) -> str | None:
         zarr-python; or an object that has one of them as its data, such as a lazy array of xarray.  For
         anything else None is returned: data in memory reads nothing.
     location : Location
-        What is going to be written or replaced.
+        The location that will be written or replaced.
     """
     return _overlap(operand, location, _DEPTH)
 
@@ -110,7 +110,7 @@ def _is_of_zarr(value: Any) -> bool:
 
 
 def _place_of_zarr(value: Any) -> Location | None:
-    """Return the location of an array or group of zarr-python; None if its store is none that is known."""
+    """Return the location of an array or group of zarr-python; None if its store is unknown."""
     store = value.store
     try:
         files = getattr(store, "fs", None)
@@ -163,7 +163,7 @@ def places(array: TensorStore) -> list[Location]:
 
 # Most pickles name a storage, and one that lives in the memory of a process refuses to be used in another
 # (`chunkwise.core.kvstore.this_process`).  A pickle of `chunkwise.array` has the elements themselves, and one
-# of a virtual array its functions: good to read, but what is written to such a copy reaches nobody.
+# of a virtual array its functions: good to read, but data written to such a copy is lost.
 
 Home: TypeAlias = tuple[ProcessName, tuple[str, ...]]
 """The process that sends an array, and the parts of it that a pickle copies."""

@@ -71,7 +71,7 @@ class Resolvable(ABC):
 class _Found(NamedTuple):
     """What is stored at a location."""
 
-    location: Location  # of a file or database the root of what is in it
+    location: Location  # for a file or a database, the root of its content
     node: Node | None
     array: TensorStore | None = None  # one that is no node
     is_file: bool = False
@@ -130,12 +130,12 @@ class ResolvedPlace(Resolvable):
 
     @property
     def array(self) -> TensorStore | None:
-        """The array that is no node; None if there is none."""
+        """The array that isn't a node, if there is one, else None."""
         return self._view if self.is_view else self._found().array
 
     @property
     def location(self) -> Location | None:
-        """Where it is stored: of a file or a database, the root of what is in it."""
+        """Where it is stored; for a file or a database, the root of its content."""
         return None if self.is_view else self._found().location
 
     @property
@@ -145,7 +145,7 @@ class ResolvedPlace(Resolvable):
 
     @property
     def is_file(self) -> bool:
-        """True for the root of what is in a file or a database."""
+        """True for the root of the content of a file or a database."""
         return not self.is_view and self._found().is_file
 
     @property
@@ -256,13 +256,13 @@ def inside_array(location: Location) -> NotFoundError | None:
 
 
 def resolved_node(node: Node) -> ResolvedPlace:
-    """Return what is known of a node."""
+    """Return the known facts about a node."""
     found = _Found(node.location, node, is_file=is_root_of_file(node.location))
     return ResolvedPlace("", asked=node.location, found=found)
 
 
 def resolve(place: Place, context: Context | None = None) -> ResolvedPlace:
-    """Return what is at a place; raise if it can't name any, or what is there is damaged."""
+    """Return the thing at a place; raise if the place is invalid, or the thing is damaged."""
     found = _open_object(place) or _spec(place, context)
     if found is not None:
         return found
@@ -337,7 +337,7 @@ def _pictures(named: str, location: Location) -> ResolvedPlace | None:
 
 
 def _looked_for(location: Location, context: Context | None) -> _Found:
-    """Return what is stored at a location; in a slow store, after one look if there is no node."""
+    """Return the thing stored at a location; in a slow store, after one look if there is no node."""
     if not is_slow(location.store):
         return _stored(location, find_node(location), context)
     node = find_documented(location)

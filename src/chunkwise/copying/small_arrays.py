@@ -48,8 +48,8 @@ class SmallArray(NamedTuple):
     key: str  # of its document
     narrowing: Narrowing | None
     nbytes: int
-    text: bytes  # compressed JSON: the document, and what is to be made; there may be very many
-    view: tuple[TensorStore, Node | None] | None = None  # what is copied, if it isn't a node of the tree
+    text: bytes  # compressed JSON: the document, and the new array; there may be very many
+    view: tuple[TensorStore, Node | None] | None = None  # the source, if it isn't a node of the tree
 
     def node(self, top: Location) -> Node:
         """Return the node of the source."""
@@ -62,7 +62,7 @@ class SmallArray(NamedTuple):
         )
 
     def target(self) -> Target:
-        """Return what is to be made."""
+        """Return the description of the new array."""
         found = json.loads(self.json())
         return Target(found["spec"], found["attributes"], ())
 
@@ -72,14 +72,14 @@ class SmallArray(NamedTuple):
 
 
 def small_array(path: str, node: Node, job: CopyJob) -> SmallArray:
-    """Return what is to be known of an array that a job is about."""
+    """Return the description of a job's array."""
     assert node.format is not None, "it is an array"
     text = _text(job, document=dict(node.document))
     return SmallArray(path, node.format, node.key, job.narrowing, job.nbytes, text)
 
 
 def small_view(path: str, job: CopyJob) -> SmallArray:
-    """Return what is to be known of a view that a job is about."""
+    """Return the description of a job's view."""
     view = job.source, None if job.node is None else replace(job.node, found=None)
     format = tree_format(job.format).name
     return SmallArray(path, format, "", job.narrowing, job.nbytes, _text(job), view)
@@ -95,7 +95,7 @@ def _text(job: CopyJob, **more: JSON) -> bytes:
 class SmallArrays:
     """The step that copies small arrays, each of which is a task; results are in the order of the tasks."""
 
-    source: Location  # of the top of what is copied
+    source: Location  # of the top of the source
     target: Location
     format: str  # of the copies
     arrays: Sequence[SmallArray]
@@ -113,7 +113,7 @@ class SmallArrays:
         return replace(self, arrays=self.arrays[start - self.first : stop - self.first], first=start)
 
     def check_visible(self) -> None:
-        """Raise FailedPreconditionError unless the first array is here as it is where the copy was begun."""
+        """Raise FailedPreconditionError unless the first array is the same here as at the start."""
         first = self.arrays[0]
         if first.view is not None:
             check_array_visible(first.view[0], "the source")

@@ -30,7 +30,7 @@ __all__ = [
 # -- summaries ----------------------------------------------------------------------------------------
 
 Sizes: TypeAlias = "int | tuple[int | tuple[int, int], ...]"
-"""Of the chunks along a dimension: one for all, or a list of sizes and ``(size, count)`` runs."""
+"""Sizes of the chunks along a dimension: one for all, or a list of sizes and ``(size, count)`` runs."""
 
 
 class ArraySummary(NamedTuple):

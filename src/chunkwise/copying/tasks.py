@@ -256,7 +256,7 @@ class _Driver:
             self._suspects += batch.of.halves(batch)
 
     def _try_again(self) -> None:
-        """Give what is slow a second try, as far as workers have nothing to do."""
+        """Start slow tasks a second time on idle workers."""
         n_idle = self._n_workers - len(self._running)
         if n_idle <= 0:
             return
@@ -328,7 +328,7 @@ class _Driver:
         batch.stage.done(batch.start, batch.stop, result)
 
     def _end(self) -> None:
-        """Wait for the batches under way, and note what is done."""
+        """Wait for the batches under way, and record the finished ones."""
         self._stop()
         for future in list(self._running):
             if future.cancel():

@@ -39,7 +39,7 @@ __all__ = ["Place", "TreeCopy", "check_new", "publish_groups", "tree_copy_to"]
 
 # -- groups -------------------------------------------------------------------------------------------
 
-# Nobody has to look at each node: below a directory that isn't listed in the one above, there is nothing.
+# Nodes need not be looked at one by one: a directory that isn't listed in the one above is empty.
 
 
 class Place:
@@ -141,7 +141,7 @@ class Place:
         return names is None or name in names
 
     def free_names(self, names: Sequence[str]) -> list[Location]:
-        """Return what nobody else has anything in, if groups are made nowhere else: the whole, or names."""
+        """Return the parts of the destination that only this copy writes to."""
         if self.is_empty:
             return [self._top]
         if self.groups - {""}:
@@ -177,7 +177,7 @@ def publish_groups(
             linked.append(path)
         else:
             attributes[above] = with_link(attributes[above], name, link, format)
-    # A group must not be there before it is made: in N5 the container above is what is marked.
+    # A group must not be there before it is made: in N5 the container above has the mark.
     rules = tree_format(format)
     create_parents(top.parent if rules.has_containers and not names and top.parent else top, format)
 
@@ -211,7 +211,7 @@ def _make_group(
     # It was there before, or an interrupted run has made it.
     node = find_node(location, format)
     if node is None or (node.kind == "array" and not node.is_container):
-        raise AlreadyExistsError(f"{location.text} was made, or deleted, by somebody else meanwhile")
+        raise AlreadyExistsError(f"{location.text} was created or deleted by another process")
     if attributes:
         change_attributes(node, lambda own: {**own, **attributes})
 
@@ -253,7 +253,7 @@ class TreeCopy(PlannedCopy):
         if here.store.identity == top.store.identity and top.path.startswith(here.path):
             raise InvalidArgumentError(f"{here.text} can't be copied to {top.text}, which is inside it")
         self._consolidated = consolidated
-        self._own: list[Location] = []  # what nobody else has anything in
+        self._own: list[Location] = []  # parts of the destination that only this copy writes to
         destination = destination or CopyPlace(top, top)
         self._place, self.format = Place(top, target.format, destination.location), target.format
         super().__init__(destination, how, workers)

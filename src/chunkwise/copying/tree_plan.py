@@ -15,12 +15,13 @@ from chunkwise.copying.codec_option import Compressor
 from chunkwise.copying.conventions import check_copied_as_tree, level_names, ome_attributes
 from chunkwise.copying.copy_job import ArrayJob, CopyJob, planned_job
 from chunkwise.copying.copy_options import CopyOptions
-from chunkwise.copying.copy_source import tree_source
+from chunkwise.copying.copy_source import tree_source, with_labels
 from chunkwise.copying.executors import Room
 from chunkwise.copying.journal_document import INFORMATIVE, told_options
 from chunkwise.copying.losses import fitting_attributes
 from chunkwise.copying.small_arrays import SmallArray, location_below, small_array
 from chunkwise.core.base.binding import JSON, dump
+from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.engine.together import together
 from chunkwise.core.trees.attributes import left_out_attributes
@@ -185,7 +186,7 @@ class _Planning:
         return None if node is None else self._look(names, node)
 
     def _look(self, names: tuple[str, ...], node: Node) -> _Found:
-        """Read what is to be known of a node."""
+        """Read the metadata of a node."""
         tree, found = self._source.tree, _Found(names, node)
         if node.kind == "group":
             attributes = tree.attributes(names, node).asdict()
@@ -194,6 +195,8 @@ class _Planning:
             children = tree.children(names, node, files)
             attributes = without_links(attributes)
             name = names[-1] if names else node.location.name
+            if names == self._source.names:
+                attributes |= hooks.find("marks of labels")(node)
             attributes = ome_attributes(attributes, self._target.format, name)
             self._level_names.update({(*names, *k.split("/")): v for k, v in level_names(attributes).items()})
             return found._replace(attributes=attributes, children=children, links=links, files=files)
@@ -216,6 +219,8 @@ class _Planning:
         where = location_below(self._top, self._below(names))
         check_new_names(list(names[len(self._source.names) :]), self._target.format)
         source = tree_source(self._source.tree, names, node)
+        if names == self._source.names:
+            source = with_labels(source)
         axes = self._level_names.get(names, ())
         if not any(source.template.names) and len(axes) == source.store.rank:
             source = source._replace(template=source.template.replaced({"names": axes}))
@@ -299,7 +304,7 @@ class _Planning:
         else:
             new = Link("/" + "/".join(target), _source_text(source, root))
             if not link.external:
-                made.notes.append((path, f"link to {link} leads out of what is copied; it is external now"))
+                made.notes.append((path, f"link to {link} leads out of the source; it is external now"))
         made.links[path] = new
         self._note(path, list(new))
 
@@ -334,14 +339,14 @@ def _source_text(source: Location, root: Location) -> str:
 class TreeSource(Protocol):
     """What becomes a tree."""
 
-    location: Location  # of what is copied
+    location: Location  # of the source
 
     def plan(self, room: CopyRoom) -> TreePlan:
         """Return the plan of the copy."""
         ...
 
     def task(self, plan: TreePlan) -> dict[str, JSON]:
-        """Return what the journal of the copy is to say: another copy must not go on with it."""
+        """Return the description of the copy for its journal; no other copy may resume it."""
         ...
 
     def finish(self) -> None:

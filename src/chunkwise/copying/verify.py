@@ -111,7 +111,7 @@ def verify_nodes(
 
 
 def _verify_group(node: Node, share: _Share) -> NodeReport | None:
-    """Check the document of a group, or what is wrong with that of an array; None if it isn't the part's."""
+    """Check the document of a group, or return the problem of an array's; None if it isn't the part's."""
     if share.of_next(1) == _NOTHING:
         return None
     report = NodeReport("", node.kind, node.format)
@@ -139,7 +139,7 @@ class _Begun(NamedTuple):
 
 
 def _begin(node: Node, *, whole: bool) -> _Begun | None:
-    """Look at an array, None if a node is none; with `whole` check all of one that is small."""
+    """Look at an array, None for other nodes; with `whole` check all of one that is small."""
     if node.kind != "array" or node.error:
         return None
     try:
@@ -256,7 +256,7 @@ def verify_view(
     progress: Callable[[int], object] = lambda nbytes: None,
     part: Part | None = None,
 ) -> NodeReport:
-    """Return a report on the chunks of an array; `nbytes` is decoded, since what is stored is not known."""
+    """Return a report on the chunks of an array; `nbytes` is decoded, since the stored size is not known."""
     report = NodeReport("", "array", None)
     chunk = store.chunk_layout.read_chunk.shape
     # What has no chunks of its own, such as a stack of pictures, is read in blocks.

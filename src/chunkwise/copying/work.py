@@ -4,7 +4,7 @@ A worker in another process gets the specs of the arrays, and opens them once.  
 checks that it has the same version of the library and sees the same arrays.
 
 Fence: a task writes whole chunks or shards, and their bytes follow from the source, so it may be done twice.
-But nothing may be written after the work was published, since somebody else may have written there by then.
+But nothing may be written after the work was published, since another process may have written there by then.
 So the driver ends only when no try is under way, and a worker, also a thread of the same process, looks at
 the journal before and after each task (`chunkwise.copying.fence`): it stops if its driver no longer owns it,
 or if others have done the rest of its batch.
@@ -167,7 +167,7 @@ class TaskRunner:
         self.workers = workers
         self._stack = ExitStack()
         self._opened: OpenExecutor | None = None
-        self._stops: set[Stop] = set()  # of what is under way
+        self._stops: set[Stop] = set()  # of the tasks under way
 
     def __enter__(self) -> Self:
         self._opened = self._stack.enter_context(self.workers.open())

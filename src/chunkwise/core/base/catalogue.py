@@ -284,6 +284,7 @@ HOOKS: dict[str, Entry] = {
     "differences of images": Entry("chunkwise.images.pyramid.difference:differences_of_images"),
     "dask token": Entry("chunkwise.dask.convert:token_of"),
     "image of a group": Entry("chunkwise.images.multiscale.find_images:image_of_group"),
+    "marks of labels": Entry("chunkwise.images.multiscale.array_axes:marks_of_labels"),
     "notebook widget": Entry("chunkwise.notebook.widget:SliceWidget"),
 }
 """What copies, `chunkwise.diff`, methods of `TensorStore` and of `MultiscaleImage` call in a higher layer."""

@@ -12,9 +12,9 @@ from hdmf.query import BuilderResolver, ContainerResolver
 
 from chunkwise.hdmf.backend.lazy import LazyDataset
 from chunkwise.hdmf.model.element import Element, Member
-from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hdmf.model.selection import split_names
+from chunkwise.hdmf.model.values import map_objects
 
 __all__ = [
     "BuilderReferences",

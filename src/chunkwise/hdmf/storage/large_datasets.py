@@ -31,10 +31,10 @@ from chunkwise.extension.trees import Location, tree_format
 from chunkwise.hdmf.conventions.base import NewDataset
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element
-from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hdmf.model.tree import Format
+from chunkwise.hdmf.model.values import map_objects
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import Dataset
 from chunkwise.hdmf.storage.stream import ArrayStream, RowPieces, StreamOptions

@@ -19,11 +19,10 @@ from chunkwise.hdmf.conventions.base import NewDataset
 from chunkwise.hdmf.conventions.n5 import N5Convention
 from chunkwise.hdmf.conventions.zarr3 import is_utf8, longest_text
 from chunkwise.hdmf.model.codecs import Settings
-from chunkwise.hdmf.model.copies import COPIES, dump_copies, read_values
 from chunkwise.hdmf.model.element import Element, Member, number, region
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, join_path, parent_path
-from chunkwise.hdmf.model.tree import StoredNode
+from chunkwise.hdmf.model.tree import COPIES, StoredNode, dump_copies, read_values
 from chunkwise.hdmf.storage.store import HdmfStore
 from chunkwise.hdmf.storage.unsynced import UnsyncedStore
 

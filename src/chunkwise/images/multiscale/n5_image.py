@@ -135,13 +135,13 @@ def n5_image(
 
 
 def _is_labels(group: Group, path: str, attributes: Mapping[str, JSON]) -> bool:
-    """Return True if an image is one of labels: Paintera says so, or what was copied from OME-Zarr."""
+    """Return True if an image is one of labels: Paintera says so, or what was copied from labels."""
     data = attributes.get("painteraData")
-    if "image-label" in attributes or (isinstance(data, dict) and data.get("type") == "label"):
+    if isinstance(data, dict) and data.get("type") == "label":
         return True
-    first = group.get(path) if "multiScale" in attributes else None
-    marked = isinstance(first, TensorStore) and first.attrs.get("isLabelMultiset") is True
-    return marked or attributes.get("isLabelMultiset") is True
+    first = group.get(path)
+    each = [attributes, first.attrs] if isinstance(first, TensorStore) else [attributes]
+    return any("image-label" in own or own.get("isLabelMultiset") is True for own in each)
 
 
 def _open_level(group: Group, metadata: ImageMetadata, number: int) -> TensorStore:

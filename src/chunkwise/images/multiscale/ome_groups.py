@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from chunkwise import TensorStore
@@ -16,6 +17,7 @@ from chunkwise.errors import (
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import together
 from chunkwise.groups.group import Group
+from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.image import Members, MultiscaleImage, placed
 from chunkwise.images.multiscale.metadata import ImageMetadata, expect_list, expect_text
 from chunkwise.images.multiscale.ome_versions import ome_members
@@ -132,6 +134,8 @@ def image_of(
         shape_of=shape_of,
         labels_of=labels_of,
     )
+    if not metadata.is_labels and _is_listed_as_labels(group):
+        metadata = replace(metadata, is_labels=True)
     return MultiscaleImage(
         metadata,
         lambda number: open_level_of(group, metadata, number),
@@ -209,6 +213,15 @@ def _label_names(group: Group) -> list[str]:
     except NotFoundError:
         return []
     return _listed(labels) if isinstance(labels, Group) else []
+
+
+def _is_listed_as_labels(group: Group) -> bool:
+    """Return True if the group above, called ``labels``, lists an image, which needs no ``image-label``."""
+    for above in group.location.parents:
+        if above.name == "labels":
+            found = attempt(lambda: _listed(open_group(above)))  # noqa: B023
+            return found is not None and group.location.path[len(above.path) :].strip("/") in found
+    return False
 
 
 def _listed(group: Group) -> list[str]:

@@ -9,6 +9,7 @@ from chunkwise.images.multiscale.array_axes import ArrayAxis, image_of_array
 from chunkwise.images.multiscale.image import MultiscaleImage, placed
 from chunkwise.images.multiscale.image_axes import axis_kind, axis_names, symbol_of
 from chunkwise.images.multiscale.metadata import Axis, ImageMetadata, LevelMetadata, Transformation
+from chunkwise.images.multiscale.ome_display import label_colors_of
 
 __all__ = ["image_of_arrays", "single_array"]
 
@@ -32,6 +33,7 @@ def single_array(
             location = kvstore.path
     known = image_of_array(store, image)
     axes, level = _placed_axes(store, known.axes, "", location)
+    problems: list[str] = []
     metadata = ImageMetadata(
         "raw",
         axes,
@@ -39,8 +41,8 @@ def single_array(
         name,
         known.shown,
         is_labels=known.is_labels is True,
-        label_colors={} if known.image is None else known.image.label_colors,
-        problems=known.notes,
+        label_colors=label_colors_of(known.image_label, f"{location}: image-label", problems),
+        problems=(*known.notes, *problems),
         assumed=(*filter(None, [assumed]), *known.assumed(store, [axis.name for axis in axes])),
     )
     if known.image is not None:

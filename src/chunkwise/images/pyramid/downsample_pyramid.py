@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_MEMORY", "downsample_pyramid", "prepare_pyramid"]
 
+_AVERAGED = "elements are averaged, as those of an image; labels=True (--labels) says otherwise"
+
 DEFAULT_MEMORY = 256 << 20
 """Bytes that threads of this process use for blocks."""
 
@@ -270,11 +272,10 @@ def prepare_pyramid(
     known = image_of_array(store, found.image)
     if first is not None and known.error is not None:
         raise known.error  # what the metadata say would be lost
-    if labels is None:
-        labels = known.is_labels is True
+    is_labels = known.is_labels is True if labels is None else labels
     options = PyramidOptions(
-        method=method or ("mode" if labels else "mean"),
-        labels=labels,
+        method=method or ("mode" if is_labels else "mean"),
+        labels=is_labels,
         factors=factors,
         levels=levels,
         axes=None if named is None else [one or "" for one in named],
@@ -285,12 +286,14 @@ def prepare_pyramid(
     if volume is None:
         chosen = _convention(convention, known, first, format)
     plan = plan_pyramid(store, known, chosen, options, first_name=first)
-    if found.assumed and named is None:
-        plan = replace(plan, assumed=(found.assumed, *plan.assumed))
+    assumed = [found.assumed] if found.assumed and named is None else []
+    if labels is None and method is None and known.is_labels is None and _may_be_labels(store):
+        assumed.append(_AVERAGED)
+    plan = replace(plan, assumed=(*assumed, *plan.assumed))
     if volume is not None:
         from chunkwise.images.pyramid.volume_pyramid import VolumePyramid  # with the driver
 
-        pyramid = VolumePyramid(plan, known, volume, given, how, workers, labels=labels)
+        pyramid = VolumePyramid(plan, known, volume, given, how, workers, labels=is_labels)
         warn_of_losses([("", note) for note in pyramid.left_out])
         return pyramid
     if first is not None and plan.convention.format != format:
@@ -308,7 +311,13 @@ def prepare_pyramid(
     made = PyramidGroup(
         group, plan.convention, name or _plain_name(group), first=first, renamed=bool(name), kept=kept
     )
-    return PyramidCopy(plan, group, made, how, workers, first=first, labels=labels, left_out=kept.left_out)
+    return PyramidCopy(plan, group, made, how, workers, first=first, labels=is_labels, left_out=kept.left_out)
+
+
+def _may_be_labels(store: TensorStore) -> bool:
+    """Return True for integers of 32 bits or more, as labels have them, and few images."""
+    dtype = store.dtype.memory_dtype
+    return dtype.kind in "iu" and dtype.itemsize > 2
 
 
 def _not_told(progress: PyramidProgress) -> None:

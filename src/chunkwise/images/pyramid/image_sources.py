@@ -15,7 +15,7 @@ from chunkwise.extension import JSON
 from chunkwise.extension.trees import ChunkedArray, Location, find_node, node_attributes, require_node
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.images.multiscale.array_axes import ArrayImage
+from chunkwise.images.multiscale.array_axes import ArrayImage, image_label_of
 from chunkwise.images.multiscale.find_images import Multiscale
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import AxisKind, ImageAxis
@@ -26,7 +26,7 @@ from chunkwise.images.multiscale.ome_groups import ImageCollection
 from chunkwise.images.multiscale.ome_versions import ome_members
 from chunkwise.images.multiscale.ome_zarr import parse_ome_image
 from chunkwise.images.multiscale.open import open_multiscale
-from chunkwise.images.pyramid.kept import image_label_of, kept_attributes
+from chunkwise.images.pyramid.kept import kept_attributes
 
 __all__ = [
     "OF_VIEWERS",

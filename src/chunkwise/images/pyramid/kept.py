@@ -13,13 +13,13 @@ from chunkwise.copying.losses import fitting_attributes
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import tree_format
-from chunkwise.images.multiscale.array_axes import ArrayImage
+from chunkwise.images.multiscale.array_axes import ArrayImage, image_label_of
 from chunkwise.images.multiscale.grey import contrast_level, contrast_of
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.metadata import Channel
 from chunkwise.images.multiscale.ome_versions import ome_members
 
-__all__ = ["NOTHING", "Kept", "image_label_of", "kept_attributes", "omero_of", "with_windows"]
+__all__ = ["NOTHING", "Kept", "kept_attributes", "omero_of", "with_windows"]
 
 _OME = (
     "ome", "multiscales", "omero", "image-label", "labels", "plate", "well", "bioformats2raw.layout",
@@ -48,7 +48,7 @@ def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | Non
     """Return what is kept of an image in the groups of a format; `image` is what a view is as one."""
     image = found.image or image
     if image is None:
-        return Kept(left_out=found.notes)
+        return Kept(image_label=found.image_label, left_out=found.notes)
     document = image.metadata
     is_n5 = image.convention in ("n5-viewer", "cosem", "paintera", "bdv")
     # A container that was made of an OME-Zarr image has what N5 has no place for among its attributes.
@@ -59,7 +59,7 @@ def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | Non
         others = {}
     notes = list(dict.fromkeys([*found.notes, *image._metadata.problems]))
     omero = _of_channels(own.get("omero"), image.channels, found.channels)
-    image_label = image_label_of(own) or image_label_of(document)
+    image_label = found.image_label or image_label_of(document)
     if not tree_format(format).keeps_null:
         others, unfit = fitting_attributes(others, format)
         notes += unfit
@@ -70,13 +70,6 @@ def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | Non
     elif omero:
         omero = {**omero, "channels": with_windows(omero.get("channels", []), image, found.channels)}
     return Kept(image._metadata.name, omero, image_label, others, tuple(notes))
-
-
-def image_label_of(own: Mapping[str, Any]) -> dict[str, JSON]:
-    """Return what a group says of its labels, without what holds for that group only."""
-    label = own.get("image-label")
-    label = label if isinstance(label, dict) else {}
-    return {name: value for name, value in label.items() if name not in ("version", "source")}
 
 
 def with_windows(listed: list[JSON], image: MultiscaleImage, chosen: tuple[int, ...] | None) -> list[JSON]:

@@ -131,7 +131,6 @@ def find_thumbnail(
         names = ", ".join(found.image.labels) or "none"
         raise NotFoundError(f"{'/'.join(path)} has no labels {labels!r}; it has {names}")
     above = _thumbnail(sources, (*path, "labels", *labels.split("/")), (), size, fields, found)
-    above = replace(above, image=replace(above.image, is_labels=True))
     (across, down, _), _, _ = shown_dims(found.image)
     (own_across, own_down, _), _, _ = shown_dims(above.image)
     edges = []

@@ -1,8 +1,4 @@
-"""Attributes of HDF5 objects as JSON, in the conventions of xarray and of HDMF for Zarr v2.
-
-xarray: the names of dimensions, which are scales in HDF5, become ``_ARRAY_DIMENSIONS``.  HDMF: references are
-objects with ``source`` and ``path``, and ``zarr_dtype`` names the type of each dataset, as in hdmf-zarr 0.13.
-"""
+"""HDF5 objects: their paths, regions, references and attributes, as JSON of xarray and HDMF."""
 
 from __future__ import annotations
 
@@ -14,8 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chunkwise.core.base.binding import JSON
-from chunkwise.core.kvstore.reference.hdf5_paths import ObjectPaths
-from chunkwise.core.kvstore.reference.hdf5_regions import region_json
 
 if TYPE_CHECKING:
     import h5py
@@ -24,13 +18,91 @@ __all__ = [
     "UNREADABLE",
     "Attributes",
     "Conventions",
+    "ObjectPaths",
+    "address_of",
     "attributes_of",
     "conventions_of",
     "dimension_names",
     "is_mere_dimension",
     "links_of",
+    "object_id",
     "reference_json",
+    "region_json",
 ]
+
+# -- paths --------------------------------------------------------------------------------------------
+
+# HDF5 searches the whole file each time for the name of a referenced object.  Here the links of a file are
+# scanned once.
+
+
+def address_of(node: h5py.HLObject) -> tuple[int, int]:
+    """Return what identifies an object among all open ones: the number of its file, and its address."""
+    import h5py
+
+    info = h5py.h5o.get_info(node.id)
+    return int(info.fileno), int(info.addr)
+
+
+class ObjectPaths:
+    """The paths of all objects with hard links, in each file that was asked about."""
+
+    def __init__(self) -> None:
+        self._files: dict[int, dict[int, str]] = {}
+
+    def find(self, node: h5py.HLObject) -> str | None:
+        """Return the path of an object from the root of its file, None if no path leads to it."""
+        file, address = address_of(node)
+        paths = self._files.get(file)
+        if paths is None:
+            paths = self._files[file] = _paths_in(node.file)
+        return paths.get(address)
+
+
+def _paths_in(file: h5py.File) -> dict[int, str]:
+    from h5py import h5l
+
+    root = file["/"]  # kept, since the file is closed with this object
+    out = {address_of(root)[1]: "/"}
+
+    def add(name: bytes, info: h5l.LinkInfo) -> None:
+        if info.type == h5l.TYPE_HARD:
+            out.setdefault(int(info.u), "/" + name.decode("utf-8", "surrogateescape"))
+
+    root.id.links.visit(add, info=True)
+    return out
+
+
+# -- regions ------------------------------------------------------------------------------------------
+
+
+def region_json(file: h5py.File, value: h5py.RegionReference, shape: tuple[int, ...]) -> dict[str, JSON]:
+    """Return the region of a reference in an h5py file, for a dataset of the given shape."""
+    from h5py import h5r, h5s
+
+    space = h5r.get_region(value, file.id)
+    kind = space.get_select_type()
+    head: dict[str, JSON] = {"shape": list(shape)}
+    if kind == h5s.SEL_ALL:
+        return {"type": "all", **head}
+    if kind == h5s.SEL_NONE:
+        return {"type": "none", "ndim": len(shape), **head}
+    if kind == h5s.SEL_POINTS:
+        points = [[int(i) for i in point] for point in space.get_select_elem_pointlist()]
+        return {"type": "points", "points": points, **head}
+    if space.is_regular_hyperslab():
+        names = ("start", "stride", "count", "block")
+        numbers = [[int(i) for i in part] for part in space.get_regular_hyperslab()]
+        return {"type": "hyperslab", **dict(zip(names, numbers, strict=True)), **head}
+    blocks = [[[int(i) for i in corner] for corner in box] for box in space.get_select_hyper_blocklist()]
+    return {"type": "blocks", "blocks": blocks, **head}
+
+
+# -- attributes ---------------------------------------------------------------------------------------
+
+# xarray: the names of dimensions, which are scales in HDF5, become ``_ARRAY_DIMENSIONS``.  HDMF: references
+# are objects with ``source`` and ``path``, and ``zarr_dtype`` names the type of each dataset, as in hdmf-zarr
+# 0.13.
 
 _OF_NETCDF = {"_NCProperties", "_Netcdf4Coordinates", "_Netcdf4Dimid", "_nc3_strict"}
 _GONE = "(an object that is gone)"  # path for an object without a name in HDF5
@@ -190,11 +262,13 @@ def links_of(group: h5py.Group, find: Callable[[str], h5py.HLObject]) -> dict[st
 
 def _identity(file: h5py.File, target: h5py.HLObject) -> dict[str, JSON]:
     """Return HDMF's identifiers of an object and of its file."""
-    out: dict[str, JSON] = {}
-    for name, owner in (("object_id", target), ("source_object_id", file)):
-        found = None if owner is None else owner.attrs.get("object_id")
-        out[name] = found if isinstance(found, str) else None
-    return out
+    return {"object_id": None if target is None else object_id(target), "source_object_id": object_id(file)}
+
+
+def object_id(node: h5py.HLObject) -> str | None:
+    """Return HDMF's identifier of an object, or None."""
+    found = node.attrs.get("object_id")
+    return _text(found) if isinstance(found, str | bytes) else None
 
 
 def _json(file: h5py.File, value: Any, paths: ObjectPaths) -> JSON:

@@ -1,11 +1,11 @@
-"""Cached specifications: the schema that a file was written with, in the file."""
+"""The schema of a file: types that it declares for datasets, and its specifications cached in the file."""
 
 from __future__ import annotations
 
 import json
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hdmf.backends.utils import NamespaceToBuilderHelper
@@ -13,22 +13,86 @@ from hdmf.spec import NamespaceCatalog
 from hdmf.spec.write import SpecWriter
 from hdmf.utils import get_docval
 
-try:
-    from hdmf.spec.namespace import SpecReader
-except ImportError:  # pragma: no cover - where other releases have it
-    from hdmf.spec.spec import SpecReader  # type: ignore[no-redef, attr-defined, unused-ignore]
-
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, UnsupportedError
 from chunkwise.extension.inside import parse_json
-from chunkwise.hdmf.model.attributes import SPECLOC
+from chunkwise.hdmf.model.attributes import SPECLOC, data_type_of
 from chunkwise.hdmf.model.codecs import Settings
-from chunkwise.hdmf.model.element import text
+from chunkwise.hdmf.model.element import TEXT_WORDS, Element, bytes_, compound, text
 from chunkwise.hdmf.model.reference import join_path
 from chunkwise.hdmf.model.values import as_values
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import HdmfStore
 
-__all__ = ["cached_versions", "load_cached_namespaces", "unknown_type", "write_specifications"]
+try:
+    from hdmf.spec.namespace import SpecReader
+except ImportError:  # pragma: no cover - where other releases have it
+    from hdmf.spec.spec import SpecReader  # type: ignore[no-redef, attr-defined, unused-ignore]
+
+__all__ = [
+    "DATE_WORDS",
+    "as_declared",
+    "cached_versions",
+    "declared_dtype",
+    "load_cached_namespaces",
+    "spec_of",
+    "unknown_type",
+    "write_specifications",
+]
+
+# -- declared types -----------------------------------------------------------------------------------
+
+DATE_WORDS = ("isodatetime", "datetime")
+"""Names of dates in schemas; they are stored as text or bytes."""
+
+
+def declared_dtype(catalog: NamespaceCatalog, name: str, attributes: Mapping[str, Any], above: Any) -> Any:
+    """Return the dtype of a dataset in the specification of its type or of the group that it is in.
+
+    `above` is the group: something with name, attributes and parent, as a builder has them, or None.
+    """
+    spec = spec_of(catalog, attributes)
+    found = getattr(spec, "dtype", None)
+    if found is None and above is not None:
+        group = _of_group(catalog, above)
+        spec = None if group is None else group.get_dataset(name)
+        found = getattr(spec, "dtype", None)
+    return found
+
+
+def _of_group(catalog: NamespaceCatalog, group: Any) -> Any:
+    spec = spec_of(catalog, group.attributes)
+    if spec is None and group.parent is not None:
+        above = _of_group(catalog, group.parent)
+        return None if above is None else above.get_group(group.name)
+    return spec
+
+
+def spec_of(catalog: NamespaceCatalog, attributes: Mapping[str, Any]) -> Any:
+    """Return the specification of the type that attributes name; None if there is none, or it isn't known."""
+    data_type, namespace = data_type_of(attributes), attributes.get("namespace")
+    if data_type is None or namespace is None:
+        return None
+    try:
+        return catalog.get_spec(namespace, data_type)
+    except (KeyError, ValueError):  # a schema that is not loaded
+        return None
+
+
+def as_declared(element: Element, declared: Any) -> Element:
+    """Return a type in which text and bytes are what a schema says that they are."""
+    if element.kind == "compound":
+        if not isinstance(declared, list | tuple):
+            return element
+        words = {d["name"]: d["dtype"] for d in declared if isinstance(d, Mapping)}
+        return compound([(m.name, as_declared(m.element, words.get(m.name))) for m in element.members])
+    if element.kind not in ("text", "bytes") or not isinstance(declared, str):
+        return element
+    if declared in TEXT_WORDS:
+        return text
+    return bytes_ if declared in ("ascii", "bytes") else element
+
+
+# -- cached specifications ----------------------------------------------------------------------------
 
 NAMESPACE = "namespace"
 """Name of the document that lists the sources of a namespace."""
