@@ -20,7 +20,6 @@ from chunkwise.images.pyramid.kept import with_windows
 
 __all__ = ["ome_edits"]
 
-_WHITE = "FFFFFF"
 _UNITS = "dimension_units"  # TensorStore's attribute of an array
 
 
@@ -93,7 +92,7 @@ def _channels(image: MultiscaleImage, change: Change) -> list[Any]:
     n = 1 if dim is None else image.levels[0].shape[dim]
     out: list[Any] = []
     for number in range(n):
-        entry = {"color": _WHITE, **(listed[number] if number < len(listed) else {"active": True})}
+        entry = dict(listed[number]) if number < len(listed) else {"active": True}
         if number in change.names:
             entry["label"] = change.names[number]
         if number in change.colors:

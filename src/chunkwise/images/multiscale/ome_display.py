@@ -15,7 +15,11 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import dump
 from chunkwise.images.multiscale.metadata import Channel, Window, expect_list, expect_members, expect_numbers
 
-__all__ = ["channels_of", "color_of", "label_colors_of"]
+__all__ = ["HUES", "channels_of", "color_of", "default_colors", "label_colors_of"]
+
+_RGB = ("FF0000", "00FF00", "0000FF")
+HUES = ("FF00FF", "00FF00", "00A0FF", "FFA000", "FF3030", "FFFF00")
+"""Colours of channels whose colours nothing says."""
 
 T = TypeVar("T")
 
@@ -63,6 +67,12 @@ def _flag(value: object, where: str) -> bool:
     if value is not None and not isinstance(value, bool):
         raise InvalidArgumentError(f"{where}: expected true or false, but received {dump(value)}")
     return value is not False
+
+
+def default_colors(n: int, *, is_rgb: bool) -> list[str]:
+    """Return colours for `n` channels of which nothing says one."""
+    hues = ("FFFFFF",) if n == 1 else _RGB if is_rgb else HUES
+    return [hues[number % len(hues)] for number in range(n)]
 
 
 def color_of(value: object, where: str) -> str | None:

@@ -135,6 +135,9 @@ def open_multiscale(
         arrays = list(islice(group.arrays(), 2))
         found = single_array(arrays[0][1]) if len(arrays) == 1 else None
     if found is None:
+        labels = group.get("labels")  # an image of which only the labels are stored
+        found = find_images(labels, options) if isinstance(labels, Group) else None
+    if found is None:
         raise InvalidArgumentError(_no_image(group))
     return found
 

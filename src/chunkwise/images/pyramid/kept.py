@@ -17,6 +17,7 @@ from chunkwise.images.multiscale.array_axes import ArrayImage, image_label_of
 from chunkwise.images.multiscale.grey import contrast_level, contrast_of
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.metadata import Channel
+from chunkwise.images.multiscale.ome_display import default_colors
 from chunkwise.images.multiscale.ome_versions import ome_members
 
 __all__ = ["NOTHING", "Kept", "kept_attributes", "omero_of", "with_windows"]
@@ -73,11 +74,15 @@ def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | Non
 
 
 def with_windows(listed: list[JSON], image: MultiscaleImage, chosen: tuple[int, ...] | None) -> list[JSON]:
-    """Return channels with windows, which OME-Zarr demands: of those without one, that of their values."""
+    """Return channels with colours and windows, which OME-Zarr demands, also of those that have none."""
     dim = next((dim for dim, axis in enumerate(image.axes) if axis.type == "channel"), None)
     out = []
+    n = len(listed) if dim is None else image.levels[0].shape[dim]
+    colors = default_colors(n, is_rgb=n == 3 and image.levels[0].dtype.name == "uint8")
     for number, channel in enumerate(listed):
         index = number if chosen is None else chosen[number]
+        if isinstance(channel, dict) and not channel.get("color"):
+            channel = {**channel, "color": colors[index % len(colors)]}
         fixed = {} if dim is None else {dim: index}
         if isinstance(channel, dict) and channel.get("window") is None:
             try:
