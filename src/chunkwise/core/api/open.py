@@ -34,7 +34,7 @@ from chunkwise.core.specs.kvstore_spec import Locatable, is_kvstore_object
 from chunkwise.core.specs.open_mode import OpenMode
 from chunkwise.core.specs.public_kvstore_spec import Spec as StoreSpec
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.schema_keywords import SchemaKeywords
+from chunkwise.core.specs.schema_constraints import SchemaKeywords
 from chunkwise.core.specs.spec import Spec
 from chunkwise.core.specs.storage_options import with_storage_options
 from chunkwise.core.specs.unit import Unit

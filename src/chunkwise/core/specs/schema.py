@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Unpack
 
 import numpy.typing as npt
@@ -31,9 +31,7 @@ from chunkwise.core.specs.layout_view import (
     view_layout,
 )
 from chunkwise.core.specs.pretty import pretty_repr
-from chunkwise.core.specs.schema_constraints import MEMBERS, SchemaConstraints
-from chunkwise.core.specs.schema_json import parse_schema, schema_to_json
-from chunkwise.core.specs.schema_keywords import SchemaKeywords, apply_schema_keywords
+from chunkwise.core.specs.schema_constraints import MEMBERS, SchemaConstraints, SchemaKeywords
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = ["Schema"]
@@ -86,7 +84,7 @@ class Schema(SchemaConstraints, IndexingMixin):
         elif keywords:
             raise TypeError("Schema takes either JSON or keywords, not both")
         else:
-            parse_schema(self, plain_json(json))
+            self._parse(plain_json(json))
 
     # -- members ----------------------------------------------------------------------------------
 
@@ -161,9 +159,6 @@ class Schema(SchemaConstraints, IndexingMixin):
         changed = self.copy()
         changed._apply(keywords)
         self._become(changed)
-
-    def _apply(self, keywords: Mapping[str, Any]) -> None:
-        apply_schema_keywords(self, keywords)
 
     def converted_fill_value(self, dtype: DataType) -> npt.NDArray[Any] | None:
         """Return the fill value as one of `dtype`; None if there is none.
@@ -302,10 +297,6 @@ class Schema(SchemaConstraints, IndexingMixin):
             with prefixed("Error transforming dimension_units"):
                 out._units = inverse_view_units(self._units, single_inputs(transform))
         return out
-
-    def to_json(self, include_defaults: bool = False) -> dict[str, JSON]:
-        """Return the JSON form, with ``rank`` whenever it is known.  No member has a default to include."""
-        return schema_to_json(self)
 
     def __repr__(self) -> str:
         return pretty_repr("Schema", self.to_json())
