@@ -231,6 +231,9 @@ class ResolvedPlace(Resolvable):
         """Return the array in a file that has one alone, or the first image of a file with images."""
         location = root.location
         if location.store_spec.driver == "tiff_images":  # a file of one picture has a driver of its own
+            n = sum(walked.node.kind == "group" for walked in walk(root))
+            if n > 1:
+                self.assumed = f"{location.text} has {n} images, of which the first is taken"
             return _opened(location.store_spec.base, self.context)  # type: ignore[arg-type]  # it has one
         nodes = (walked.node for walked in walk(root) if walked.node.kind == "array")
         found = list(islice(nodes, _SHOWN + 1))
