@@ -231,8 +231,9 @@ def read_units(value: Any, option: str) -> tuple[Unit | None, ...]:
     """Return units of dimensions."""
     items = as_items(value)
     if items is None:
+        listed = f": write {list(value.values())!r}" if isinstance(value, Mapping) else f", not {value!r}"
         raise OptionError(
-            f'{option}: expected a unit such as "4 nm", or None, for each dimension, not {value!r}'
+            f'{option}: expected a unit such as "4 nm", or None, for each dimension in its order{listed}'
         )
     return tuple(None if item is None else _unit(item, option) for item in items)
 

@@ -32,6 +32,7 @@ from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.arguments import check_flag
 from chunkwise.core.base.binding import dump
+from chunkwise.core.base.extras import is_of
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.dtypes.data_type import DTypeLike
 from chunkwise.core.specs.codec_spec import CodecSpec
@@ -93,6 +94,9 @@ def new_array(
         raise OptionError(f"metadata: expected members of the metadata document, not {metadata!r}")
     template, rules = _template(shape, dtype, data, schema_options), tree_format(format)
     is_spec = isinstance(codec, CodecSpec)
+    if dimension_names is None and is_of(data, "xarray") and hasattr(data, "dims"):
+        has_names = rules.names_member or rules.dimension_attributes
+        dimension_names = tuple(map(str, data.dims)) if has_names else None
     given = array_options(
         {
             "chunks": chunks,

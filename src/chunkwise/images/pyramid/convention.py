@@ -71,7 +71,9 @@ class Convention(NamedTuple):
         if self.version is not None:
             check_ngff_axes(axes)
             if labels and kind != "int":
-                raise InvalidArgumentError("labels of an OME-NGFF image must be integers")
+                raise InvalidArgumentError(
+                    'labels of an OME-NGFF image must be integers: chunkwise.cast(labels, "uint8")'
+                )
         elif self.name == "n5-viewer":
             check_n5_viewer_axes(axes)
 
