@@ -24,7 +24,7 @@ RECOGNIZERS = {
     "read_spec_file": {"copying/resolve", "core/api/open"},
     "pictures_at": {"copying/resolve"},
     "is_picture": {"cli/stack"},
-    "parse_bdv_file": {"images/multiscale/bdv"},
+    "parse_bdv_file": {"images/conventions/bdv"},
     "find_images": {
         "cli/info",
         "images/multiscale/array_axes",

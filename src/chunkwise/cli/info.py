@@ -19,10 +19,10 @@ from chunkwise.extension import JSON
 from chunkwise.extension.inside import unit_text
 from chunkwise.extension.trees import Node, read_attributes, walk
 from chunkwise.groups.open_group import open_group
+from chunkwise.images.conventions.ome_groups import Options
 from chunkwise.images.multiscale.describe import describe_images
 from chunkwise.images.multiscale.find_images import find_images
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.ome_groups import Options
 from chunkwise.images.multiscale.open import open_multiscale
 
 __all__ = ["add_arguments", "run"]

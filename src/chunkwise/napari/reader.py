@@ -18,15 +18,14 @@ from chunkwise.dask.indexable import Indexable
 from chunkwise.errors import ChunkwiseError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
+from chunkwise.images.conventions.ome_metadata import ome_members
+from chunkwise.images.conventions.ome_plates import Plate, Well, plate_image
 from chunkwise.images.multiscale.grey import contrast_level, contrast_of
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import ngff_unit
 from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.metadata import Window
-from chunkwise.images.multiscale.ome_plates import Plate, Well
-from chunkwise.images.multiscale.ome_versions import ome_members
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
-from chunkwise.images.multiscale.plate_image import plate_image
 from chunkwise.images.multiscale.single_array import single_array
 
 __all__ = ["LayerData", "get_reader", "layers_of"]

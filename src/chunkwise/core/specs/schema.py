@@ -23,13 +23,6 @@ from chunkwise.core.specs.fill_value import (
     fill_from_json,
     view_fill_value,
 )
-from chunkwise.core.specs.layout_view import (
-    inverse_view_domain,
-    inverse_view_layout,
-    one_to_one,
-    single_inputs,
-    view_layout,
-)
 from chunkwise.core.specs.pretty import pretty_repr
 from chunkwise.core.specs.schema_constraints import MEMBERS, SchemaConstraints, SchemaKeywords
 from chunkwise.errors import InvalidArgumentError
@@ -257,6 +250,8 @@ class Schema(SchemaConstraints, IndexingMixin):
         keep_domain : bool
             Whether the view gets the domain of the transform; False if this schema has none.
         """
+        from chunkwise.core.specs.layout_view import one_to_one, view_layout
+
         out = Schema()
         out._rank = transform.input_rank
         out._dtype, out._codec, out._fill_is_json = self._dtype, self._codec, self._fill_is_json
@@ -282,6 +277,8 @@ class Schema(SchemaConstraints, IndexingMixin):
                 f"Cannot inverse transform schema of rank {self._rank} by index transform of rank "
                 f"{transform.input_rank} -> {transform.output_rank}"
             )
+        from chunkwise.core.specs.layout_view import inverse_view_domain, inverse_view_layout, single_inputs
+
         out = Schema()
         out._rank = None if self._rank is None else transform.output_rank
         out._dtype, out._codec, out._fill_is_json = self._dtype, self._codec, self._fill_is_json

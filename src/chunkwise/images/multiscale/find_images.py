@@ -11,15 +11,15 @@ from chunkwise.extension import JSON
 from chunkwise.extension.trees import tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.ome_groups import (
+from chunkwise.images.conventions.ome_groups import (
     ImageCollection,
     Options,
     image_of,
     labels_of_group,
     series_of,
 )
-from chunkwise.images.multiscale.ome_plates import Plate, Well
+from chunkwise.images.conventions.ome_plates import Plate, Well
+from chunkwise.images.multiscale.image import MultiscaleImage
 
 __all__ = ["Multiscale", "find_images", "image_of_group"]
 
@@ -33,7 +33,7 @@ def find_images(group: Group, options: Options, name: str | None = None) -> Mult
     ome = group.attrs.get("ome")
     own: Mapping[str, JSON] = ome if isinstance(ome, dict) else group.attrs
     if tree_format(group.format).has_containers:
-        from chunkwise.images.multiscale.n5_groups import find_n5_images  # many modules, for N5 alone
+        from chunkwise.images.conventions.n5_viewers import find_n5_images  # many modules, for N5 alone
 
         return find_n5_images(group)
     if "plate" in own:

@@ -17,8 +17,8 @@ from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnlistedError
 from chunkwise.extension.inside import is_kvstore_object, is_url
 from chunkwise.extension.trees import ChunkedArray, children, locate, nothing_at, require_node
 from chunkwise.groups.group import Group
+from chunkwise.images.conventions.ome_plates import Plate, Well
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.ome_plates import Plate, Well
 from chunkwise.images.multiscale.open import open_multiscale
 from chunkwise.images.server.confined import ConfinedStore
 from chunkwise.images.server.image import arranged, multiscale_at
