@@ -81,6 +81,7 @@ _IN_PATH = Instead(why="it belongs to the path")
 _NUMPY = Instead(
     "array.read().result()", "an array of NumPy; chunkwise.to_dask(array) computes block by block"
 )
+_FROM_DASK = Instead("chunkwise.from_dask(dask_array, path)", "it makes an array; a target is there already")
 _STORE = Instead("chunkwise.store(dask_array, array[selection])")
 
 HABITS: Mapping[Owner, Mapping[str, Instead]] = {
@@ -288,6 +289,8 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "zarr_format": Instead('convention="ome-ngff-0.4"', "that is Zarr v2; 0.5 is Zarr v3"),
     },
     "from_dask": {
+        "attributes": Instead("array.attrs.update(attributes)", "of the array that it returns"),
+        "attrs": Instead("array.attrs.update(attributes)", "of the array that it returns"),
         "component": _IN_PATH,
         "lock": _NO_LOCK,
         "overwrite": Instead("delete_existing=True"),
@@ -300,7 +303,11 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "zarr_format": Instead(why="Zarr v1 and v2 become v3"),
     },
     "open": {
-        "chunks": _CREATE_ARRAY,
+        **dict.fromkeys(
+            ("attributes", "attrs", "checksum", "chunks", "compression", "compressor", "compressors", "data",
+             "dimension_names", "filters", "shards"),
+            _CREATE_ARRAY,
+        ),
         "format": _DETECTED,
         "mode": _OPEN_ARRAY,
         "overwrite": Instead("delete_existing=True, create=True"),
@@ -365,6 +372,13 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "out": Instead("chunkwise.stack(layers).read(out=out).result()"),
     },
     "store": {
+        **dict.fromkeys(
+            ("attributes", "checksum", "chunk_layout", "chunks", "codec", "component", "compressor",
+             "compressors", "delete_existing", "dimension_names", "dimension_units", "dtype", "fill_value",
+             "filters", "format", "mode", "overwrite", "path", "serializer", "shards", "storage_options",
+             "zarr_format"),
+            _FROM_DASK,
+        ),
         "lock": _NO_LOCK,
         "region": _STORE,
         "regions": _STORE,
