@@ -50,15 +50,33 @@ def test_open_names_what_takes_them(option: str, form: Any, tmp_path: Path) -> N
 @pytest.mark.parametrize("form", FORMS["codec"])
 def test_open_takes_codecs_of_tensorstore(form: Any, tmp_path: Path) -> None:
     spec = {"driver": "zarr3", "kvstore": f"file://{tmp_path}/a/"}
-    with pytest.raises(TypeError, match=r"Invalid codec: expected CodecSpec, not .*create_array"):
+    with pytest.raises(TypeError, match="Invalid codec") as refused:
         cw.open(spec, create=True, shape=(16, 16), dtype="u2", codec=form)
+    assert "expected CodecSpec" in (note := refused.value.__notes__[0]) and "create_array" in note
 
 
 @pytest.mark.parametrize("value", [float("nan"), "x"])
 def test_open_names_a_fill_value_that_does_not_fit(value: Any, tmp_path: Path) -> None:
     spec = {"driver": "zarr3", "kvstore": f"file://{tmp_path}/a/"}
-    with pytest.raises(ValueError, match=r"^fill_value: .* is no value of uint16"):
+    with pytest.raises(ValueError, match="convert|invalid literal") as refused:
         cw.open(spec, create=True, shape=(16, 16), dtype="u2", fill_value=value)
+    assert refused.value.__notes__ == [f"fill_value: {value!r} is no value of uint16"]
+
+
+def test_a_write_to_what_is_open_for_reading_says_how_to_open_it(tmp_path: Path) -> None:
+    cw.create_array(tmp_path / "a", VALUES)
+    array = cw.open_array(tmp_path / "a")
+    for write in (
+        lambda: array.write(1).result(),
+        lambda: array.__setitem__(0, 1),
+        lambda: array.append(VALUES),
+        lambda: array.resize(exclusive_max=[20, 16]).result(),
+        lambda: cw.store(da.from_array(VALUES), array),
+        lambda: array.write(cw.array(VALUES)).result(),
+    ):
+        with pytest.raises(ValueError, match="does not support writing") as refused:
+            write()
+        assert 'open_array(path, "r+")' in str(refused.value.__notes__)
 
 
 @pytest.mark.parametrize("dtype", ["f4", np.float32, "<f4", cw.float32, np.dtype("f4")])

@@ -19,7 +19,7 @@ from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.unit import Unit
-from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, noted
 
 if TYPE_CHECKING:
     from chunkwise.core.api.kvstore import KvStore
@@ -201,8 +201,6 @@ def not_writable(view: ArrayView) -> InvalidArgumentError:
     """Return the error of writing to an array that was opened for reading, or can't be written at all."""
     stored = view._array.spec().kvstore is not None
     hint = (
-        ' It is open for reading; chunkwise.open_array(path, "r+") opens it for writing too.'
-        if stored
-        else ""
+        'it is open for reading; chunkwise.open_array(path, "r+") opens it for writing too' if stored else ""
     )
-    return InvalidArgumentError(f"Destination does not support writing.{hint}")
+    return noted(InvalidArgumentError("Destination does not support writing."), hint)
