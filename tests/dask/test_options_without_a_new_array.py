@@ -58,7 +58,7 @@ def test_open_takes_codecs_of_tensorstore(form: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [float("nan"), "x"])
 def test_open_names_a_fill_value_that_does_not_fit(value: Any, tmp_path: Path) -> None:
     spec = {"driver": "zarr3", "kvstore": f"file://{tmp_path}/a/"}
-    with pytest.raises(ValueError, match="convert|invalid literal") as refused:
+    with pytest.raises(ValueError, match=r"convert|invalid literal") as refused:
         cw.open(spec, create=True, shape=(16, 16), dtype="u2", fill_value=value)
     assert refused.value.__notes__ == [f"fill_value: {value!r} is no value of uint16"]
 

@@ -25,11 +25,7 @@ RECOGNIZERS = {
     "pictures_at": {"copying/resolve"},
     "is_picture": {"cli/stack"},
     "parse_bdv_file": {"images/conventions/bdv"},
-    "find_images": {
-        "cli/info",
-        "images/multiscale/array_axes",
-        "images/multiscale/open",
-    },
+    "find_images": {"images/multiscale/array_axes", "images/multiscale/open"},
     "precomputed_image": {"images/multiscale/array_axes", "images/multiscale/open"},
 }
 """Modules that may import each function that looks at a place.  Take some out; nothing comes in."""

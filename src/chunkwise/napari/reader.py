@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from chunkwise import TensorStore
 from chunkwise.copying.losses import warn_caller
+from chunkwise.copying.resolve import resolve
 from chunkwise.dask.indexable import Indexable
 from chunkwise.errors import ChunkwiseError
 from chunkwise.groups.group import Group
@@ -105,13 +106,14 @@ def _layers_each(images: Mapping[str, MultiscaleImage], name_of: Callable[[str],
 
 
 def _find(path: str) -> list[Multiscale] | None:
+    """Return the images at a path, or else each array of a group as one; None if there are none."""
     try:
-        return [open_multiscale(path, strict=False, drafts=True)]
-    except (ChunkwiseError, TypeError):
-        pass
-    try:
-        group = open_group(path)
-        return [single_array(array) for _, array in group.arrays() if _is_shown(array)] or None
+        found = resolve(path)
+        try:
+            return [open_multiscale(found, strict=False, drafts=True)]
+        except ChunkwiseError:
+            group = open_group(found)
+            return [single_array(array) for _, array in group.arrays() if _is_shown(array)] or None
     except (ChunkwiseError, TypeError):
         return None
 

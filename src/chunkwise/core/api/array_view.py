@@ -23,6 +23,7 @@ from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, note
 
 if TYPE_CHECKING:
     from chunkwise.core.api.kvstore import KvStore
+    from chunkwise.core.trees.node import Node
     from chunkwise.core.trees.node_attributes import ArrayNode, Attributes
 
 __all__ = ["ArrayView", "not_writable"]
@@ -195,6 +196,23 @@ class ArrayView(WritableIndexingMixin):
             writable = self.writable and self._transaction is None
             self._node = array_node(self._array, writable=writable)
         return self._node
+
+    def _whole_node(self, *, placed: bool = False) -> Node | None:
+        """Return the stored array that this shows whole and in its order, None for anything else.
+
+        Other labels, and another origin, are taken only if `placed`.
+        """
+        from chunkwise.core.arrays.chunked import ChunkedArray  # with the first array that is opened
+
+        whole = self._array.domain
+        if not isinstance(self._array, ChunkedArray) or self._transaction is not None:
+            return None
+        if self.shape != whole.shape if placed else self.domain != whole:
+            return None
+        is_in_order = all(
+            one.input_dimension == dim and one.stride == 1 for dim, one in enumerate(self._transform.output)
+        )
+        return self._find_node().node if is_in_order else None
 
 
 def not_writable(view: ArrayView) -> InvalidArgumentError:

@@ -12,7 +12,7 @@ from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.copy_source import CopySource, stored_source
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import ChunkedArray, Location, find_node, node_attributes, require_node
+from chunkwise.extension.trees import Location, find_node, node_attributes, require_node
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.n5_group import LEVEL_MEMBERS
@@ -110,7 +110,7 @@ def _with_channels(attributes: dict[str, JSON], parts: list[MultiscaleImage]) ->
 
 def level_source(store: TensorStore, usual: tuple[int, ...] | None, where: str) -> CopySource:
     """Return a level as the source of a copy: the stored array, or what is put together of several."""
-    node = store._find_node().node if isinstance(store._array, ChunkedArray) else None
+    node = store._whole_node(placed=True)
     if node is not None:
         return stored_source(node.location)
     store = store.translate_to[(0,) * store.rank]
