@@ -60,7 +60,7 @@ def named(path: Path, owner: str, name: str) -> dict[str, Any]:
     place: Any = path / ("there.zarr" if name in ("load", "imread", "result") else "new.zarr")
     if name in ("open_consolidated", "consolidate_metadata", "tree", "__enter__", "__exit__"):
         place = path / "s.zarr"
-    elif owner == "Group":
+    elif owner == "Group" or name == "save_group":
         place = "a" if name == "rename" else "new"
     indices = (np.array([0, 3]), np.array([1, 2])) if "mask" not in name else (VALUES % 2 == 0,)
     return {
@@ -80,6 +80,7 @@ def named(path: Path, owner: str, name: str) -> dict[str, Any]:
         "values": VALUES if name not in ("append", "write_direct") and "set_" not in name else 1.5,
         "value": 2,
         "name": "unit",
+        "target": "/a",
         "attributes": {"unit": "mV"},
         "shape": (10, 6),
         "size": 8,

@@ -156,7 +156,7 @@ def test_channels(version: str, tmp_path: Path) -> None:
     assert [channel.label for channel in image.channels] == ["DAPI", "GFP", "RFP"]
     image = cw.edit_image(path, channels={"GFP": "mCherry"}, colors={0: "0000ff", "RFP": "#FF0000"})
     assert [channel.label for channel in image.channels] == ["DAPI", "mCherry", "RFP"]
-    assert [channel.color for channel in image.channels] == ["0000FF", "FFFFFF", "FF0000"]
+    assert [channel.color for channel in image.channels] == ["0000FF", "00FF00", "FF0000"]
     assert all(channel.window is not None and channel.window.end is not None for channel in image.channels)
     for wrong in (
         {"channels": ["a"]},

@@ -129,20 +129,20 @@ def run(arguments: argparse.Namespace) -> int:
     arguments.destination = _inside_directory(arguments.source, arguments.destination)
     destination, found = locate(arguments.destination), resolve(arguments.source)
     to_volume = is_volume(destination, arguments.format)
-    if found.assumed and not to_volume:
-        message(found.assumed)
     if arguments.recursive and (to_volume or _is_tree(found)):
         root = None if to_volume or found.array is not None else found.as_node()
         if root is not None and is_hdmf_file(root):
             format = choose_format(arguments, destination, root.own_format, kind="group")
             if is_converted(root, format):
                 return run_conversion(arguments, root)
+        _tell(found.assumed)
         return run_copy_tree(arguments, found, destination)
     if arguments.layout is not None:
         raise UsageError(f"{arguments.source} is an array; --layout takes an image")
     if to_volume:
         return _copy_to_volume(arguments, found, destination)
     source = _only_source(found)
+    _tell(found.assumed)
     if arguments.region is not None:
         source = source.part(index_of(source.store, arguments.region))
     return _copy(arguments, source, destination)
@@ -164,6 +164,11 @@ def _copy_to_volume(arguments: argparse.Namespace, found: ResolvedPlace, destina
     for note in work.assumed:
         message(note)
     return run_copy(arguments, work)
+
+
+def _tell(assumed: str) -> None:
+    if assumed:
+        message(assumed)
 
 
 def _only_source(found: ResolvedPlace) -> CopySource:

@@ -29,9 +29,10 @@ def add_view(parser: argparse.ArgumentParser) -> None:
 def view_of(arguments: argparse.Namespace) -> TensorStore:
     """Return the view of the array and region that the command names."""
     found = resolve(arguments.path)
+    array = found.as_array(of_image=True)
     if found.assumed:
         message(found.assumed)
-    return select(found.as_array(of_image=True), arguments.region)
+    return select(array, arguments.region)
 
 
 def parse_region(text: str) -> Region:

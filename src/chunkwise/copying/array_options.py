@@ -197,6 +197,9 @@ def _size(size: Any, option: str, where: str, whole: Any) -> int | str:
 
 def data_type(dtype: Any) -> DataType:
     """Return a data type, also for names that only NumPy has, such as ``"<u2"`` or ``"f4"``."""
+    text = (getattr(dtype, "metadata", None) or {}).get("vlen")  # h5py.string_dtype()
+    if text in (str, bytes):
+        return DataType("ustring" if text is str else "string")
     try:
         return DataType(dtype)
     except (ValueError, TypeError):
@@ -228,8 +231,9 @@ def read_units(value: Any, option: str) -> tuple[Unit | None, ...]:
     """Return units of dimensions."""
     items = as_items(value)
     if items is None:
+        listed = f": write {list(value.values())!r}" if isinstance(value, Mapping) else f", not {value!r}"
         raise OptionError(
-            f'{option}: expected a unit such as "4 nm", or None, for each dimension, not {value!r}'
+            f'{option}: expected a unit such as "4 nm", or None, for each dimension in its order{listed}'
         )
     return tuple(None if item is None else _unit(item, option) for item in items)
 

@@ -49,6 +49,7 @@ __all__ = [
 CNAMES = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 _LEVELS = {"zstd": 3, "gzip": 6, "zlib": 6, "bz2": 9, "xz": 6}
+_OF_VOLUMES = ("jpeg", "png", "compressed_segmentation")
 _NAMES = ("none", "raw", "zstd", "gzip", "zlib", "blosc", "lz4", "bz2", "bzip2", "xz", "lzma")
 _ALIASES = {"raw": "none", "bzip2": "bz2", "lzma": "xz", "null": "none"}
 
@@ -84,7 +85,12 @@ def parse_compressor(text: str) -> Compressor:
     name, *options = head.split(":")
     name = _ALIASES.get(name, name)
     if name not in _NAMES and _plugin_option(name) is None:
-        raise InvalidArgumentError(f'codec "{name}" is not known; {hint(name, _NAMES, "; others as JSON")}')
+        encoding = (
+            f', such as {{"encoding": "{name}"}} of a precomputed volume' if name in _OF_VOLUMES else ""
+        )
+        raise InvalidArgumentError(
+            f'codec "{name}" is not known; {hint(name, _NAMES, f"; others as JSON{encoding}")}'
+        )
     if name == "blosc":
         return _blosc(text, *options)
     if name in ("none", "lz4"):

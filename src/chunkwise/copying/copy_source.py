@@ -96,7 +96,7 @@ def with_labels(source: CopySource) -> CopySource:
 
 def source_at(place: LocationLike | TensorStore) -> CopySource:
     """Return the array that `place` names: stored, or given by a spec, pictures, or the driver of a file."""
-    return with_labels(_open_source(place)) if isinstance(place, TensorStore) else source_of(resolve(place))
+    return source_of(resolve(place))
 
 
 def _open_source(store: TensorStore) -> CopySource:
@@ -115,7 +115,8 @@ def source_of(found: ResolvedPlace) -> CopySource:
 
 def _source_of(found: ResolvedPlace) -> CopySource:
     if found.array is not None:
-        return view_source(found.named, found.array)
+        is_held = found.is_view and not (found.named or found.is_spec)
+        return _open_source(found.array) if is_held else view_source(found.named, found.array)
     node = found.as_node()
     if node.kind == "array":
         return stored_source(node.location)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.conventions import ome_attributes
-from chunkwise.copying.copy_source import CopySource, stored_source, view_source, with_labels
+from chunkwise.copying.copy_source import CopySource, source_of, stored_source, with_labels
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.resolve import resolve
@@ -240,7 +240,7 @@ def _store_of(at: Node | CopySource) -> object:
 
 def _found(place: LocationLike) -> Node | CopySource:
     found = resolve(place)
-    return found.as_node() if found.array is None else view_source("", found.array)
+    return found.as_node() if found.array is None else source_of(found)
 
 
 def _nodes(root: Node | CopySource) -> dict[str, Node | CopySource]:

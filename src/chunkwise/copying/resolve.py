@@ -2,8 +2,8 @@
 
 A place is what `chunkwise.open` and `chunkwise.open_group` take: a path or URL of a node, of a file or a
 database with nodes in it (HDF5, TIFF, ZIP, OCDBT), of a picture or a precomputed volume; a file ``*.json``
-with a spec; a spec; a store of this or another library; a folder or glob of pictures; or an open array, group
-or image.
+with a spec; a spec; a store of this or another library; a folder or glob of pictures; an open array, group or
+image; or an array of NumPy, dask, xarray or h5py.
 
 Recognizers are asked in one order: open objects, specs and files of them, files that describe the images in
 a container, pictures, nodes by their documents, what is in a file or a database, and arrays that only a
@@ -21,6 +21,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from chunkwise.copying.new_array import open_array, open_node
 from chunkwise.copying.pictures import named_axes, open_pictures, pictures_at
+from chunkwise.core.api.held import HeldArray, held_array
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.spec_file import read_spec_file
 from chunkwise.core.api.tensorstore import TensorStore
@@ -55,7 +56,7 @@ __all__ = ["Place", "Resolvable", "ResolvedPlace", "inside_array", "resolve", "r
 
 _SHOWN = 10
 
-Place: TypeAlias = "LocationLike | TensorStore | Resolvable"
+Place: TypeAlias = "LocationLike | TensorStore | Resolvable | HeldArray"
 
 
 class Resolvable(ABC):
@@ -104,7 +105,7 @@ class ResolvedPlace(Resolvable):
         self.is_spec = is_spec  # named by a spec, or a file with one
         self.assumed = assumed  # about it, since nothing says so
         self.images = images  # opens the images in a container, as the file that is named describes them
-        self.image = image  # whose full resolution `as_array` has returned
+        self.image = image  # whose full resolution `as_array` returns, or the array that a program holds
         self._view, self._known = view, found
 
     def _resolve(self) -> ResolvedPlace:
@@ -236,6 +237,9 @@ class ResolvedPlace(Resolvable):
         """Return the array in a file that has one alone, or the first image of a file with images."""
         location = root.location
         if location.store_spec.driver == "tiff_images":  # a file of one picture has a driver of its own
+            n = sum(walked.node.kind == "group" for walked in walk(root))
+            if n > 1:
+                self.assumed = f"{location.text} has {n} images, of which the first is taken"
             return _opened(location.store_spec.base, self.context)  # type: ignore[arg-type]  # it has one
         nodes = (walked.node for walked in walk(root) if walked.node.kind == "array")
         found = list(islice(nodes, _SHOWN + 1))
@@ -280,9 +284,12 @@ def resolve(place: Place, context: Context | None = None) -> ResolvedPlace:
 
 
 def _open_object(place: object) -> ResolvedPlace | None:
+    if isinstance(place, Resolvable):
+        return place._resolve()
     if isinstance(place, TensorStore):
         return ResolvedPlace("", view=place)
-    return place._resolve() if isinstance(place, Resolvable) else None
+    view = held_array(place)
+    return None if view is None else ResolvedPlace("", view=view, image=place)
 
 
 def _spec(place: object, context: Context | None) -> ResolvedPlace | None:

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from chunkwise import ChunkLayout, Spec, TensorStore
 from chunkwise import open as open_array
-from chunkwise.copying.array_options import OPTIONS
+from chunkwise.copying.array_options import OPTIONS, data_type
 from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.overlap import places
 from chunkwise.dask.box_writes import BoxWrites
@@ -25,7 +25,7 @@ from chunkwise.dask.in_place import Written, check_sources, ranges_of
 from chunkwise.dask.indexable import Indexable
 from chunkwise.dask.new_target import block_shape, create_and_write, described_array, is_array_option
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.extension.inside import SpecLike, load, options_of, url_with_storage_options
+from chunkwise.extension.inside import SpecLike, load, not_writable, options_of, url_with_storage_options
 from chunkwise.extension.trees import DRIVERS, format_of, locate
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def _indexables(sources: Sequence[Any], targets: Sequence[Any]) -> list[Indexabl
         if not isinstance(view, TensorStore):
             raise TypeError(f"expected a TensorStore, got {type(view).__name__}")
         if not view.writable:
-            raise InvalidArgumentError("Destination does not support writing.")
+            raise not_writable(view)
         indexable = Indexable(view)
         if values.shape != indexable.shape:
             raise InvalidArgumentError(
@@ -283,7 +283,7 @@ def from_dask(
     storage_options : mapping, optional
         As for `chunkwise.open`.
     **options
-        ``chunks``, ``shards``, ``codec``, ``checksum``, ``fill_value``, ``dimension_names``,
+        ``dtype``, ``chunks``, ``shards``, ``codec``, ``checksum``, ``fill_value``, ``dimension_names``,
         ``dimension_units``, as for `create_array`; and those of `chunkwise.open`.
 
     Returns
@@ -317,6 +317,7 @@ def from_dask(
     if chunk_layout is None and source.ndim and not {"chunks", "shards"} & options.keys():
         chunk_layout = ChunkLayout(chunk_shape=block_shape(source))
     options = {name: value for name, value in options.items() if not is_array_option(name, value)}
+    dtype = data_type(options.pop("dtype", None) or source.dtype)
     how = {} if scheduler is None else {"scheduler": scheduler}
 
     def write(target: TensorStore) -> None:
@@ -328,7 +329,7 @@ def from_dask(
         write if compute else None,
         delete_existing=delete_existing,
         attributes=attributes,
-        dtype=source.dtype,
+        dtype=dtype,
         shape=source.shape,
         chunk_layout=chunk_layout,
         **options,

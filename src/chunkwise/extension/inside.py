@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from chunkwise.core.api.append import Room, stored_axis
 from chunkwise.core.api.array_info import ArrayInfo
+from chunkwise.core.api.array_view import not_writable
 from chunkwise.core.api.copy import BLOCK_NBYTES, BlockCopy, divide, item_nbytes
 from chunkwise.core.api.open import SpecLike
 from chunkwise.core.arrays.sources import array_sources
@@ -135,6 +136,7 @@ __all__ = [
     "name_members",
     "needs",
     "new_lock",
+    "not_writable",
     "offers",
     "one_to_one",
     "open_size",

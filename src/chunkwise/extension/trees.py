@@ -53,7 +53,7 @@ from chunkwise.core.trees.node_name import check_new_names, split_path
 from chunkwise.core.trees.own_keys import delete_own, is_made_here, was_replaced
 from chunkwise.core.trees.replacement import Replacement, replacing
 from chunkwise.core.trees.snapshot import parse_snapshot
-from chunkwise.core.trees.tree import ResolvedNode, Tree, check_format
+from chunkwise.core.trees.tree import ResolvedNode, Tree, check_format, read_only
 from chunkwise.core.trees.walk import UNREADABLE, children, walk
 
 __all__ = [
@@ -117,6 +117,7 @@ __all__ = [
     "parse_snapshot",
     "read_attributes",
     "read_document",
+    "read_only",
     "remove_groups",
     "renew_copies_above",
     "replacing",

@@ -27,10 +27,12 @@ from chunkwise.copying.array_options import (
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.codec_option import CODEC_PARTS, parse_compressor
 from chunkwise.copying.new_array import NewArray, is_of_dask, target_spec
+from chunkwise.core.api.held import type_of
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.arguments import check_flag
 from chunkwise.core.base.binding import dump
+from chunkwise.core.base.extras import is_of
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.dtypes.data_type import DTypeLike
 from chunkwise.core.specs.codec_spec import CodecSpec
@@ -92,6 +94,9 @@ def new_array(
         raise OptionError(f"metadata: expected members of the metadata document, not {metadata!r}")
     template, rules = _template(shape, dtype, data, schema_options), tree_format(format)
     is_spec = isinstance(codec, CodecSpec)
+    if dimension_names is None and is_of(data, "xarray") and hasattr(data, "dims"):
+        has_names = rules.names_member or rules.dimension_attributes
+        dimension_names = tuple(map(str, data.dims)) if has_names else None
     given = array_options(
         {
             "chunks": chunks,
@@ -188,18 +193,6 @@ def new_array(
     return open_spec(whole, context=options.get("context")).result()
 
 
-def _type_of(data: Any) -> DTypeLike:
-    """Return the data type of values; objects that are all text, or all bytes, have one too."""
-    if isinstance(data, np.ndarray) and data.dtype == object and data.size:
-        kinds = set(map(type, data.ravel().tolist()))
-        if kinds <= {str, np.str_}:
-            return "ustring"
-        if kinds <= {bytes, np.bytes_}:
-            return "string"
-    found: DTypeLike = data.dtype
-    return found
-
-
 def _template(
     shape: Sequence[int] | int | None, dtype: DTypeLike | None, data: Any, schema_options: Mapping[str, Any]
 ) -> ArrayTemplate:
@@ -216,7 +209,7 @@ def _template(
         data = np.asarray(elements_of(data))
     if data is not None:
         shape = data.shape if shape is None else shape
-        dtype = _type_of(data) if dtype is None else dtype
+        dtype = type_of(data) if dtype is None else dtype
     if shape is None:
         raise InvalidArgumentError("an array needs a shape, or data")
     if dtype is None:

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any, Self
 
 from chunkwise.copying.new_array import open_node
+from chunkwise.copying.overlap import store_and_path
 from chunkwise.copying.resolve import Resolvable, ResolvedPlace, resolved_node
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import dump
@@ -85,6 +86,16 @@ class ReadableGroup(Resolvable):
 
     def _resolve(self) -> ResolvedPlace:
         return resolved_node(self._node)
+
+    def _place(self) -> tuple[Any, ...]:
+        return (self._node.format, *store_and_path(self.location.store, self.location.path))
+
+    def __eq__(self, other: object) -> bool:
+        """Return True for a group at the same place, as in h5py."""
+        return self._place() == other._place() if isinstance(other, ReadableGroup) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._place())
 
     @property
     def location(self) -> Location:

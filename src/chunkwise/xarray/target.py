@@ -30,6 +30,7 @@ from chunkwise.extension.trees import (
     format_of,
     format_said,
     locate,
+    read_only,
     remove_groups,
     split_path,
     tree_format,
@@ -60,7 +61,7 @@ class DatasetTarget:
         # `root`: the target of the tree around this group, if both are written together.  `whole`: a new
         # group appears when it is complete.
         if isinstance(place, Group) and place.mode == "r":
-            raise InvalidArgumentError(f"{place.location.text} was opened with mode 'r', for reading only")
+            raise InvalidArgumentError(read_only(place.location.text))
         top = place.location if isinstance(place, Group) else locate(place)
         names: list[str] = split_path(path or "")
         self.location = top

@@ -168,7 +168,8 @@ def write_dataset(
     """
     xr = load("xarray", "write_dataset")
     if not isinstance(dataset, xr.Dataset):
-        raise TypeError(f"expected a Dataset, got {type(dataset).__name__}")
+        hint = "; write array.to_dataset(name=...)" if isinstance(dataset, xr.DataArray) else ""
+        raise TypeError(f"expected a Dataset, got {type(dataset).__name__}{hint}")
     check_non_finite(non_finite)
     target = with_storage_options(target, storage_options)
     mode = _mode(mode, append_dim, region)

@@ -19,14 +19,14 @@ from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.unit import Unit
-from chunkwise.errors import FailedPreconditionError
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, noted
 
 if TYPE_CHECKING:
     from chunkwise.core.api.kvstore import KvStore
     from chunkwise.core.trees.node import Node
     from chunkwise.core.trees.node_attributes import ArrayNode, Attributes
 
-__all__ = ["ArrayView"]
+__all__ = ["ArrayView", "not_writable"]
 
 
 class ArrayView(WritableIndexingMixin):
@@ -213,3 +213,12 @@ class ArrayView(WritableIndexingMixin):
             one.input_dimension == dim and one.stride == 1 for dim, one in enumerate(self._transform.output)
         )
         return self._find_node().node if is_in_order else None
+
+
+def not_writable(view: ArrayView) -> InvalidArgumentError:
+    """Return the error of writing to an array that was opened for reading, or can't be written at all."""
+    stored = view._array.spec().kvstore is not None
+    hint = (
+        'it is open for reading; chunkwise.open_array(path, "r+") opens it for writing too' if stored else ""
+    )
+    return noted(InvalidArgumentError("Destination does not support writing."), hint)

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy.typing as npt
 
-from chunkwise.core.api.array_view import ArrayView
+from chunkwise.core.api.array_view import ArrayView, not_writable
 from chunkwise.core.base.cached import cached_property
 from chunkwise.core.base.thread import start_thread
 from chunkwise.core.dtypes.conversion import implicit_converter
@@ -54,7 +54,7 @@ class BlockCopy(Generic[A]):
         if not source.readable:
             raise InvalidArgumentError("Source does not support reading.")
         if not target.writable:
-            raise InvalidArgumentError("Destination does not support writing.")
+            raise not_writable(target)
         self.convert = convert or implicit_converter(source.dtype, target.dtype)
         self.source = source[align_by_position(source.domain, target.domain)]
         self.target = target

@@ -101,6 +101,22 @@ class NumpyProtocols:
 
     __lt__ = __le__ = __gt__ = __ge__ = _order
 
+    if not TYPE_CHECKING:  # checkers of types report these themselves
+
+        def _compute(self, other: object = None) -> Any:
+            if _reads_arrays(other):
+                return NotImplemented
+            raise TypeError(
+                "an array is read before its elements are computed with, such as a.read().result() + 1; "
+                "and written: a[2:4] = a[2:4].read().result() + 1"
+            )
+
+        __neg__ = __pos__ = __abs__ = __invert__ = _compute
+        __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = _compute
+        __matmul__ = __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = _compute
+        __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = _compute
+        __rmatmul__ = __rand__ = __ror__ = __rxor__ = __rlshift__ = __rrshift__ = _compute
+
     def __dlpack__(self, **options: Any) -> Any:
         """Read the whole array for another library."""
         return np.asarray(self).__dlpack__(**options)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.core.api.held import HeldArray, held_array
 from chunkwise.core.api.open import is_place
 from chunkwise.core.api.open import open as open_place
 from chunkwise.core.api.tensorstore import TensorStore
@@ -36,7 +37,7 @@ from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfBoundsEr
 __all__ = ["concat", "overlay", "stack"]
 
 AnyLayer: TypeAlias = "TensorStore | Spec"
-LayerLike: TypeAlias = "TensorStore | Spec | str | os.PathLike[str] | Mapping[str, JSON]"
+LayerLike: TypeAlias = "TensorStore | Spec | str | os.PathLike[str] | Mapping[str, JSON] | HeldArray"
 
 
 def overlay(
@@ -186,7 +187,7 @@ def _opened(layers: Iterable[LayerLike], context: Context | None) -> list[AnyLay
         what = "array" if isinstance(layers, TensorStore) else "place"
         raise TypeError(f"layers: expected several layers, such as a list, but received one {what}")
     pending: list[Any] = [
-        open_place(layer, context=context) if is_place(layer) else layer for layer in layers
+        open_place(layer, context=context) if is_place(layer) else _as_array(layer) for layer in layers
     ]
     found: list[AnyLayer] = []
     for i, layer in enumerate(pending):
@@ -195,6 +196,11 @@ def _opened(layers: Iterable[LayerLike], context: Context | None) -> list[AnyLay
         except ChunkwiseError as e:
             raise prefix(e, f"Layer {i}") from None
     return found
+
+
+def _as_array(layer: Any) -> Any:
+    held = None if isinstance(layer, TensorStore | Spec) else held_array(layer)
+    return layer if held is None else held
 
 
 def _dimension(axis: int | str, labels: Sequence[str]) -> int:
@@ -240,7 +246,7 @@ def _check_types(layers: Sequence[Any]) -> None:
     for layer in layers:
         if not isinstance(layer, TensorStore | Spec):
             raise TypeError(
-                "a layer must be a TensorStore, a Spec, a path or the JSON of a spec, "
+                "a layer must be a TensorStore, an array, a Spec, a path or the JSON of a spec, "
                 f"not {type(layer).__name__}"
             )
 

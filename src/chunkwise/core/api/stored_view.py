@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from chunkwise.core.api.array_view import ArrayView
+from chunkwise.core.api.array_view import ArrayView, not_writable
 from chunkwise.core.api.resize_bounds import as_bounds, resize_request
 from chunkwise.core.api.storage_statistics import StorageStatistics
 from chunkwise.core.api.transaction import check_open, not_open
@@ -190,7 +190,7 @@ class StoredView(ArrayView):
 
     def _check_resizable(self) -> None:
         if not self._array.writable:
-            raise InvalidArgumentError("Destination does not support writing.")
+            raise not_writable(self)
         check_open(self._transaction)
         if not self._array.resizable:
             raise UnsupportedError("Resize not supported")

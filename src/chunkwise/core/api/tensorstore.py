@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.core.api.array_view import not_writable
 from chunkwise.core.api.numpy_protocols import NumpyProtocols, writable_view
 from chunkwise.core.api.storage_statistics import StorageStatistics
 from chunkwise.core.api.stored_view import StoredView
@@ -303,7 +304,7 @@ class TensorStore(StoredView, NumpyProtocols):
             )
         values = as_array(source, self._array.dtype, self.rank)
         if not self._array.writable:
-            return WriteFutures.failed(InvalidArgumentError("Destination does not support writing."))
+            return WriteFutures.failed(not_writable(self))
         try:
             check_open(self._transaction)
             transform = self._array.bounded(self._transform)

@@ -49,6 +49,10 @@ class Instead(NamedTuple):
 
 _CODEC = Instead("array.codec.to_json()")
 _NO_CLOSE = Instead(why="there is nothing to close: data is stored once the write is done")
+_LINK = Instead("group.create_link(name, target)")
+_LIKE = Instead("chunkwise.create_array(path, shape=values.shape, dtype=values.dtype)")
+_READ = Instead("array.read().result()", "an array of NumPy")
+_CHUNK_OF = Instead("chunkwise.to_dask(array).blocks[block].compute()")
 _N_CHUNKS = Instead("array.explain().requests.n_chunks", "of the view")
 _BLOCKS = Instead("chunkwise.to_dask(array).blocks[block]")
 _NUMBLOCKS = Instead("chunkwise.to_dask(array).numblocks")
@@ -77,11 +81,16 @@ _IN_PATH = Instead(why="it belongs to the path")
 _NUMPY = Instead(
     "array.read().result()", "an array of NumPy; chunkwise.to_dask(array) computes block by block"
 )
+_FROM_DASK = Instead("chunkwise.from_dask(dask_array, path)", "it makes an array; a target is there already")
 _STORE = Instead("chunkwise.store(dask_array, array[selection])")
 
 HABITS: Mapping[Owner, Mapping[str, Instead]] = {
     "chunkwise": {
+        "Array": Instead("chunkwise.TensorStore"),
+        "Dataset": Instead("chunkwise.TensorStore"),
+        "ExternalLink": _LINK,
         "File": Instead('chunkwise.open_group(path, "a")'),
+        "SoftLink": _LINK,
         "codecs": Instead('codec="zstd:5"', "or JSON, or an object of numcodecs or zarr.codecs"),
         "config": Instead('chunkwise.Context({"data_copy_concurrency": {"limit": 4}})', "of a context"),
         "consolidate_metadata": Instead('chunkwise.open_group(path, "r+").consolidate()'),
@@ -89,19 +98,25 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "copy_store": Instead("chunkwise.copy_tree(source, destination)"),
         "create": Instead("chunkwise.create_array(path, shape=shape, dtype=dtype)"),
         "empty": Instead("chunkwise.create_array(path, shape=shape, dtype=dtype)"),
+        "empty_like": _LIKE,
         "from_array": Instead("chunkwise.create_array(path, values)"),
         "full": Instead(_NEW_FILLED.format("value")),
+        "full_like": _LIKE,
         "group": Instead('chunkwise.open_group(path, "a")'),
         "imread": Instead("chunkwise.read(path)"),
         "load": Instead("chunkwise.read(path)"),
         "ones": Instead(_NEW_FILLED.format(1)),
+        "ones_like": _LIKE,
         "open_consolidated": Instead("chunkwise.open_group(path, consolidated=True)"),
         "save": Instead("chunkwise.create_array(path, values)"),
         "save_array": Instead("chunkwise.create_array(path, values)"),
+        "save_group": Instead("group[path] = values"),
         "storage": Instead("chunkwise.KvStore.open(\"memory://\").result()", "a path or a URL names a store"),
+        "string_dtype": Instead('dtype="ustring"'),
         "tree": Instead("chunkwise.open_group(path).tree()"),
         "write": Instead("chunkwise.create_array(path, values)"),
         "zeros": Instead(_NEW_FILLED.format(0)),
+        "zeros_like": _LIKE,
     },
     "Future": {
         name: Instead(f"future.result().{name}", "opening and reading give a Future")
@@ -110,14 +125,22 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
     },
     "TensorStore": {
         **dict.fromkeys(
-            ("all", "any", "argmax", "argmin", "clip", "cumsum", "flatten", "item", "max", "mean", "min",
-             "prod", "ravel", "reshape", "round", "squeeze", "std", "sum", "tolist", "var"),
+            ("all", "any", "argmax", "argmin", "argsort", "clip", "conj", "copy", "cumprod", "cumsum",
+             "diagonal", "dot", "flatten", "imag", "item", "max", "mean", "median", "min", "nonzero", "prod",
+             "ravel", "real", "repeat", "reshape", "round", "searchsorted", "sort", "squeeze", "std", "sum",
+             "swapaxes", "take", "tobytes", "tolist", "trace", "var"),
             _NUMPY,
         ),
+        **dict.fromkeys(("as_numpy", "asstr", "compute", "data", "load", "to_numpy", "values"), _READ),
+        **{
+            name: Instead(f"chunkwise.to_dask(array).{name}")
+            for name in ("map_blocks", "persist", "rechunk")
+        },
         "basename": Instead('array.path.rpartition("/")[2]'),
         "blocks": _BLOCKS,
         "cdata_shape": _NUMBLOCKS,
         "chunk_store": Instead("array.kvstore"),
+        "chunksize": Instead("array.chunks"),
         "chunks_per_dimension": _NUMBLOCKS,
         "compression": _CODEC,
         "compression_options": _CODEC,
@@ -125,6 +148,8 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "compressor": _CODEC,
         "compressors": _CODEC,
         "dims": Instead("array.domain.labels"),
+        "file": Instead("array.kvstore"),
+        "fill": Instead("array[...] = value"),
         "fillvalue": Instead("array.fill_value"),
         "filters": _CODEC,
         "flush": _NO_CLOSE,
@@ -138,24 +163,30 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "iter_chunks": Instead("chunkwise.to_dask(array).blocks.ravel()"),
         "len": Instead("len(array)"),
         "maxshape": _RESIZABLE,
+        "isel": Instead('array[chunkwise.d["x"][2:5]]', "of a dimension that is called x"),
         "metadata": Instead('array.spec().to_json()["metadata"]'),
         "nchunks": _N_CHUNKS,
+        "nchunks_initialized": Instead("chunkwise.verify(array.url)[0].n_chunks", "which reads them"),
         "number_of_chunks": _N_CHUNKS,
         "order": Instead("array.chunk_layout.inner_order"),
+        "read_chunk": _CHUNK_OF,
         "read_direct": Instead("array[selection].read(out=out).result()"),
         "read_only": Instead("not array.writable"),
         "refresh": Instead("array.resolve().result()"),
         "result": Instead("array", "it is open already"),
         "serializer": _CODEC,
         "set_basic_selection": _SET_BASIC,
+        "set_block_selection": _SET_BASIC,
         "set_coordinate_selection": _SET_VINDEX,
         "set_mask_selection": _SET_VINDEX,
         "set_orthogonal_selection": Instead("array.oindex[indices] = values"),
         "shards": Instead("array.chunk_layout.write_chunk.shape"),
+        "sizes": Instead("dict(zip(array.domain.labels, array.shape))"),
         "store": Instead("array.kvstore"),
         "store_path": Instead("array.kvstore"),
+        "to_zarr": Instead("chunkwise.copy(array, path)"),
         "update_attributes": Instead(f"array.{_UPDATE}"),
-        "value": Instead("array.read().result()"),
+        "value": _READ,
         "write_direct": _SET_BASIC,
     },
     "Group": {
@@ -179,6 +210,7 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "rename": Instead("group.move(path, destination)"),
         "store": Instead("group.location.url"),
         "store_path": Instead("group.location.url"),
+        "update": Instead("group[path] = values", "for each of them"),
         "update_attributes": Instead(f"group.{_UPDATE}"),
         "visitkeys": Instead("[path for path, _ in group.walk()]"),
         "visitvalues": Instead("[member for _, member in group.walk()]"),
@@ -257,6 +289,8 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "zarr_format": Instead('convention="ome-ngff-0.4"', "that is Zarr v2; 0.5 is Zarr v3"),
     },
     "from_dask": {
+        "attributes": Instead("array.attrs.update(attributes)", "of the array that it returns"),
+        "attrs": Instead("array.attrs.update(attributes)", "of the array that it returns"),
         "component": _IN_PATH,
         "lock": _NO_LOCK,
         "overwrite": Instead("delete_existing=True"),
@@ -269,7 +303,11 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "zarr_format": Instead(why="Zarr v1 and v2 become v3"),
     },
     "open": {
-        "chunks": _CREATE_ARRAY,
+        **dict.fromkeys(
+            ("attributes", "attrs", "checksum", "chunks", "compression", "compressor", "compressors", "data",
+             "dimension_names", "filters", "shards"),
+            _CREATE_ARRAY,
+        ),
         "format": _DETECTED,
         "mode": _OPEN_ARRAY,
         "overwrite": Instead("delete_existing=True, create=True"),
@@ -334,6 +372,13 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "out": Instead("chunkwise.stack(layers).read(out=out).result()"),
     },
     "store": {
+        **dict.fromkeys(
+            ("attributes", "checksum", "chunk_layout", "chunks", "codec", "component", "compressor",
+             "compressors", "delete_existing", "dimension_names", "dimension_units", "dtype", "fill_value",
+             "filters", "format", "mode", "overwrite", "path", "serializer", "shards", "storage_options",
+             "zarr_format"),
+            _FROM_DASK,
+        ),
         "lock": _NO_LOCK,
         "region": _STORE,
         "regions": _STORE,

@@ -34,7 +34,14 @@ from chunkwise.core.specs.fill_value import (
     unbroadcast,
 )
 from chunkwise.core.specs.unit import Unit
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, SpecError, UnknownExtensionError, prefix
+from chunkwise.errors import (
+    ChunkwiseError,
+    InvalidArgumentError,
+    SpecError,
+    UnknownExtensionError,
+    noted,
+    prefix,
+)
 
 __all__ = ["MEMBERS", "SCHEMA_OPTIONS", "SchemaConstraints", "SchemaKeywords", "dtype_from_json"]
 
@@ -224,7 +231,8 @@ def _iterable(value: Any, name: str) -> Iterable[Any]:
 def _expect(kind: type) -> Callable[[SchemaConstraints, Any, str], Any]:
     def check(schema: SchemaConstraints, value: Any, name: str) -> Any:
         if not isinstance(value, kind):
-            raise TypeError(f"Invalid {name}")
+            way = "; chunkwise.create_array takes it in other forms too" if name == "codec" else ""
+            raise noted(TypeError(f"Invalid {name}"), f"expected {kind.__name__}, not {value!r}{way}")
         return value
 
     return check
@@ -237,7 +245,10 @@ def _rank_item(schema: SchemaConstraints, value: Any, name: str) -> int | None:
 
 def _as_fill(schema: SchemaConstraints, value: Any, name: str) -> _Fill:
     if schema._dtype is not None:
-        return _Fill(as_array(value, schema._dtype), is_json=False)
+        try:
+            return _Fill(as_array(value, schema._dtype), is_json=False)
+        except ValueError as e:
+            raise noted(e, f"{name}: {value!r} is no value of {schema._dtype.name}") from None
     array = np.asarray(elements_of(value))
     if array.dtype.kind != "O":
         return _Fill(array.astype(array.dtype.newbyteorder("="), copy=False), is_json=False)

@@ -316,5 +316,9 @@ def array_node(array: Any, path: str = "", *, writable: bool = True) -> ArrayNod
         return ArrayNode(None, None)
     location = location_of(spec.kvstore)
     node = Node(location, format, "array", tree_format(format).array_key, array.document)
-    frozen = "" if writable else f"{location.text} was opened for reading only"
+    frozen = (
+        ""
+        if writable
+        else (f'{location.text} was opened for reading only; open it with chunkwise.open_array(path, "r+")')
+    )
     return ArrayNode(node, path, Attributes(node, frozen=frozen))

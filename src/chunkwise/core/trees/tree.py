@@ -25,7 +25,7 @@ from chunkwise.core.trees.own_keys import foreign_files
 from chunkwise.core.trees.snapshot import Entry, Snapshot
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 
-__all__ = ["ExternalLinks", "ResolvedNode", "Tree", "check_format", "check_group"]
+__all__ = ["ExternalLinks", "ResolvedNode", "Tree", "check_format", "check_group", "read_only"]
 
 _BY_NAME: dict[str, FormatName] = {
     name: format.name for format in TREE_FORMATS.values() for name in (format.name, format.driver)
@@ -130,7 +130,7 @@ class Tree:
     def attributes(self, names: Sequence[str], node: Node) -> Attributes:
         """Return the attributes of a node."""
         known = self.known_attributes(names)
-        frozen = "" if self.writable else f'{self.root.text} was opened with mode "r", for reading only'
+        frozen = "" if self.writable else read_only(self.root.text)
         return Attributes(node, known=known, frozen=frozen, non_finite=self.non_finite)
 
     def open_array(
@@ -175,7 +175,7 @@ class Tree:
     def check_writable(self) -> None:
         """Raise InvalidArgumentError if the tree was opened for reading."""
         if not self.writable:
-            raise InvalidArgumentError(f'{self.root.text} was opened with mode "r", for reading only')
+            raise InvalidArgumentError(read_only(self.root.text))
 
 
 class ResolvedNode(NamedTuple):
@@ -197,3 +197,11 @@ def check_group(node: Node) -> None:
     """Raise for a document other than a group's, or with an unknown member that must be understood."""
     if node.key:
         node.rules.check_group(node.document, node.location.describe(node.key))
+
+
+def read_only(text: str) -> str:
+    """Return the text of the error of changing a tree that was opened for reading."""
+    return (
+        f'{text} was opened with mode "r", for reading only; '
+        'chunkwise.open_group(path, "r+") opens it for writing too'
+    )

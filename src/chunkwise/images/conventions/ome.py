@@ -19,6 +19,7 @@ from chunkwise.images.conventions.convention import Change, Edit, Kept, NewImage
 from chunkwise.images.conventions.ome_metadata import (
     OME_MEMBERS,
     WITHOUT_SIZES,
+    default_colors,
     image_entry,
     whole_transformation,
 )
@@ -30,7 +31,6 @@ from chunkwise.version import __version__
 
 __all__ = ["OME_ZARR", "OmeZarr", "check_ngff_axes", "ngff_image", "omero_of", "with_windows"]
 
-_WHITE = "FFFFFF"
 _UNITS = "dimension_units"  # TensorStore's attribute of an array
 
 
@@ -59,7 +59,9 @@ class OmeZarr(PyramidConvention):
         """Raise InvalidArgumentError unless there can be such an image, and labels are integers."""
         check_ngff_axes(axes)
         if labels and kind != "int":
-            raise InvalidArgumentError("labels of an OME-NGFF image must be integers")
+            raise InvalidArgumentError(
+                'labels of an OME-NGFF image must be integers: chunkwise.cast(labels, "uint8")'
+            )
 
     def group_attributes(self, image: NewImage) -> dict[str, JSON]:
         """Return the attributes of the group, of axes slowest first."""
@@ -261,7 +263,7 @@ def _channels(image: MultiscaleImage, change: Change) -> list[Any]:
     n = 1 if dim is None else image.levels[0].shape[dim]
     out: list[Any] = []
     for number in range(n):
-        entry = {"color": _WHITE, **(listed[number] if number < len(listed) else {"active": True})}
+        entry = dict(listed[number]) if number < len(listed) else {"active": True}
         if number in change.names:
             entry["label"] = change.names[number]
         if number in change.colors:
@@ -280,11 +282,15 @@ def _with_units(stored: dict[str, JSON], place: Transformation, change: Change) 
 
 
 def with_windows(listed: list[JSON], image: MultiscaleImage, chosen: tuple[int, ...] | None) -> list[JSON]:
-    """Return channels with windows, which OME-Zarr demands: of those without one, that of their values."""
+    """Return channels with colours and windows, which OME-Zarr demands, also of those that have none."""
     dim = next((dim for dim, axis in enumerate(image.axes) if axis.type == "channel"), None)
     out = []
+    n = len(listed) if dim is None else image.levels[0].shape[dim]
+    colors = default_colors(n, is_rgb=n == 3 and image.levels[0].dtype.name == "uint8")
     for number, channel in enumerate(listed):
         index = number if chosen is None else chosen[number]
+        if isinstance(channel, dict) and not channel.get("color"):
+            channel = {**channel, "color": colors[index % len(colors)]}
         fixed = {} if dim is None else {dim: index}
         if isinstance(channel, dict) and channel.get("window") is None:
             try:

@@ -15,7 +15,7 @@ from chunkwise.errors import (
     UnsupportedError,
 )
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import together
+from chunkwise.extension.trees import is_root_of_file, together
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.ome_metadata import ome_members, parse_ome_image
@@ -37,6 +37,8 @@ __all__ = [
 
 
 T = TypeVar("T")
+
+_SHOWN = 10
 
 
 class Options(NamedTuple):
@@ -135,6 +137,12 @@ def image_of(
     )
     if not metadata.is_labels and _is_listed_as_labels(group):
         metadata = replace(metadata, is_labels=True)
+    if name is None and number is None and is_root_of_file(group.location):
+        others = [f"{group.location.text}{name}" for name, _ in group.groups() if name.startswith("image")]
+        if others:
+            shown = ", ".join(others[:_SHOWN]) + (", …" if len(others) > _SHOWN else "")
+            note = f"the file has {len(others) + 1} images, of which this is the first; others: {shown}"
+            metadata = replace(metadata, problems=(*metadata.problems, note))
     return MultiscaleImage(
         metadata,
         lambda number: open_level_of(group, metadata, number),

@@ -35,10 +35,12 @@ from chunkwise.images.multiscale.metadata import (
 )
 
 __all__ = [
+    "HUES",
     "OME_MEMBERS",
     "WITHOUT_SIZES",
     "channels_of",
     "color_of",
+    "default_colors",
     "image_entry",
     "label_colors_of",
     "ome_members",
@@ -58,6 +60,10 @@ WITHOUT_SIZES = ("0.1", "0.2", "0.3")
 
 _KNOWN = re.compile(r"(0\.[1-5])(?:[.-].*)?")
 _DRAFTS = re.compile(r"0\.6(?:[.-]?(?:dev|rc).*)?")
+
+_RGB = ("FF0000", "00FF00", "0000FF")
+HUES = ("FF00FF", "00FF00", "00A0FF", "FFA000", "FF3030", "FFFF00")
+"""Colours of channels whose colours nothing says."""
 
 T = TypeVar("T")
 _COLOR = re.compile(r"#?([0-9A-Fa-f]{6})(?:[0-9A-Fa-f]{2})?")  # other programs add a "#", or an opacity
@@ -345,6 +351,12 @@ def _flag(value: object, where: str) -> bool:
     if value is not None and not isinstance(value, bool):
         raise InvalidArgumentError(f"{where}: expected true or false, but received {dump(value)}")
     return value is not False
+
+
+def default_colors(n: int, *, is_rgb: bool) -> list[str]:
+    """Return colours for `n` channels of which nothing says one."""
+    hues = ("FFFFFF",) if n == 1 else _RGB if is_rgb else HUES
+    return [hues[number % len(hues)] for number in range(n)]
 
 
 def color_of(value: object, where: str) -> str | None:

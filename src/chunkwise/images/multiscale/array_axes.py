@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from chunkwise import OutputIndexMethod, TensorStore
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import array_sources
+from chunkwise.extension.inside import array_sources, is_of
 from chunkwise.extension.trees import (
     ChunkedArray,
     Location,
@@ -32,7 +32,7 @@ from chunkwise.images.multiscale.find_images import find_images
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import AXIS_KINDS, symbol_of
 from chunkwise.images.multiscale.metadata import Channel
-from chunkwise.images.multiscale.own_axes import ArrayAxis, own_axes
+from chunkwise.images.multiscale.own_axes import ArrayAxis, coordinate_axes, own_axes
 
 __all__ = ["ArrayAxis", "ArrayImage", "image_label_of", "image_of_array", "level_at", "marks_of_labels"]
 
@@ -72,10 +72,14 @@ class ArrayImage:
 def image_of_array(store: TensorStore, image: object = None) -> ArrayImage:
     """Return the image properties of an array or view, beside its labels and dimension units.
 
-    `image` is that whose full resolution it is a view of, if that is known.
+    `image` is that whose full resolution it is a view of, or the array of another library that it is, if
+    that is known.
     """
     if isinstance(image, MultiscaleImage):
         return _of_image(store, image, 0)
+    if is_of(image, "xarray"):
+        held, notes = coordinate_axes(image)
+        return ArrayImage(_of_view(store, held), notes=notes)
     try:
         found = list(array_sources(store._array, store._transform, holes=True))
     except ChunkwiseError as e:  # of a layer

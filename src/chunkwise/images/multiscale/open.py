@@ -106,7 +106,7 @@ def open_multiscale(
             described: Multiscale = resolved.images()
             return described
         if resolved.is_view:
-            return single_array(resolved.as_array(), resolved.named, resolved.assumed)
+            return single_array(resolved.as_array(), resolved.named, resolved.assumed, image=resolved.image)
         assert resolved.asked is not None
         try:  # the likely case, with as few requests as a group takes
             group = open_group(resolved, format=format, context=context)
@@ -134,6 +134,9 @@ def open_multiscale(
     if found is None and is_root_of_file(group.location):  # a file, perhaps with one array alone
         arrays = list(islice(group.arrays(), 2))
         found = single_array(arrays[0][1]) if len(arrays) == 1 else None
+    if found is None:
+        labels = group.get("labels")  # an image of which only the labels are stored
+        found = find_images(labels, options) if isinstance(labels, Group) else None
     if found is None:
         raise InvalidArgumentError(_no_image(group))
     return found

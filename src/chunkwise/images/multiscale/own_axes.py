@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from chunkwise import TensorStore
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
@@ -16,7 +18,7 @@ from chunkwise.images.conventions.n5_group import axes_and_sizes
 from chunkwise.images.multiscale.image_axes import AxisKind, axis_kind, image_axes, symbol_of
 from chunkwise.images.multiscale.metadata import expect_numbers
 
-__all__ = ["ArrayAxis", "own_axes"]
+__all__ = ["ArrayAxis", "coordinate_axes", "own_axes"]
 
 _MOST_COORDINATES = 1_000_000
 _REGULAR = 1e-3  # of a step, how far coordinates may be from regular ones
@@ -97,14 +99,32 @@ def _with_coordinates(axis: ArrayAxis, n: int, location: Location, notes: list[s
         store = group.get(axis.name)
         if not isinstance(store, TensorStore) or store.shape != (n,) or n > _MOST_COORDINATES:
             return axis
-        if store.dtype.memory_dtype.kind not in "iuf":
-            return axis
-        values = store.read().result().astype(np.float64)
-        unit = store.attrs.get("units") or store.attrs.get("unit") or ""
+        return _with_steps(axis, store.read().result(), store.attrs, notes)
     except ChunkwiseError:
         return axis
-    if n < 2 or not np.all(np.isfinite(values)):
+
+
+def coordinate_axes(data: Any) -> tuple[list[ArrayAxis], tuple[str, ...]]:
+    """Return the axes that the coordinates of an array of xarray give it, and what is wrong."""
+    notes: list[str] = []
+    axes = []
+    for name in data.dims:
+        axis = ArrayAxis(str(name))
+        if name in data.coords:
+            axis = _with_steps(axis, data.coords[name].values, data.coords[name].attrs, notes)
+        axes.append(axis)
+    return axes, tuple(notes)
+
+
+def _with_steps(
+    axis: ArrayAxis, values: npt.NDArray[Any], attributes: Mapping[str, Any], notes: list[str]
+) -> ArrayAxis:
+    """Return an axis with the size and start of its coordinates, which have to rise in regular steps."""
+    n = len(values)
+    if n < 2 or values.dtype.kind not in "iuf" or not np.all(np.isfinite(values)):
         return axis
+    values = values.astype(np.float64)
+    unit = attributes.get("units") or attributes.get("unit") or ""
     step = (values[-1] - values[0]) / (n - 1)
     if step <= 0 or np.abs(values - (values[0] + step * np.arange(n))).max() > _REGULAR * step:
         notes.append(f"coordinates of {axis.name} are left out: they don't rise in regular steps")

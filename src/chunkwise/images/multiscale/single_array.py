@@ -14,11 +14,13 @@ from chunkwise.images.multiscale.metadata import Axis, ImageMetadata, LevelMetad
 __all__ = ["image_of_arrays", "single_array"]
 
 
-def single_array(store: TensorStore, place: str = "", assumed: str = "") -> MultiscaleImage:
+def single_array(
+    store: TensorStore, place: str = "", assumed: str = "", image: object = None
+) -> MultiscaleImage:
     """Return an array as an image of one level, with what an image says of which it is a level.
 
     `place` names what isn't stored by itself, such as a folder of pictures, about which something is
-    `assumed`.
+    `assumed`; `image` is as for `image_of_array`.
     """
     kvstore = store.kvstore
     if kvstore is None:
@@ -29,7 +31,7 @@ def single_array(store: TensorStore, place: str = "", assumed: str = "") -> Mult
             location = store.url
         except NotImplementedError:  # a store of another library
             location = kvstore.path
-    known = image_of_array(store)
+    known = image_of_array(store, image)
     axes, level = _placed_axes(store, known.axes, "", location)
     problems: list[str] = []
     metadata = ImageMetadata(

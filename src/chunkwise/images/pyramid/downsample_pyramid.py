@@ -88,9 +88,9 @@ def downsample_pyramid(
 
     Parameters
     ----------
-    array : TensorStore, LocationLike, Group or MultiscaleImage
+    array : TensorStore, LocationLike, Group, MultiscaleImage, or an array of NumPy, dask, xarray or h5py
         The image: an open array, which may be virtual, such as a stack, or the location of one; or an image,
-        whose full resolution is taken.
+        whose full resolution is taken.  Blocks of dask are computed when they are needed.
     destination : LocationLike, optional
         The group for all levels.  By default `array`, which then must be a location, is the first level
         itself, and the others are written beside it: ``s0`` gets ``s1``, ``s2``, …

@@ -220,7 +220,10 @@ class VolumeCopy(PlannedCopy):
         for name in ("chunks", "shards"):
             sizes = self._options.get(name)
             if isinstance(sizes, tuple) and len(set(sizes)) > 1:
-                raise OptionError(f"{name}: give sizes by axis (x=64,y=64,z=16), as a volume has x first")
+                raise OptionError(
+                    f'{name}: give sizes by axis, {{"x": 64, "y": 64, "z": 16}} or x=64,y=64,z=16, '
+                    "as a volume has x first"
+                )
         given = {
             name: _by_axis(self._options[name]) for name in ("chunks", "shards") if self._options.get(name)
         }

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from chunkwise.errors import ChunkwiseError, NotFoundError, UnsupportedError
+from chunkwise.images.conventions.ome_metadata import HUES, default_colors
 from chunkwise.images.conventions.ome_plates import Plate
 from chunkwise.images.multiscale.grey import contrast_level, contrast_of
 from chunkwise.images.multiscale.sampling import to_real
@@ -29,8 +30,6 @@ __all__ = [
 
 PLANES, RGB, PLOT, TABLE = "planes", "rgb", "plot", "table"
 
-_RGB = ("ff0000", "00ff00", "0000ff")
-HUES = ("ff00ff", "00ff00", "00a0ff", "ffa000", "ff3030", "ffff00")
 _MOST_CHANNELS = 4
 _MOST_LINES = 16
 _THIN = 8  # how many times longer the rows of numbers are than they are wide, at least
@@ -114,7 +113,7 @@ def channels_of(image: ServedImage, form: Form, *, windows: bool) -> list[ShownC
     is_rgb = form.form == RGB
     n = 1 if form.channel is None else image.levels[0].view.shape[form.channel]
     is_coloured = is_rgb or (n == 3 and image.levels[0].view.dtype.name == "uint8")
-    hues = ("ffffff",) if n == 1 else _RGB if is_coloured else HUES
+    hues = [color.lower() for color in default_colors(n, is_rgb=is_coloured)]
     out = []
     for number in range(n):
         known = image.channels[number] if number < len(image.channels) else None

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from chunkwise import TensorStore
-from chunkwise import array as array_of
 from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnlistedError
 from chunkwise.extension.inside import is_kvstore_object, is_url
@@ -144,8 +143,6 @@ def _name_of(one: object) -> str:
 def _source(one: Any) -> Source:
     if isinstance(one, Group):
         return StoredTree(one.location)
-    if isinstance(one, np.ndarray):
-        one = array_of(one)
     if isinstance(one, TensorStore):
         return FixedTree(_of_view(one, "array"))
     if isinstance(one, MultiscaleImage):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -63,7 +64,12 @@ def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
         scheme = kind.replace("_", "-")
         return f'it is {_CALLED[kind]}, what is in it is "{text.rstrip("/")}|{scheme}:"'
     if head is not None and path[:-1].endswith(".companion.ome"):
-        return "it is the metadata of OME-TIFF files, which are not read here; open the TIFF files themselves"
+        text = bytes(_attempt(lambda: read_bounded(kv, path[:-1]).value) or b"").decode(errors="replace")
+        files = list(dict.fromkeys(re.findall(r'FileName="([^"]+)"', text))) or ["…"]
+        return (
+            f"it is the metadata of OME-TIFF files, which are not read here; open the files: {_some(files)}; "
+            "chunkwise.stack puts their planes together"
+        )
     if head is not None and bytes(head) in _UNREAD:
         return _UNREAD[bytes(head)]
     if head is not None or (path and _attempt(lambda: kv.read(path[:-1]).value) is not None):

@@ -196,7 +196,7 @@ def _image_attributes(
     }
     channel = next((dim for dim, axis in enumerate(axes) if axis["type"] == "channel"), None)
     n_channels = 1 if channel is None else shape[channel]
-    if known.channels and len(known.channels) == n_channels:
+    if any(known.channels) and len(known.channels) == n_channels:
         out["omero"] = {"channels": known.channels}
     return units, out
 
