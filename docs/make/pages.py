@@ -91,7 +91,7 @@ def source_of(page: str) -> str:
     name = page.removeprefix("reference/").removesuffix(".md")
     if page in _OF_REPOSITORY:
         return _OF_REPOSITORY[page]
-    if page.startswith("reference/") and name not in ("index", "data-types"):
+    if page.startswith("reference/") and name != "index":
         return reference.source(name)
     if (ROOT / "docs" / page).exists():
         return f"docs/{page}"

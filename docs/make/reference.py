@@ -96,7 +96,7 @@ def pages() -> dict[str, str]:
             _page(module)
         )
     found["reference/index.md"] = _index()
-    found["reference/data-types.md"] = _data_types()
+    found["data-types.md"] = _data_types()
     return found
 
 
@@ -221,7 +221,7 @@ def _index() -> str:
         if title == "Data types":
             lines += [
                 "and one name for each data type: "
-                + ", ".join(f"[`{name}`](data-types.md#{name.lower()})" for name in dtypes)
+                + ", ".join(f"[`{name}`](../data-types.md#{name.lower()})" for name in dtypes)
                 + ".",
                 "",
             ]
