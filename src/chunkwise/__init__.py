@@ -10,16 +10,6 @@ from chunkwise.core.base import interrupt as _interrupt  # noqa: F401  isort: sk
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from chunkwise.core.api.annotations import (
-    DimSelectionLike,
-    DownsampleMethod,
-    FutureLike,
-    NumpyIndexingSpec,
-    NumpyIndexTerm,
-    RecheckCacheOption,
-    T,
-)
-from chunkwise.core.api.kvstore import KvStore
 from chunkwise.core.api.open import open
 from chunkwise.core.api.storage_statistics import StorageStatistics
 from chunkwise.core.api.tensorstore import TensorStore
@@ -62,7 +52,17 @@ if _TYPE_CHECKING:
     from chunkwise.copying.migrate import Migration, migrate
     from chunkwise.copying.verify import NodeReport, verify
     from chunkwise.copying.verify_step import BadKey
+    from chunkwise.core.api.annotations import (
+        DimSelectionLike,
+        DownsampleMethod,
+        FutureLike,
+        NumpyIndexingSpec,
+        NumpyIndexTerm,
+        RecheckCacheOption,
+        T,
+    )
     from chunkwise.core.api.array import array
+    from chunkwise.core.api.kvstore import KvStore
     from chunkwise.core.api.monitoring import (
         experimental_collect_matching_metrics,
         experimental_collect_prometheus_format_metrics,
@@ -88,10 +88,10 @@ if _TYPE_CHECKING:
     from chunkwise.groups.open_group import create_group, open_group
     from chunkwise.groups.single_array import create_array, open_array, read
     from chunkwise.hdmf.stand_in import install_as_hdmf_zarr
+    from chunkwise.images.conventions.ome_groups import ImageCollection
+    from chunkwise.images.conventions.ome_plates import Plate, Well
     from chunkwise.images.editing.edit_image import edit_image
     from chunkwise.images.multiscale.image import MultiscaleImage
-    from chunkwise.images.multiscale.ome_groups import ImageCollection
-    from chunkwise.images.multiscale.ome_plates import Plate, Well
     from chunkwise.images.multiscale.open import open_multiscale
     from chunkwise.images.pyramid.downsample_pyramid import downsample_pyramid
     from chunkwise.images.pyramid.pyramid_copy import Pyramid, PyramidProgress
@@ -241,7 +241,17 @@ __all__ = [
 _later = _Later(
     globals(),
     {
+        "chunkwise.core.api.annotations": [
+            "DimSelectionLike",
+            "DownsampleMethod",
+            "FutureLike",
+            "NumpyIndexingSpec",
+            "NumpyIndexTerm",
+            "RecheckCacheOption",
+            "T",
+        ],
         "chunkwise.core.api.array": ["array"],
+        "chunkwise.core.api.kvstore": ["KvStore"],
         "chunkwise.core.api.views": ["cast", "downsample"],
         "chunkwise.core.api.monitoring": [
             "experimental_collect_matching_metrics",
@@ -266,8 +276,8 @@ _later = _Later(
         "chunkwise.core.trees.link": ["Link"],
         "chunkwise.core.trees.node_attributes": ["Attributes"],
         "chunkwise.images.multiscale.image": ["MultiscaleImage"],
-        "chunkwise.images.multiscale.ome_groups": ["ImageCollection"],
-        "chunkwise.images.multiscale.ome_plates": ["Plate", "Well"],
+        "chunkwise.images.conventions.ome_groups": ["ImageCollection"],
+        "chunkwise.images.conventions.ome_plates": ["Plate", "Well"],
         "chunkwise.images.multiscale.open": ["open_multiscale"],
         "chunkwise.n5.blocks": ["N5Blocks"],
         "chunkwise.n5.open_blocks": ["create_n5_blocks", "open_n5_blocks"],

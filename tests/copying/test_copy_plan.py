@@ -62,6 +62,13 @@ def test_chunks_that_fit_take_one_pass() -> None:
     assert found.task_nbytes <= (1 << 20) // 4
 
 
+@pytest.mark.parametrize(("memory", "reads"), [(64_000_000, (3.0,)), (48_000_000, (1.0, 1.0))])
+def test_two_passes_take_the_place_of_more_than_three_reads(memory: int, reads: tuple[float, ...]) -> None:
+    """Two passes read twice and write an intermediate array, so they cost as much as three reads."""
+    found = plan((256, 256, 256), (1, 256, 256), (256, 32, 32), memory)
+    assert found.reads == reads
+
+
 def test_a_block_that_cannot_fit_is_named() -> None:
     with pytest.raises(
         InvalidArgumentError, match=r"a block of \[64, 64\] elements.*32,768 bytes.*1,000 may"

@@ -260,7 +260,7 @@ def copy(
     """Copy an array to another location, format, chunking or compression.
 
     An unfinished copy is not an array: its metadata is written last.  Blocks are copied in parallel, each
-    with one read and one write; if chunks of the source would be read more than 2.5 times, there are two
+    with one read and one write; if chunks of the source would be read more than three times, there are two
     passes, with an intermediate array in the destination.
 
     Parameters

@@ -19,7 +19,7 @@ from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.driver.tree_formats import FORMATS
-from chunkwise.core.index_space import IndexTransform, d, newaxis
+from chunkwise.core.index_space import d, newaxis
 from chunkwise.core.specs.url import is_url
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.location import Location, LocationLike
@@ -101,11 +101,9 @@ def source_at(place: LocationLike | TensorStore) -> CopySource:
 
 def _open_source(store: TensorStore) -> CopySource:
     """Return an open array as the source of a copy: the whole stored array, or any view."""
-    is_whole = store._transform == IndexTransform.identity(store._array.domain)
-    if is_whole and store.transaction is None and store.spec()._driver.driver in FORMATS:
-        node = store._find_node().node
-        if node is not None:
-            return stored_source(node.location)
+    node = store._whole_node()
+    if node is not None:
+        return stored_source(node.location)
     # Its spec may hold all of its elements, or a function: only this call can go on with the copy.
     return _view_source(store, f"open array {uuid4().hex}")
 

@@ -24,6 +24,7 @@ from chunkwise.copying.pictures import named_axes, open_pictures, pictures_at
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.spec_file import read_spec_file
 from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.cached import cached_property
 from chunkwise.core.base.catalogue import DRIVERS, hooks
 from chunkwise.core.driver.tree_formats import FORMATS
 from chunkwise.core.engine.together import is_slow
@@ -163,6 +164,11 @@ class ResolvedPlace(Resolvable):
         """True for a precomputed volume, which is an array and the scales of an image."""
         return self.location is not None and self.array is not None and _is_volume(self.array)
 
+    @cached_property
+    def found_images(self) -> Any:
+        """The image, plate or others that a group is, or a file describes; None if it is none."""
+        return hooks.find("images of a place")(self)
+
     @property
     def what(self) -> str:
         """What it is, in words."""
@@ -185,7 +191,7 @@ class ResolvedPlace(Resolvable):
         if node is None:
             raise self._found().nothing or nothing_at(location)
         if node.kind == "group" and of_image and not node.undeclared:
-            self.image = hooks.find("image of a group")(self)
+            self.image = hooks.find("only image")(self)
             if self.image is not None:
                 found: TensorStore = self.image._full_resolution()
                 return found

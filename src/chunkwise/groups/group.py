@@ -234,10 +234,10 @@ def _resolved(source: Group | TensorStore) -> ResolvedNode:
         return ResolvedNode(source._tree, source._names, source._node)
     if not isinstance(source, TensorStore):
         raise TypeError(f"expected a path, a Group or a TensorStore, got {type(source).__name__}")
-    node = source._find_node().node
-    if node is None:
+    if source._find_node().node is None:
         raise InvalidArgumentError("an array that is stored nowhere can't be copied; write it to a new array")
-    if source.domain != source._array.domain:
+    node = source._whole_node()
+    if node is None:
         raise InvalidArgumentError("a view of an array can't be copied as a node; write it to a new array")
     tree = Tree(root=node.location, format=node.format or "zarr3", writable=False, open_other=_no_other)
     return ResolvedNode(tree, (), node)

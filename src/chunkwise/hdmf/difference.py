@@ -66,7 +66,7 @@ def kind_of(element: Element) -> JSON:
 
 
 class Meaning:
-    """The meaning of what a store holds, and those that its links lead to.
+    """The meaning of the objects of a store, and of the stores that its links lead to.
 
     Parameters
     ----------
@@ -339,7 +339,7 @@ class _Comparison:
 
 
 def _members(at: Target) -> dict[str, str | Reference]:
-    """Return what is in a group: paths of objects, and links."""
+    """Return the members of a group: paths of objects, and links."""
     out: dict[str, str | Reference] = dict(at.store.links(at.path))
     skip = at.store.specloc
     for name in at.store.names(at.path):

@@ -47,7 +47,7 @@ _SIGNS = ("neurodata_type", "data_type", SPECLOC)
 """Attributes of the root that say that HDMF wrote a store."""
 
 _SURE_SIGNS = ({"neurodata_type"}, {"data_type", "namespace"}, {SPECLOC})
-"""The same, those of a set together, that nobody else's trees have."""
+"""The same, for sets of signs that only HDMF's trees have together."""
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
@@ -122,7 +122,7 @@ def open_store(
     if format is None:
         raise no_store(location, source_name(place))
     pool = pool or Pool()
-    tree = read_tree(location, format, consolidated, pool=pool)
+    tree = read_tree(location, format, consolidated)
     read_replacement(location, tree)
     root = tree.nodes["/"]
     key = tree_format(format).attributes_key

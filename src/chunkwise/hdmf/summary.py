@@ -50,7 +50,7 @@ def broken_links(place: Place) -> list[BrokenLink]:
     if format is None:
         return []
     root = find_documented(location)
-    # Of Zarr the root's attributes alone say so, without a look at all else.
+    # In Zarr the root's attributes say so; nothing else is read.
     if root is not None and not root.rules.has_containers and not is_root_of_hdmf(node_attributes(root)):
         return []
     store = open_store(location, consolidated=False)

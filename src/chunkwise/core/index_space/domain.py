@@ -7,7 +7,6 @@ from typing import Any, overload
 
 from chunkwise.core.base.arguments import as_text, check_same_type, is_text
 from chunkwise.core.base.binding import JSON, Members, plain_json
-from chunkwise.core.base.html import panel, table
 from chunkwise.core.index_space import dim_operations as ops
 from chunkwise.core.index_space.all_dimensions import AllDimensionsMixin
 from chunkwise.core.index_space.box import Box
@@ -21,7 +20,6 @@ from chunkwise.core.index_space.dim_selection import (
     parse_selection,
     resolve_selection,
 )
-from chunkwise.core.index_space.domain_json import bounds_to_json, parse_bounds
 from chunkwise.core.index_space.interval import INF, UPPER
 from chunkwise.core.index_space.label import MAX_RANK, check_unique, find_dimension
 from chunkwise.core.index_space.mapping import IndexMapping
@@ -134,10 +132,14 @@ class IndexDomain(Box, AllDimensionsMixin):
         return tuple(out)
 
     def _repr_html_(self) -> str:
+        from chunkwise.core.base.html import panel, table  # only notebooks ask
+
         return panel("IndexDomain", table((f"dimension {n}", str(dim)) for n, dim in enumerate(self)))
 
     def to_json(self) -> JSON:
         """Return the JSON form."""
+        from chunkwise.core.index_space.domain_json import bounds_to_json
+
         return bounds_to_json(self._lo, self._hi, self._implicit_lo, self._implicit_hi, self._labels, "")
 
     def hull(self, other: IndexDomain) -> IndexDomain:
@@ -224,6 +226,8 @@ class IndexDomain(Box, AllDimensionsMixin):
 def _parse_json(value: JSON) -> tuple[list[Bounds], tuple[str, ...]]:
     try:
         members = Members(plain_json(value))
+        from chunkwise.core.index_space.domain_json import parse_bounds
+
         parsed = parse_bounds(members, "")
         members.finish()
     except InvalidArgumentError as e:

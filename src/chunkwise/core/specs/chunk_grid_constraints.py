@@ -111,22 +111,22 @@ class GridConstraints(Constrained):
 
     __slots__ = ()
 
-    ROWS = _ROWS
-    KEYWORDS = tuple(GridKeywords.__annotations__)
-    NAME = "Grid"
+    _ROWS = _ROWS
+    _KEYWORDS = tuple(GridKeywords.__annotations__)
+    _NAME = "Grid"
 
     def __init__(self, json: JSON = MISSING, **keywords: Unpack[GridKeywords]) -> None:
         self._rank = None
         self._constraints = {}
         if json is MISSING:
             if keywords:
-                self.apply(keywords)
+                self._apply(keywords)
         elif keywords:
             raise TypeError("Grid takes either JSON or keywords, not both")
         else:
             members = Members(plain_json(json))
             for name in _ROWS:
-                self.take_member(members, name)
+                self._take_member(members, name)
             members.finish()
 
     @property
@@ -172,7 +172,7 @@ class GridConstraints(Constrained):
     def update(self, **keywords: Unpack[GridKeywords]) -> None:
         """Add constraints; on error nothing is changed."""
         changed = self.copy()
-        changed.apply(keywords)
+        changed._apply(keywords)
         self.become(changed)
 
     def merge(self, other: GridConstraints, names: Iterable[str] = tuple(_ROWS)) -> None:
@@ -180,11 +180,11 @@ class GridConstraints(Constrained):
         for name in names:
             if other._rank is not None and name != "elements":
                 self.set_rank(other._rank)
-            self.add(name, other._constraints.get(name))
+            self._add(name, other._constraints.get(name))
 
     def to_json(self, include_defaults: bool = False) -> dict[str, JSON]:
         """Return the JSON form, which doesn't include the rank itself; no member has a default."""
-        return dict(sorted(self.constraints_to_json().items()))
+        return dict(sorted(self._constraints_to_json().items()))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, GridConstraints):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, TypeAlias, Unpack
 
 from chunkwise.core.base.binding import JSON, MISSING, plain_json
-from chunkwise.core.base.html import json_html
 from chunkwise.core.grid.rectilinear import Sizes
 from chunkwise.core.index_space import Dim, IndexDomain
 from chunkwise.core.index_space.interval import sized
@@ -74,11 +73,11 @@ class ChunkLayout(LayoutConstraints):
         self._grids = {usage: GridConstraints() for usage in GRID_USAGES}
         if json is MISSING:
             if keywords:
-                self.apply(keywords)
+                self._apply(keywords)
         elif keywords:
             raise TypeError("ChunkLayout takes either JSON or keywords, not both")
         else:
-            self.parse(plain_json(json))
+            self._parse(plain_json(json))
 
     @property
     def rank(self) -> int:
@@ -113,7 +112,7 @@ class ChunkLayout(LayoutConstraints):
     @property
     def chunk_shapes(self) -> tuple[Sizes | None, ...] | None:
         """Sizes of the write chunks of a rectilinear grid along each dimension; None for other grids."""
-        return hard_part(self.vector("chunk_shapes"), 0) or None
+        return hard_part(self._vector("chunk_shapes"), 0) or None
 
     @property
     def write_chunk(self) -> GridConstraints:
@@ -149,7 +148,7 @@ class ChunkLayout(LayoutConstraints):
     def update(self, **keywords: Unpack[ChunkLayoutKeywords]) -> None:
         """Add constraints; on error nothing is changed."""
         changed = self.copy()
-        changed.apply(keywords)
+        changed._apply(keywords)
         self.become(changed)
 
     def merged(self, other: ChunkLayout) -> ChunkLayout:
@@ -165,7 +164,7 @@ class ChunkLayout(LayoutConstraints):
         if self.is_empty:
             return other.copy()
         out = self.copy()
-        out.merge(other)
+        out._merge(other)
         return out
 
     @property
@@ -177,6 +176,8 @@ class ChunkLayout(LayoutConstraints):
         return self.copy()
 
     def _repr_html_(self) -> str:
+        from chunkwise.core.base.html import json_html  # only notebooks ask
+
         return json_html(self)
 
     def __repr__(self) -> str:
@@ -194,8 +195,8 @@ class ChunkLayout(LayoutConstraints):
     def _template(self, usage: str) -> IndexDomain:
         if self._rank is None:
             raise InvalidArgumentError("Rank of chunk layout is unspecified")
-        sizes = hard_part(self._grids[usage].vector("shape"), self._rank)
-        origins = hard_part(self.vector("grid_origin"), self._rank)
+        sizes = hard_part(self._grids[usage]._vector("shape"), self._rank)
+        origins = hard_part(self._vector("grid_origin"), self._rank)
         return IndexDomain(
             [_extent(dim, o, n) for dim, (o, n) in enumerate(zip(origins, sizes, strict=True))]
         )

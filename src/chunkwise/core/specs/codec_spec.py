@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Self
 
 from chunkwise.core.base.binding import JSON, Members, dump, expect_string, plain_json
 from chunkwise.core.base.catalogue import codec_specs
-from chunkwise.core.base.html import json_html
 from chunkwise.core.specs.pretty import pretty_repr
 from chunkwise.errors import InvalidArgumentError, UnknownExtensionError, noted
 
@@ -70,6 +69,8 @@ class CodecSpec:
         raise NotImplementedError(f"{type(self).__name__}._merge")
 
     def _repr_html_(self) -> str:
+        from chunkwise.core.base.html import json_html  # only notebooks ask
+
         return json_html(self)
 
     def to_json(self, include_defaults: bool = False) -> dict[str, Any]:

@@ -97,9 +97,9 @@ class Constrained:
     __slots__ = ("__weakref__", "_constraints", "_rank")
     __hash__ = None  # type: ignore[assignment]
 
-    ROWS: ClassVar[Mapping[str, Row]]
-    KEYWORDS: ClassVar[Sequence[str]]  # in the order in which they are applied
-    NAME: ClassVar[str]
+    _ROWS: ClassVar[Mapping[str, Row]]
+    _KEYWORDS: ClassVar[Sequence[str]]  # in the order in which they are applied
+    _NAME: ClassVar[str]
 
     _rank: int | None
     _constraints: dict[str, Constraint | Vector]  # no vectors without a constraint
@@ -108,44 +108,44 @@ class Constrained:
         """Fix the rank; it must equal an already known rank."""
         self._rank = check_rank(rank, self._rank)
 
-    def vector(self, name: str) -> Vector:
+    def _vector(self, name: str) -> Vector:
         """Return a constraint for each dimension, hard or soft; empty if there is none at all."""
         found = self._constraints.get(name, ())
         return () if isinstance(found, Constraint) else found
 
-    def scalar(self, name: str) -> Constraint | None:
+    def _scalar(self, name: str) -> Constraint | None:
         """Return a constraint on a single value, hard or soft."""
         found = self._constraints.get(name)
         return found if isinstance(found, Constraint) else None
 
-    def set(self, name: str, value: Any, *, hard: bool) -> None:
+    def _set(self, name: str, value: Any, *, hard: bool) -> None:
         """Add a constraint; an error leaves the object partly changed."""
-        self.add(name, self.ROWS[name].check(self, value, hard))
+        self._add(name, self._ROWS[name].check(self, value, hard))
 
-    def add(self, name: str, constraint: Constraint | Vector | None) -> None:
+    def _add(self, name: str, constraint: Constraint | Vector | None) -> None:
         """Add a constraint, if it is one, that has been checked."""
         if isinstance(constraint, Constraint) or (constraint and any(constraint)):
             old = self._constraints.get(name)
             self._constraints[name] = _merged(old, constraint) if old else constraint
 
-    def take_member(self, members: Members, name: str, *others: Self) -> None:
+    def _take_member(self, members: Members, name: str, *others: Self) -> None:
         """Take both forms of member `name`, for this object and `others`."""
-        row = self.ROWS[name]
+        row = self._ROWS[name]
 
         def take(value: JSON) -> None:
             parsed = row.from_json(value)
             for each in (self, *others) if parsed is not None else ():
-                each.set(name, parsed, hard=hard)
+                each._set(name, parsed, hard=hard)
 
         for hard in (True, False)[: 1 + row.has_soft_form]:
             members.take(name if hard else name + SOFT, take, None)
 
-    def apply(self, keywords: Mapping[str, Any]) -> None:
+    def _apply(self, keywords: Mapping[str, Any]) -> None:
         """Add the constraints in keywords."""
         given = {name: value for name, value in keywords.items() if value is not None}
-        if unknown := given.keys() - set(self.KEYWORDS):
-            raise TypeError(f"{self.NAME} has no keyword {min(unknown)!r}")
-        for name in self.KEYWORDS:
+        if unknown := given.keys() - set(self._KEYWORDS):
+            raise TypeError(f"{self._NAME} has no keyword {min(unknown)!r}")
+        for name in self._KEYWORDS:
             if name in given:
                 with prefixed(f"Invalid {name}"):
                     self._apply_one(name.removesuffix(SOFT), name, given[name])
@@ -155,19 +155,19 @@ class Constrained:
             if (rank := int_item(value, name)) != -1:
                 self.set_rank(rank)
         else:
-            parsed = self.ROWS[base].from_keyword(value, name)
+            parsed = self._ROWS[base].from_keyword(value, name)
             if parsed != []:
-                self.set(base, parsed, hard=base == name)
+                self._set(base, parsed, hard=base == name)
 
-    def constraints_to_json(self) -> dict[str, JSON]:
+    def _constraints_to_json(self) -> dict[str, JSON]:
         """Return the constraints as members of JSON, in the order of the table."""
         json: dict[str, JSON] = {}
-        for name, row in self.ROWS.items():
-            if found := self.scalar(name):
+        for name, row in self._ROWS.items():
+            if found := self._scalar(name):
                 json[name if found.hard else name + SOFT] = row.to_json(found.value)
                 continue
             for hard in (True, False):
-                values = _part(self.vector(name), 0, hard)
+                values = _part(self._vector(name), 0, hard)
                 if any(v is not None for v in values):
                     json[name if hard else name + SOFT] = [
                         None if v is None else row.to_json(v) for v in values
@@ -191,11 +191,11 @@ class Constrained:
 
     def _values(self, name: str, hard: bool) -> tuple[Any, ...] | None:
         """Return the hard or the soft values of a vector; None if the rank is unknown."""
-        return None if self._rank is None else _part(self.vector(name), self._rank, hard)
+        return None if self._rank is None else _part(self._vector(name), self._rank, hard)
 
     def _value(self, name: str, hard: bool) -> Any:
         """Return the value of a scalar constraint if it is `hard`, or if it is not."""
-        found = self.scalar(name)
+        found = self._scalar(name)
         return found.value if found and found.hard == hard else None
 
 

@@ -140,9 +140,9 @@ class LayoutConstraints(Constrained):
 
     __slots__ = ("_grids",)
 
-    ROWS = _ROWS
-    KEYWORDS = tuple(ChunkLayoutKeywords.__annotations__)
-    NAME = "ChunkLayout"
+    _ROWS = _ROWS
+    _KEYWORDS = tuple(ChunkLayoutKeywords.__annotations__)
+    _NAME = "ChunkLayout"
 
     _grids: dict[str, GridConstraints]
 
@@ -156,13 +156,13 @@ class LayoutConstraints(Constrained):
         """
         if self._rank is None:
             raise InvalidArgumentError("rank must be specified")
-        origin = hard_part(self.vector("grid_origin"), self._rank)
+        origin = hard_part(self._vector("grid_origin"), self._rank)
         if None in origin:
             raise InvalidArgumentError(f"No grid_origin hard constraint for dimension {origin.index(None)}")
         out = type(self)()
         out.set_rank(self._rank)
         out._constraints = self._constraints.copy()
-        sizes = [self._grids[usage].vector("shape") for usage in GRID_USAGES]
+        sizes = [self._grids[usage]._vector("shape") for usage in GRID_USAGES]
         write, read, codec = (hard_part(vector, self._rank) for vector in sizes)
         read = tuple(w if r is None else r for r, w in zip(read, write, strict=True))
         for usage, shape in zip(GRID_USAGES, (write, read, codec), strict=True):
@@ -171,7 +171,7 @@ class LayoutConstraints(Constrained):
                     f"Invalid {usage.replace('_', ' ')} grid: Invalid origin/shape: "
                     f"origin={braces(origin)}, shape={braces(shape)}"
                 )
-            out._grids[usage].set("shape", shape, hard=True)
+            out._grids[usage]._set("shape", shape, hard=True)
         if any(w and w % r for w, r in zip(write, read, strict=True)):
             raise InvalidArgumentError(
                 f"write chunk shape {braces(write)} is not a multiple of read chunk shape {braces(read)}"
@@ -184,51 +184,51 @@ class LayoutConstraints(Constrained):
         for grid in self._grids.values():
             grid.set_rank(rank)
 
-    def set(self, name: str, value: Any, *, hard: bool) -> None:
+    def _set(self, name: str, value: Any, *, hard: bool) -> None:
         """Add a constraint; an error leaves the layout partly changed."""
         if name != "chunk_shapes":
-            super().set(name, value, hard=hard)
+            super()._set(name, value, hard=hard)
             return
         checked = _check_chunk_shapes(self, value, hard)
         with prefixed("Error setting chunk_shapes"):
-            self.add(name, checked)
+            self._add(name, checked)
         self._check_chunk_shapes()
 
     def _check_chunk_shapes(self) -> None:
-        sizes = self._grids["write_chunk"].vector("shape")
-        for dim, (cells, size) in enumerate(zip(self.vector("chunk_shapes"), sizes, strict=False)):
+        sizes = self._grids["write_chunk"]._vector("shape")
+        for dim, (cells, size) in enumerate(zip(self._vector("chunk_shapes"), sizes, strict=False)):
             if cells and size and size.hard:
                 raise InvalidArgumentError(
                     f"chunk_shapes {sizes_to_json(cells.value)} of dimension {dim} contradict write chunks "
                     f"that all have the size {size.value}"
                 )
 
-    def set_of_grid(self, usage: str, name: str, value: Any, *, hard: bool) -> None:
+    def _set_of_grid(self, usage: str, name: str, value: Any, *, hard: bool) -> None:
         """Add constraint `name` to the grid of `usage`."""
         with prefixed(f"Error setting {usage} {name}"):
-            self._grids[usage].set(name, value, hard=hard)
+            self._grids[usage]._set(name, value, hard=hard)
             self._take_rank(usage)
 
-    def merge_grid(self, usage: str, grid: GridConstraints) -> None:
+    def _merge_grid(self, usage: str, grid: GridConstraints) -> None:
         """Add the constraints of `grid` to those of the grid, or for "chunk" of the grids, of `usage`."""
         for target in GRID_USAGES:
-            for name in GridConstraints.ROWS:
+            for name in GridConstraints._ROWS:
                 if target in _targets(usage, name):
                     with prefixed(f"Error setting {target} {name}"):
                         self._grids[target].merge(grid, [name])
                         self._take_rank(target)
 
-    def merge(self, other: Self) -> None:
+    def _merge(self, other: Self) -> None:
         """Add the constraints of `other`."""
         if other._rank is not None:
-            first = "inner_order" if other.scalar("inner_order") else "grid_origin"
+            first = "inner_order" if other._scalar("inner_order") else "grid_origin"
             with prefixed(f"Error setting {first}"):
                 self.set_rank(other._rank)
         for name in _ROWS:
             with prefixed(f"Error setting {name}"):
-                self.add(name, other._constraints.get(name))
+                self._add(name, other._constraints.get(name))
         for usage in GRID_USAGES:
-            self.merge_grid(usage, other._grids[usage])
+            self._merge_grid(usage, other._grids[usage])
         self._check_chunk_shapes()
 
     def become(self, other: Self) -> None:
@@ -236,33 +236,33 @@ class LayoutConstraints(Constrained):
         super().become(other)
         self._grids = {usage: grid.copy() for usage, grid in other._grids.items()}
 
-    def parse(self, json: JSON) -> None:
+    def _parse(self, json: JSON) -> None:
         """Add the constraints in plain JSON."""
         members = Members(json)
         members.take("rank", lambda v: self.set_rank(expect_int(v, 0, MAX_RANK)), None)
         for name in _ROWS:
-            self.take_member(members, name)
+            self._take_member(members, name)
         for usage in ("chunk", *GRID_USAGES):
             members.take(usage, lambda v, usage=usage: self._parse_grid(usage, v), None)  # type: ignore[misc]
         members.finish()
 
     def _parse_grid(self, usage: str, value: JSON) -> None:
         members = Members(value)
-        for name in GridConstraints.ROWS:
+        for name in GridConstraints._ROWS:
             first, *others = [self._grids[target] for target in _targets(usage, name)]
-            first.take_member(members, name, *others)
+            first._take_member(members, name, *others)
         members.finish()
         for each in GRID_USAGES:
             self._take_rank(each)
 
     def to_json(self) -> dict[str, JSON]:
         """Return the JSON form, with the rank only if no other member implies it."""
-        json = self.constraints_to_json()
+        json = self._constraints_to_json()
         rank_is_known = bool(json)
         for usage, grid in self._grids.items():
             if members := grid.to_json():
                 json[usage] = members
-                rank_is_known |= bool(grid.vector("shape") or grid.vector("aspect_ratio"))
+                rank_is_known |= bool(grid._vector("shape") or grid._vector("aspect_ratio"))
         if self._rank is not None and not rank_is_known:
             json["rank"] = self._rank
         return dict(sorted(json.items()))
@@ -281,13 +281,13 @@ class LayoutConstraints(Constrained):
         elif base.endswith("chunk"):
             if not isinstance(value, GridConstraints):
                 raise TypeError(f"Invalid {name}")
-            self.merge_grid(base, value)
+            self._merge_grid(base, value)
         else:
             usage, _, part = base.rpartition("chunk_")
-            parsed = GridConstraints.ROWS[part].from_keyword(value, name)
+            parsed = GridConstraints._ROWS[part].from_keyword(value, name)
             for target in _targets(f"{usage}chunk", part):
                 if parsed != []:
-                    self.set_of_grid(target, part, parsed, hard=base == name)
+                    self._set_of_grid(target, part, parsed, hard=base == name)
 
     def _take_rank(self, usage: str) -> None:
         rank = self._grids[usage].rank

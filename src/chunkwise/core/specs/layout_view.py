@@ -69,12 +69,12 @@ def view_layout(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayout:
         return layout.copy()
     links = one_to_one(transform)
     out = ChunkLayout(rank=transform.input_rank)
-    if (order := layout.scalar("inner_order")) is not None:
+    if (order := layout._scalar("inner_order")) is not None:
         inputs = single_inputs(transform)
         first = [link.dim for o in order.value if (link := inputs[o]) is not None]
-        out.set("inner_order", _completed(first, transform.input_rank), hard=order.hard)
+        out._set("inner_order", _completed(first, transform.input_rank), hard=order.hard)
     for hard, value in _converted(layout, "grid_origin", links, "view"):
-        out.set("grid_origin", value, hard=hard)
+        out._set("grid_origin", value, hard=hard)
     _set_chunk_shapes(out, layout.chunk_shapes, links)
     for usage in GRID_USAGES:
         _set_grid(out, usage, getattr(layout, usage), links, "view")
@@ -88,13 +88,13 @@ def inverse_view_layout(layout: ChunkLayout, transform: IndexTransform) -> Chunk
     links = single_inputs(transform)
     used = {link.dim for link in links if link is not None}
     out = ChunkLayout(rank=transform.output_rank)
-    if (order := layout.scalar("inner_order")) is not None:
+    if (order := layout._scalar("inner_order")) is not None:
         first = [o for d in order.value for o, link in enumerate(links) if link and link.dim == d]
-        out.set("inner_order", _completed(first, transform.output_rank), hard=order.hard)
+        out._set("inner_order", _completed(first, transform.output_rank), hard=order.hard)
     with prefixed("Error transforming grid_origin"):
-        _check_used(layout.vector("grid_origin"), used)
+        _check_used(layout._vector("grid_origin"), used)
         for hard, value in _converted(layout, "grid_origin", links, "inverse_view"):
-            out.set("grid_origin", value, hard=hard)
+            out._set("grid_origin", value, hard=hard)
     with prefixed("Error transforming chunk_shapes"):
         for dim, sizes in enumerate(layout.chunk_shapes or ()):
             if sizes is not None and not any(link and link.dim == dim and link.stride == 1 for link in links):
@@ -105,7 +105,7 @@ def inverse_view_layout(layout: ChunkLayout, transform: IndexTransform) -> Chunk
         with prefixed(f"Error transforming {usage}"):
             for name in ("shape", "aspect_ratio"):
                 with prefixed(f"Error transforming {name}"):
-                    _check_used(grid.vector(name), used)
+                    _check_used(grid._vector(name), used)
             _set_grid(out, usage, grid, links, "inverse_view")
     return out
 
@@ -122,10 +122,10 @@ def _converted(
     direction: Literal["view", "inverse_view"],
 ) -> Iterator[tuple[bool, Any]]:
     """Yield the hard and the soft values of linked dimensions, in the order of `links`."""
-    if (one := source.scalar(name)) is not None:
+    if (one := source._scalar(name)) is not None:
         yield one.hard, one.value
-    elif vector := source.vector(name):
-        convert = getattr(source.ROWS[name], direction)
+    elif vector := source._vector(name):
+        convert = getattr(source._ROWS[name], direction)
         for hard in (True, False):
             found = [(None if link is None else vector[link.dim], link) for link in links]
             yield hard, [convert(c.value, link) if c and c.hard == hard else None for c, link in found]
@@ -143,7 +143,7 @@ def _set_chunk_shapes(
     """Set the sizes of the cells of linked dimensions, except where elements are skipped."""
     if shapes is not None:
         values = [None if k is None or k.stride != 1 else shapes[k.dim] for k in links]
-        layout.set("chunk_shapes", values, hard=True)
+        layout._set("chunk_shapes", values, hard=True)
 
 
 def _set_grid(
@@ -153,9 +153,9 @@ def _set_grid(
     links: Sequence[DimensionLink | None],
     direction: Literal["view", "inverse_view"],
 ) -> None:
-    for name in grid.ROWS:
+    for name in grid._ROWS:
         for hard, value in _converted(grid, name, links, direction):
-            layout.set_of_grid(usage, name, value, hard=hard)
+            layout._set_of_grid(usage, name, value, hard=hard)
 
 
 def inverse_view_domain(domain: IndexDomain, transform: IndexTransform) -> IndexDomain:

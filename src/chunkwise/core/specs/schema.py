@@ -8,7 +8,6 @@ from typing import Any, Unpack
 import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON, MISSING, not_too_deep, plain_json
-from chunkwise.core.base.html import json_html
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.index_space import IndexDomain, IndexingMixin, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
@@ -23,13 +22,6 @@ from chunkwise.core.specs.fill_value import (
     equal_fill,
     fill_from_json,
     view_fill_value,
-)
-from chunkwise.core.specs.layout_view import (
-    inverse_view_domain,
-    inverse_view_layout,
-    one_to_one,
-    single_inputs,
-    view_layout,
 )
 from chunkwise.core.specs.pretty import pretty_repr
 from chunkwise.core.specs.schema_constraints import MEMBERS, SchemaConstraints, SchemaKeywords
@@ -258,6 +250,8 @@ class Schema(SchemaConstraints, IndexingMixin):
         keep_domain : bool
             Whether the view gets the domain of the transform; False if this schema has none.
         """
+        from chunkwise.core.specs.layout_view import one_to_one, view_layout
+
         out = Schema()
         out._rank = transform.input_rank
         out._dtype, out._codec, out._fill_is_json = self._dtype, self._codec, self._fill_is_json
@@ -283,6 +277,8 @@ class Schema(SchemaConstraints, IndexingMixin):
                 f"Cannot inverse transform schema of rank {self._rank} by index transform of rank "
                 f"{transform.input_rank} -> {transform.output_rank}"
             )
+        from chunkwise.core.specs.layout_view import inverse_view_domain, inverse_view_layout, single_inputs
+
         out = Schema()
         out._rank = None if self._rank is None else transform.output_rank
         out._dtype, out._codec, out._fill_is_json = self._dtype, self._codec, self._fill_is_json
@@ -300,6 +296,8 @@ class Schema(SchemaConstraints, IndexingMixin):
         return out
 
     def _repr_html_(self) -> str:
+        from chunkwise.core.base.html import json_html  # only notebooks ask
+
         return json_html(self)
 
     def __repr__(self) -> str:

@@ -145,7 +145,7 @@ class CopiedObjects:
         return None
 
     def path_at(self, source: str, path: str) -> str | None:
-        """Return the path of the copy of what is at a path of another file; None if it is not copied."""
+        """Return the path of the copy of an object of another file; None if it is not copied."""
         return self._paths.get((canonical_source(source), path)) if self._paths else None
 
 
@@ -338,7 +338,7 @@ class BuilderReferences:
         if self.is_here(target):
             if target.location is None:  # of a container of another file, made for this one
                 return top_of(target) is not self.top
-            # Of what was read there may be another builder in the tree, at the same path.
+            # The tree may have another builder of a stored object, at the same path.
             path = path_of(target)
             return path not in self.io.store.tree.nodes and not self._has(path, identity_of(target))
         return self.copies_all or self._is_hdf5(target.source)

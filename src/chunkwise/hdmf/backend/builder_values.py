@@ -208,7 +208,7 @@ class BuilderStreams:
     def add(
         self, path: str, dtype: Any, iterator: Any, settings: Settings, attributes: dict[str, Any]
     ) -> None:
-        """Make a dataset of what a data chunk iterator yields."""
+        """Make a dataset of the pieces that a data chunk iterator yields."""
         element = _element(dtype, iterator)
         shape = iterator.recommended_data_shape()
         if shape is None:

@@ -230,7 +230,7 @@ class BuilderWriter:
         node = self.store.tree.nodes.get(path)
         if node is not None and self.store.is_dataset(path):
             raise InvalidArgumentError(f"{path} is a dataset in {self.store.source}, not a group")
-        # The group is in the tree before what is in it, and in the store when its links are complete.
+        # The group is in the tree before its members, and in the store when its links are complete.
         if node is None:
             self.writer.begin_group(path)
         for child in builder.groups.values():
@@ -269,7 +269,7 @@ class BuilderWriter:
             self.add_links(path, links)
 
     def set_attributes(self, path: str, attributes: Mapping[str, Any]) -> None:
-        """Set some attributes of what is stored at a path; None removes one."""
+        """Set some attributes of the object stored at a path; None removes one."""
         try:
             new = dump_attributes(attributes, self._stored_reference, self.keep_types)
         except (ChunkwiseError, TypeError) as e:
@@ -305,7 +305,7 @@ class BuilderWriter:
         text = isinstance(data, LazyDataset) and data.dataset.element.kind in ("text", "bytes")
         link = self.link_data
         while isinstance(data, DataIO):
-            link = getattr(data, "link_data", link)  # what is wrapped says itself, as in hdmf
+            link = getattr(data, "link_data", link)  # the wrapped data decides, as in hdmf
             settings = settings_of(data) if settings is None else settings
             if data.data is None and data.shape is not None:  # an array that is filled later
                 self._reserve(path, builder, data, settings)

@@ -217,7 +217,7 @@ class BuilderTree:
                 pending += [(join_path(at, name), builder) for name in reversed(store.names(at))]
 
     def _stands_alone(self, store: HdmfStore, path: str) -> bool:
-        """Return True for what is linked to in another store, unless the group that it is in was built."""
+        """Return True for a link's target in another store, unless the group around it was built."""
         above = parent_path(path)
         return store is not self.stores.main and (store.source, above) not in self._complete
 

@@ -243,7 +243,7 @@ class ZarrIO(StoreWriting):
 
     @property
     def file(self) -> StoredGroup | None:
-        """The root of what is stored, as a group with attributes; None if the store is closed."""
+        """The root of the store, as a group with attributes; None if the store is closed."""
         return None if self._store is None else StoredGroup(self)
 
     _file = file  # pynwb hands it to load_namespaces

@@ -322,7 +322,7 @@ class StoredGroup(Mapping[str, Any]):
     path : str
         From the root, which is "/".
     attrs : MutableMapping
-        Attributes of the store, references and links as they are stored; what is set is stored.
+        Attributes of the store, references and links as they are stored; changes are stored.
     """
 
     def __init__(self, io: Any, path: str = "/") -> None:

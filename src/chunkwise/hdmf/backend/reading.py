@@ -53,7 +53,7 @@ class StoreReading(HDMFIO):  # type: ignore[misc, unused-ignore]
 
     @property
     def builders(self) -> BuilderTree:
-        """The builders of what was read or written so far."""
+        """The builders of all objects read or written so far."""
         self.store  # noqa: B018 - raises if it is closed
         assert self._tree is not None
         return self._tree

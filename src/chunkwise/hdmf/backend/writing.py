@@ -268,7 +268,7 @@ class StoreWriting(StoreReading):
         self.set_written(builder)
 
     def write_attributes(self, obj: Any, attributes: Mapping[str, Any], **kwargs: Any) -> None:
-        """Set attributes of a group or dataset, or of what is at a path; None removes one.
+        """Set attributes of a group or dataset, or of the object at a path; None removes one.
 
         References may be builders, containers or records.
         """

@@ -254,7 +254,7 @@ def _blocks(dataset: Any, blocks: list[Any]) -> npt.NDArray[Any]:
         return parts[0]
     if not parts:
         return np.empty(0, getattr(dataset, "dtype", object))
-    # Boxes that differ along one axis only, or are all combinations of what they cover on each, make a grid.
+    # Boxes make a grid if they differ along one axis only, or are all combinations of their ranges on each.
     rank = parts[0].ndim
     spans = [list(dict.fromkeys((box[0][d], box[1][d]) for box in blocks)) for d in range(rank)]
     varied = [d for d in range(rank) if len(spans[d]) > 1]

@@ -7,7 +7,7 @@
 # All else is read from its own key.  Stores that don't list ETags, files of this machine among them, are
 # opened without copies.
 
-# After this nothing more is read to know what is in a store, and looking a path up is a dict access.
+# After this, no more documents are read, and looking up a path is a dict access.
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
@@ -27,8 +27,6 @@ from chunkwise.extension.inside import (
     UNKNOWN_GENERATION,
     EntryListable,
     KeyRange,
-    Pool,
-    Stop,
     load_json,
     offers,
     read_bounded,
@@ -43,6 +41,7 @@ from chunkwise.extension.trees import (
     node_of,
     parse_snapshot,
     read_document,
+    together,
     tree_format,
     walk,
     with_copies,
@@ -82,21 +81,14 @@ class Proven(NamedTuple):
     keys: frozenset[str] | None
 
 
-def read_values(kv: KvStoreDriver, pool: Pool, keys: Sequence[str]) -> list[Stamped]:
-    """Return the values of keys; of a server several are asked for at the same time."""
-    found: dict[str, Stamped] = {}
+def read_values(kv: KvStoreDriver, keys: Sequence[str]) -> list[Stamped]:
+    """Return the values of keys; several at a time are requested from a server."""
 
-    def open_worker(stop: Stop) -> Callable[[str], None]:
-        def work(key: str) -> None:
-            if not stop:
-                stamped = kv.read(key)
-                found[key] = stamped._replace(value=None if stamped.value is None else bytes(stamped.value))
+    def read(key: str) -> Stamped:
+        stamped = kv.read(key)
+        return stamped._replace(value=None if stamped.value is None else bytes(stamped.value))
 
-        return work
-
-    concurrency = traits_of(kv).request_concurrency
-    pool.run(keys, open_worker, lambda: None, n_workers=concurrency or 1, inline=concurrency is None).result()
-    return [found[key] for key in keys]
+    return together(kv, read, keys)
 
 
 def dump_copies(kv: KvStoreDriver, root: str, read: Iterable[tuple[str, Stamped]]) -> bytes:
@@ -164,7 +156,7 @@ def _md5(value: bytes) -> str:
 
 
 def _digest_of_place(kv: KvStoreDriver, root: str) -> str:
-    """Return the digest of what a store and a root are called: ETags mean nothing in others."""
+    """Return the digest of the names of a store and a root: ETags mean nothing in others."""
     return hashlib.blake2b(repr((kv.identity, root)).encode(), digest_size=16).hexdigest()
 
 
@@ -201,7 +193,7 @@ class Tree:
     """All nodes of a store."""
 
     format: Format
-    # From path to node; each group before what is in it.
+    # From path to node; each group before its members.
     nodes: dict[str, StoredNode] = field(default_factory=dict)
     # From the path of a group to the names in it.
     children: dict[str, list[str]] = field(default_factory=dict)
@@ -271,11 +263,9 @@ def read_tree(
     format: Format,
     consolidated: bool | Literal["check"] = True,
     root: str = "/",
-    *,
-    pool: Pool | None = None,
 ) -> Tree:
     """Read the documents of all nodes."""
-    tree = _read_consolidated(location, format, pool or Pool()) if consolidated else None
+    tree = _read_consolidated(location, format) if consolidated else None
     if tree is not None and consolidated != "check":
         return tree
     try:
@@ -285,7 +275,7 @@ def read_tree(
             raise
         # Plain web servers don't list; the keys that had copies when the store was closed are its documents.
         names = read_names(location.store, location.path)
-        found = None if names is None else _read_listed(location, names, pool or Pool())
+        found = None if names is None else _read_listed(location, names)
         if found is None:
             raise UnsupportedError(
                 f"{location.text}: an N5 store on a server that lists no keys is opened by the names in "
@@ -354,10 +344,10 @@ def _stored_node(path: str, node: Node, attributes: Any = None) -> StoredNode:
 # -- consolidated -------------------------------------------------------------------------------------
 
 
-def _read_consolidated(location: Location, format: Format, pool: Pool) -> Tree | None:
+def _read_consolidated(location: Location, format: Format) -> Tree | None:
     if not tree_format(format).consolidated_key:
         proven = read_copies(location.store, location.path)
-        return None if proven is None else _read_listed(location, proven, pool)
+        return None if proven is None else _read_listed(location, proven)
     tree = _read_snapshot(location, format)
     if tree is not None and (proven := read_copies(location.store, location.path)) is not None:
         tree.values = proven.values
@@ -389,7 +379,7 @@ def _canonical_copies(copies: dict[str, Any]) -> dict[str, Any]:
     return canonical
 
 
-def _read_listed(location: Location, proven: Proven, pool: Pool) -> Tree | None:
+def _read_listed(location: Location, proven: Proven) -> Tree | None:
     """Return the nodes of N5 whose documents are among the keys of a store, read level by level."""
     root = find_documented(location, "n5")
     if root is None or proven.keys is None:
@@ -400,7 +390,7 @@ def _read_listed(location: Location, proven: Proven, pool: Pool) -> Tree | None:
     for _, level in groupby(sorted(paths, key=_depth_and_path), key=lambda path: path.count("/")):
         found = {path: path[1:] + _DOCUMENT for path in level if _is_group(tree, parent_path(path))}
         unproven = [key for key in found.values() if key not in tree.values]
-        read = read_values(location.store, pool, [location.path + key for key in unproven])
+        read = read_values(location.store, [location.path + key for key in unproven])
         raws = {key: stamped.value for key, stamped in zip(unproven, read, strict=True)}
         for path, key in found.items():
             raw = raws[key] if key in raws else tree.values[key]

@@ -28,7 +28,7 @@ __all__ = [
 
 
 def map_objects(values: npt.NDArray[Any], convert: Callable[[Any], Any]) -> npt.NDArray[Any]:
-    """Return an object array of what `convert` makes of each value."""
+    """Return an object array with `convert` applied to each value."""
     flat = np.empty(values.size, object)
     for i, value in enumerate(values.reshape(-1).tolist()):
         flat[i] = convert(value)
@@ -196,7 +196,7 @@ def _is_row(item: Any) -> bool:
 
 
 def guess_element(data: Any) -> Element:
-    """Return the element type of values whose type nobody has declared."""
+    """Return the element type of values without a declared type."""
     dtype = getattr(data, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind != "O":
         return element_of_dtype(dtype)

@@ -57,7 +57,7 @@ class LargeDatasets:
         self,
         location: Location,  # of the root
         workers: Workers,
-        task: Mapping[str, Any],  # what is copied and how: it is resumed only if it is the same
+        task: Mapping[str, Any],  # source and options: resumed only if they are the same
         how: CopyOptions,
         *,
         compare: _Compare | None = None,  # all but these paths
@@ -97,7 +97,7 @@ class LargeDatasets:
             return False
         if tree_format(format).reversed_axes != array.rules.reversed_axes:
             found = found.transpose(range(found.rank)[::-1])
-        # What is stored otherwise than it is used, such as truth in N5, is translated by conventions.
+        # Conventions translate values whose stored type differs, such as booleans in N5.
         dtypes = {found.dtype.memory_dtype, target.dtype.memory_dtype, element.memory_dtype}
         if len(dtypes) != 1 or found.shape != target.shape:
             return False

@@ -77,7 +77,7 @@ class NodeWriter:
         self._begun.add(path)
 
     def group(self, path: str, attributes: Mapping[str, Any], links: Mapping[str, Reference]) -> None:
-        """Make a group, or replace what is known of one."""
+        """Make a group, or replace its attributes and links."""
         convention = self.store.convention
         own: dict[str, Any] = {}
         if links:
@@ -157,7 +157,7 @@ class NodeWriter:
                     array = store.array_of(node)
                     if array.size <= _MOST_ELEMENTS and (key := array.single_key) is not None:
                         keys.append(key)
-        values = read_values(kv, store.pool, keys)
+        values = read_values(kv, keys)
         relative = [key[len(root) :] for key in keys]
         kv.write(root + COPIES, dump_copies(kv, store.home, zip(relative, values, strict=True)))
 

@@ -1,4 +1,4 @@
-"""A store and its datasets: one leads to the other, and what is read or written is forgotten together."""
+"""A store and its datasets: each leads to the other, and they share what they keep in memory."""
 
 from __future__ import annotations
 

@@ -306,7 +306,7 @@ class ArrayStream:
     def abandon(self) -> None:
         """Wait for all writes, even failed ones: none may run when Python exits."""
         while self._waiting:
-            with suppress(Exception):  # what is passed on is the first failure
+            with suppress(Exception):  # the first failure is raised
                 self._wait()
 
     # -- pieces -----------------------------------------------------------------------------------
@@ -353,7 +353,7 @@ class ArrayStream:
     def _store_box(self, box: Box, values: npt.NDArray[Any]) -> None:
         if any(stop % chunk for (_, stop), chunk in zip(box, self._chunks, strict=True)):
             self._splits_chunks = True
-        # Of two writes at a time either may be the last.
+        # Either of two simultaneous writes may be the last.
         if any(other is None or intersect(box, other) for _, _, other in self._waiting) or any(
             intersect(box, other) for other, _ in self._neighbours
         ):

@@ -27,11 +27,11 @@ from chunkwise.extension.trees import (
 )
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
+from chunkwise.images.conventions.ome_groups import Options, image_of
 from chunkwise.images.multiscale.find_images import find_images
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import AXIS_KINDS, symbol_of
 from chunkwise.images.multiscale.metadata import Channel
-from chunkwise.images.multiscale.ome_groups import Options, image_of
 from chunkwise.images.multiscale.own_axes import ArrayAxis, own_axes
 
 __all__ = ["ArrayAxis", "ArrayImage", "image_label_of", "image_of_array", "level_at", "marks_of_labels"]
@@ -201,7 +201,7 @@ def _level_of_array(view: TensorStore, known: _Known) -> tuple[MultiscaleImage, 
     spec = _whole(view).spec().to_json()
     if spec["driver"] != "neuroglancer_precomputed" or view.kvstore is None:
         return None
-    from chunkwise.images.multiscale.precomputed import precomputed_image  # with the driver, which few need
+    from chunkwise.images.conventions.precomputed import precomputed_image  # with the driver, which few need
 
     volume = precomputed_image(locate(view.kvstore))
     return None if volume is None else (volume, spec["scale_index"])

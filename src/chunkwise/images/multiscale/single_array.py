@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from chunkwise import TensorStore
+from chunkwise.images.conventions.ome_display import label_colors_of
 from chunkwise.images.multiscale.array_axes import ArrayAxis, image_of_array
 from chunkwise.images.multiscale.image import MultiscaleImage, placed
 from chunkwise.images.multiscale.image_axes import axis_kind, axis_names, symbol_of
 from chunkwise.images.multiscale.metadata import Axis, ImageMetadata, LevelMetadata, Transformation
-from chunkwise.images.multiscale.ome_display import label_colors_of
 
 __all__ = ["image_of_arrays", "single_array"]
 

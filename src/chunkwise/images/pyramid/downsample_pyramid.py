@@ -34,10 +34,12 @@ from chunkwise.extension.trees import (
     locate,
     located,
 )
+from chunkwise.images.conventions.convention import Kept, PyramidConvention
+from chunkwise.images.conventions.known import PYRAMIDS, find_convention
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
 from chunkwise.images.multiscale.single_array import single_array
-from chunkwise.images.pyramid.convention import CONVENTIONS, Convention, PyramidGroup, find_convention
-from chunkwise.images.pyramid.kept import NOTHING, kept_attributes
+from chunkwise.images.pyramid.group import PyramidGroup
+from chunkwise.images.pyramid.kept import kept_attributes
 from chunkwise.images.pyramid.plan import PyramidOptions, plan_pyramid
 from chunkwise.images.pyramid.pyramid_copy import Pyramid, PyramidCopy, PyramidProgress
 
@@ -282,7 +284,7 @@ def prepare_pyramid(
         units=sized,
         arrays={} if volume is not None else given,
     )
-    chosen = CONVENTIONS["ome-ngff-0.5"]  # whose axes a volume has, in another order
+    chosen = PYRAMIDS["ome-ngff-0.5"]  # whose axes a volume has, in another order
     if volume is None:
         chosen = _convention(convention, known, first, format)
     plan = plan_pyramid(store, known, chosen, options, first_name=first)
@@ -306,7 +308,7 @@ def prepare_pyramid(
     if first is None:
         name = name or kept.name or None
     else:
-        kept = NOTHING
+        kept = Kept()
     warn_of_losses([("", note) for note in kept.left_out])
     made = PyramidGroup(
         group, plan.convention, name or _plain_name(group), first=first, renamed=bool(name), kept=kept
@@ -331,14 +333,14 @@ def _plain_name(location: Location) -> str:
     return name or "image"
 
 
-def _convention(name: str | None, known: ArrayImage, first: str | None, format: str) -> Convention:
+def _convention(name: str | None, known: ArrayImage, first: str | None, format: str) -> PyramidConvention:
     """Return the convention: that of the image itself if it only gets more levels."""
     own = None if known.image is None or first is None else known.image.convention
     if own == "ome-ngff-0.6":
         raise UnsupportedError(
             "levels can't be added to a draft of OME-Zarr 0.6; give a destination to have it copied"
         )
-    if name is None and own in CONVENTIONS and CONVENTIONS[own].format == format:
+    if name is None and own in PYRAMIDS and PYRAMIDS[own].format == format:
         name = own
     return find_convention(name, format)
 

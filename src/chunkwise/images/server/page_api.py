@@ -15,9 +15,9 @@ from chunkwise.copying.summary import summarize
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError, UnsupportedError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump_bytes, plain_json
+from chunkwise.images.conventions.ome_plates import Plate, Well
 from chunkwise.images.multiscale.grey import PERCENTILES, contrast_level, contrast_of
 from chunkwise.images.multiscale.image_axes import unit_text
-from chunkwise.images.multiscale.ome_plates import Plate, Well
 from chunkwise.images.multiscale.sampling import read_extremes
 from chunkwise.images.server.content import BINARY, Computed, Content, Document
 from chunkwise.images.server.forms import first_shown, forms_of

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from chunkwise import TensorStore
 from chunkwise.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from chunkwise.extension import JSON
-from chunkwise.images.multiscale.ome_plates import Plate, Well
+from chunkwise.images.conventions.ome_plates import Plate, Well
 from chunkwise.images.server.image import ServedImage, image_at, multiscale_at, shown_dims
 from chunkwise.images.server.sources import Sources
 from chunkwise.images.server.tiles import Damage, Plane, read_plane

@@ -63,7 +63,7 @@ def _choose_shapes(
     own = chain_layout(None if shards else constraints.codecs, constraints.grid, domain.rank)
     layout.become(layout.merged(own))
     if shards and (shape := shards[-1].chunk_shape) is not None:
-        layout.set_of_grid("read_chunk", "shape", shape, hard=True)
+        layout._set_of_grid("read_chunk", "shape", shape, hard=True)
     if layout.chunk_shapes is not None:
         grid = _rectilinear_grid(layout.chunk_shapes)
         json = {"name": "rectilinear", "configuration": grid.to_json()}
@@ -72,7 +72,7 @@ def _choose_shapes(
             raise InvalidArgumentError(
                 f"chunk_shapes are not compatible with a {dump(json['name'])} chunk grid"
             )
-        inner = hard_part(layout.read_chunk.vector("shape"), domain.rank)
+        inner = hard_part(layout.read_chunk._vector("shape"), domain.rank)
         if any(inner) and not shards:
             raise InvalidArgumentError(
                 f"read_chunk shape {braces(inner)} needs shards in the codecs of a rectilinear chunk grid"
@@ -81,7 +81,7 @@ def _choose_shapes(
         return json, outer, tuple(n or size for n, size in zip(inner, outer, strict=True))
     given = constraints.codecs is not None or sharding_levels(chain) > 0
     if given and not shards and not _asks_for_both(layout):
-        layout.merge_grid("write_chunk", layout.read_chunk)
+        layout._merge_grid("write_chunk", layout.read_chunk)
         read = write = choose_chunk_shape(ChunkLayout(write_chunk=layout.write_chunk), domain.shape)
     else:
         read, write = choose_read_write_chunk_shapes(layout, domain.shape)
@@ -100,7 +100,7 @@ def _rectilinear_grid(shapes: Sequence[Sizes | None]) -> RectilinearGrid:
 
 def _asks_for_both(layout: ChunkLayout) -> bool:
     """Return True if different sizes of read and write chunks are required."""
-    sizes = zip(layout.read_chunk.vector("shape"), layout.write_chunk.vector("shape"), strict=False)
+    sizes = zip(layout.read_chunk._vector("shape"), layout.write_chunk._vector("shape"), strict=False)
     return any(r and w and r.hard and w.hard and r.value != w.value for r, w in sizes)
 
 
@@ -142,7 +142,7 @@ def _changed(
 def _with_order(chain: list[dict[str, JSON]], layout: ChunkLayout, rank: int) -> list[dict[str, JSON]]:
     """Add a transpose that puts elements in the order of the layout."""
     axes = chain_axes(chain, rank).axes
-    order = layout.scalar("inner_order")
+    order = layout._scalar("inner_order")
     if order is None or axes is None or axes == order.value:
         return chain
     entry = {
@@ -167,4 +167,4 @@ def _check_order(chain: list[dict[str, JSON]], layout: ChunkLayout, rank: int) -
             f"inner_order {braces(layout.inner_order)} can't be met by codecs that change the shape of chunks"
         )
     with prefixed("Error setting inner_order"):
-        layout.set("inner_order", axes, hard=True)
+        layout._set("inner_order", axes, hard=True)

@@ -1,4 +1,4 @@
-"""Elements of HDF5 datasets in Zarr v2: data types, fill values, filters, and encoding of what h5py reads."""
+"""Elements of HDF5 datasets in Zarr v2: data types, fill values, filters, and encoded chunks."""
 
 from __future__ import annotations
 

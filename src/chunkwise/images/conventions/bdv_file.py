@@ -7,7 +7,7 @@ full resolution to the world.  A setup that is rotated or sheared only keeps its
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
@@ -17,9 +17,21 @@ import numpy.typing as npt
 
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension.inside import dump
-from chunkwise.images.multiscale.image_axes import symbol_of
+from chunkwise.extension.trees import Location
+from chunkwise.images.conventions.convention import Change, Level, plain
+from chunkwise.images.multiscale.image_axes import ImageAxis, symbol_of
+from chunkwise.images.multiscale.metadata import Transformation
 
-__all__ = ["NO_FILE", "BdvFile", "BdvSetup", "BdvView", "parse_bdv_file"]
+__all__ = [
+    "NO_FILE",
+    "BdvFile",
+    "BdvSetup",
+    "BdvView",
+    "bdv_file_beside",
+    "edited_bdv_file",
+    "made_bdv_file",
+    "parse_bdv_file",
+]
 
 _MOST_TIMES = 1_000_000
 _MEMBERS = {
@@ -213,3 +225,103 @@ def _numbers(element: Element, path: str, n: int, where: str) -> tuple[float, ..
     if len(numbers) != n or not np.all(np.isfinite(numbers)):
         raise InvalidArgumentError(f"{where}: {path}: expected {n} numbers, but found {text.strip()[:100]!r}")
     return numbers
+
+
+# -- writing ---------------------------------------------------------------------------------------------
+
+
+def bdv_file_beside(container: Location) -> tuple[Location, str] | None:
+    """Return the directory and the key of the XML file of a container; None if nothing is above it."""
+    above = container.parent
+    return None if above is None else (above, f"{container.name.removesuffix('.n5')}.xml")
+
+
+def made_bdv_file(
+    container: str, name: str, axes: Sequence[ImageAxis], first: Level, *, n_channels: int, n_times: int
+) -> bytes:
+    """Return the XML file of an image whose container is beside it; each channel is a setup."""
+    root = Element("SpimData", version="0.2")
+    _add(root, "BasePath", ".", type="relative")
+    sequence = _add(root, "SequenceDescription")
+    loader = _add(sequence, "ImageLoader", format="bdv.n5", version="1.0")
+    _add(loader, "n5", container, type="relative")
+    setups = _add(sequence, "ViewSetups")
+    for channel in range(n_channels):
+        setup = _add(setups, "ViewSetup")
+        _add(setup, "id", str(channel))
+        _add(setup, "name", f"{name} {channel}" if n_channels > 1 else name)
+        _add(setup, "size", " ".join(map(str, first.shape)))
+        voxel = _add(setup, "voxelSize")
+        _add(voxel, "unit", axes[0].unit or "pixel")
+        _add(voxel, "size", " ".join(map(repr, first.scale)))
+        _add(_add(setup, "attributes"), "channel", str(channel))
+    channels = _add(setups, "Attributes", name="channel")
+    for channel in range(n_channels):
+        entry = _add(channels, "Channel")
+        _add(entry, "id", str(channel))
+        _add(entry, "name", str(channel))
+    times = _add(sequence, "Timepoints", type="range")
+    _add(times, "first", "0")
+    _add(times, "last", str(n_times - 1))
+    registrations = _add(root, "ViewRegistrations")
+    rows = [
+        [*(size if i == j else 0.0 for j in range(3)), at]
+        for i, (size, at) in enumerate(zip(first.scale, first.translation, strict=True))
+    ]
+    affine = " ".join(repr(float(number)) for row in rows for number in row)
+    for channel in range(n_channels):
+        for time in range(n_times):
+            view = _add(registrations, "ViewRegistration", timepoint=str(time), setup=str(channel))
+            transform = _add(view, "ViewTransform", type="affine")
+            _add(transform, "Name", "calibration")
+            _add(transform, "affine", affine)
+    ElementTree.indent(root)
+    document: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return document + b"\n"
+
+
+def _add(parent: Element, tag: str, text: str | None = None, **members: str) -> Element:
+    child = ElementTree.SubElement(parent, tag, members)
+    child.text = text
+    return child
+
+
+def edited_bdv_file(value: bytes, setup: int, old: Transformation, change: Change) -> bytes:
+    """Return the file with the size and unit of a setup, whose registrations get a last step."""
+    parser = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))
+    root = ElementTree.fromstring(value, parser)
+    for element in root.iterfind("SequenceDescription/ViewSetups/ViewSetup"):
+        if (element.findtext("id") or "").strip() == str(setup):
+            _edit_voxel(element, change)
+    new = change.places[0]
+    by = np.array(change.factors[:3])
+    shift = np.array(new.translation[:3]) - by * np.array(old.translation[:3])
+    last = np.diag([*by, 1.0])
+    last[:3, 3] = shift
+    for view in root.iterfind("ViewRegistrations/ViewRegistration"):
+        if view.get("setup") != str(setup) or (last == np.eye(4)).all():
+            continue
+        affine = view.find("ViewTransform/affine")
+        if affine is None:
+            step = ElementTree.SubElement(view, "ViewTransform", type="affine")
+            ElementTree.SubElement(step, "Name").text = "calibration"
+            affine = ElementTree.SubElement(step, "affine")
+            affine.text = " ".join(map(repr, np.eye(4)[:3].ravel().tolist()))
+        rows = np.reshape([float(n) for n in (affine.text or "").split()], (3, 4))
+        whole = last @ np.vstack([rows, [0.0, 0.0, 0.0, 1.0]])
+        affine.text = " ".join(repr(plain(n)) for n in whole[:3].ravel().tolist())
+    document: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return document + b"\n"
+
+
+def _edit_voxel(element: Element, change: Change) -> None:
+    voxel = element.find("voxelSize")
+    voxel = ElementTree.SubElement(element, "voxelSize") if voxel is None else voxel
+    for name in ("unit", "size"):
+        if voxel.find(name) is None:
+            ElementTree.SubElement(voxel, name).text = "pixel" if name == "unit" else "1.0 1.0 1.0"
+    unit, size = voxel.find("unit"), voxel.find("size")
+    assert unit is not None and size is not None, "they were made"
+    unit.text = change.units[0] or "pixel"
+    sizes = zip((size.text or "").split(), change.factors, strict=False)
+    size.text = " ".join(repr(plain(float(n) * f)) for n, f in sizes)

@@ -1,14 +1,10 @@
-"""Containers of BigDataViewer: N5, OME-Zarr or an HDF5 file, with an XML file beside them.
+"""What an XML file of BigDataViewer stands for: a container in N5, OME-Zarr or an HDF5 file.
 
-In N5 views are ``setupN/timepointN/sN``; in HDF5 they are ``tNNNNN/sNN/L/cells``, in the order z, y, x, with
-the factors of the levels in ``sNN/resolutions``.  There, 16-bit elements are unsigned, though the file says
-that they have a sign.  In OME-Zarr the XML file names the image of each view, or there is one image whose
-channels are the setups; of an image with other axes than those of space a view is one part.  The file has the
-sizes and places, and the image only the factors of its levels.
-
-Setups and time points have numbers, which need not begin at 0 and may have gaps.  A setup with several time
-points has a last axis t, whose indices are those numbers, so that all setups of a container line up; views
-that are missing are zeros, as BigDataViewer shows them.
+In HDF5 views are ``tNNNNN/sNN/L/cells``, in the order z, y, x, with the factors of the levels in
+``sNN/resolutions``.  There, 16-bit elements are unsigned, though the file says that they have a sign.  In
+OME-Zarr the XML file names the image of each view, or there is one image whose channels are the setups; of an
+image with other axes than those of space a view is one part.  The XML file has the sizes and places, and the
+image only the factors of its levels.
 
 Sources: BigDataViewer documentation, "About the BigDataViewer data format"; bigdataviewer-omezarr README;
 ``XmlIoAllenOMEZarrLoader`` of multiview-reconstruction; documentation of MoBIE, "Image data formats".
@@ -26,19 +22,25 @@ import numpy as np
 from chunkwise import Context, TensorStore, Unit, cast, overlay
 from chunkwise.copying.resolve import resolve
 from chunkwise.errors import InvalidArgumentError, NotFoundError, UnsupportedError
-from chunkwise.extension.inside import read_bounded
 from chunkwise.extension.trees import Location, locate
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.images.multiscale.bdv_file import (
-    NO_FILE,
+from chunkwise.images.conventions.bdv import at_all_times, bdv_images, read_bdv_file
+from chunkwise.images.conventions.bdv_file import (
     BdvFile,
     BdvSetup,
     BdvView,
-    parse_bdv_file,
 )
+from chunkwise.images.conventions.n5_group import N5Group
+from chunkwise.images.conventions.ome_groups import (
+    ImageCollection,
+    Options,
+    image_of,
+    metadata_file,
+    open_level_of,
+)
+from chunkwise.images.conventions.ome_metadata import ome_members
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.joined import joined
 from chunkwise.images.multiscale.metadata import (
     Axis,
     ImageMetadata,
@@ -47,17 +49,8 @@ from chunkwise.images.multiscale.metadata import (
     cells,
     expect_numbers,
 )
-from chunkwise.images.multiscale.n5_image import attributes_if_there, n5_image, numbered, subgroup
-from chunkwise.images.multiscale.ome_groups import (
-    ImageCollection,
-    Options,
-    image_of,
-    metadata_file,
-    open_level_of,
-)
-from chunkwise.images.multiscale.ome_versions import ome_members
 
-__all__ = ["bdv_images", "bdv_setup", "bdv_timepoint", "container_of_file", "read_bdv_file"]
+__all__ = ["container_of_file"]
 
 
 def container_of_file(
@@ -72,19 +65,17 @@ def container_of_file(
         If it is another XML file, or names no container.
     """
     key = location.path.rstrip("/")
-    value = read_bounded(location.store, key).value
-    if value is None:
+    file = read_bdv_file(location.store, key)
+    if file is None:
         return None
-    where = location.store.describe(key)
-    file = parse_bdv_file(bytes(value), where)
-    container = _container(location, file, where, context)
+    container = _container(location, file, location.store.describe(key), context)
 
     def images() -> ImageCollection:
         if file.kind == "hdf5":
             return _hdf5_images(open_group(resolve(container, context), context=context), file)
         if file.kind != "n5":
             return _zarr_images(container, context, file)
-        return bdv_images(open_group(container, format="n5", context=context), file)
+        return bdv_images(N5Group(open_group(container, format="n5", context=context)), file)
 
     return container, images
 
@@ -109,115 +100,6 @@ def _container(location: Location, file: BdvFile, where: str, context: Context |
     return container
 
 
-def _at_all_times(
-    number: int,
-    views: Mapping[int, str],
-    open_view: Callable[[int], MultiscaleImage],
-    file: BdvFile,
-    times: Sequence[int],
-    *,
-    name: str,
-    where: str,
-) -> MultiscaleImage:
-    """Return the image of a setup; with a last axis t if there are several times.
-
-    `views` has the path from `where` of each time, and `times` those that there should be.
-    """
-    parts: dict[int, MultiscaleImage] = {}
-    problems = []
-    for time in sorted(views):
-        try:
-            parts[time] = open_view(time)
-        except (InvalidArgumentError, NotFoundError) as e:
-            if time in times and (time, number) not in file.missing:
-                problems.append(f"time {time} is missing: {e.message}")
-    if not parts:
-        raise InvalidArgumentError(f"{where}: there is no view with levels of setup {number}")
-    first = next(iter(parts.values()))
-    if len(times) == 1 or len({*parts, *times}) == 1:
-        path = views[next(iter(parts))]
-        return first._seen_from(path, where) if path else first
-    members = [views[time].partition("/")[0] for time in parts]
-    bounds = min(*parts, *times), max(*parts, *times)
-    return joined(
-        parts, Axis("t", "time"), bounds, location=where, name=name, problems=problems, members=members
-    )
-
-
-# -- N5 --------------------------------------------------------------------------------------------------
-
-
-def bdv_images(group: Group, file: BdvFile | None = None) -> ImageCollection:
-    """Return the setups of a container; `file` is by default the one beside it."""
-    file = read_bdv_file(group.location) if file is None else file
-    names = numbered(group, "setup")
-    expected = {f"setup{number}" for number in file.setups}
-    views = {setup for time in file.times for setup in file.setups if (time, setup) not in file.missing}
-    absent = sorted(number for number in views if f"setup{number}" not in names)
-    problems = [f"setup{n} is missing: {group.location.child(f'setup{n}').text}" for n in absent]
-    if expected and file.container:
-        problems += [f"the XML file has no setup {n[5:]}" for n in names if n not in expected]
-    times = file.times or sorted({time for name in names for time in _times(subgroup(group, name))})
-    return ImageCollection(
-        lambda: names,
-        lambda name: _image_of_setup(subgroup(group, name), file, times),
-        convention="bdv",
-        location=group.location.text,
-        problems=problems,
-    )
-
-
-def bdv_setup(group: Group, file: BdvFile) -> MultiscaleImage:
-    """Return the image of a setup that is opened by itself."""
-    return _image_of_setup(group, file, file.times or _times(group))
-
-
-def bdv_timepoint(group: Group) -> MultiscaleImage:
-    """Return the image of one setup at one time, opened by itself."""
-    setup = group.location.parent
-    container = None if setup is None else setup.parent
-    if setup is None or container is None:
-        return n5_image(group, "bdv")
-    found = read_bdv_file(container).setup_at(_number(group.location, "timepoint"), _number(setup, "setup"))
-    return n5_image(group, "bdv", beside=attributes_if_there(setup), bdv=found)
-
-
-def _number(location: Location, prefix: str) -> int:
-    text = location.name.removeprefix(prefix)
-    return int(text) if text.isascii() and text.isdigit() else -1
-
-
-def _times(group: Group) -> list[int]:
-    return [int(name.removeprefix("timepoint")) for name in numbered(group, "timepoint")]
-
-
-def _image_of_setup(group: Group, file: BdvFile, times: Sequence[int]) -> MultiscaleImage:
-    """Return the image of a setup; with a last axis t if there are several times."""
-    number = _number(group.location, "setup")
-    bdv = file.setups.get(number)
-    name = bdv.name if bdv is not None and bdv.name else group.location.name
-    beside = group.attrs.asdict()
-    return _at_all_times(
-        number,
-        {time: f"timepoint{time}" for time in {*_times(group), *times}},
-        lambda time: n5_image(subgroup(group, f"timepoint{time}"), "bdv", name=name, beside=beside, bdv=bdv),
-        file,
-        times,
-        name=name,
-        where=group.location.text,
-    )
-
-
-def read_bdv_file(container: Location) -> BdvFile:
-    """Return what the XML file beside a container says; nothing if there is none."""
-    above = container.parent
-    if above is None:
-        return NO_FILE
-    key = f"{above.path}{container.name.removesuffix('.n5')}.xml"
-    value = read_bounded(above.store, key).value
-    return NO_FILE if value is None else parse_bdv_file(bytes(value), above.store.describe(key))
-
-
 # -- HDF5 ------------------------------------------------------------------------------------------------
 
 
@@ -239,7 +121,7 @@ def _hdf5_setup(group: Group, number: int, file: BdvFile, there: Sequence[int]) 
         raise NotFoundError(f"there is no array at {group.location.child(f's{number:02}/resolutions').text}")
     factors = np.asarray(steps.read().result()).tolist()
     setup = file.setups[number]
-    return _at_all_times(
+    return at_all_times(
         number,
         {time: f"t{time:05}/s{number:02}" for time in {*there, *file.times}},
         lambda time: _hdf5_view(group, f"t{time:05}/s{number:02}", factors, setup),
@@ -311,7 +193,7 @@ def _zarr_setup(
         raise InvalidArgumentError(f"{container.text}: the XML file has no ViewSetup {number}")
     own = {time: view for (time, of), view in views.items() if of == number}
     times = file.times or sorted(own)
-    return _at_all_times(
+    return at_all_times(
         number,
         {time: own[time].path if time in own else "" for time in {*own, *times}},
         lambda time: _zarr_view(container, context, own.get(time), setup),

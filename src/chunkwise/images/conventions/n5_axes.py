@@ -1,4 +1,4 @@
-"""Axes of images in N5: one record of names, sizes and units, made of what group and array say of each axis.
+"""Axes of images in N5, both ways: names, sizes and units, of what group and array say of each axis.
 
 ``axes``, ``units`` and ``resolution`` are lists with an entry for each dimension, x first as a rule;
 ``pixelResolution`` has one unit, and sizes along the axes of space; ``unit`` is Paintera's.  What the group
@@ -10,15 +10,25 @@ Sources: n5-ij wiki "N5 Metadata Dialects"; n5 README of TensorStore; documentat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from chunkwise import TensorStore
+from chunkwise import TensorStore, Unit
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump
-from chunkwise.images.multiscale.image_axes import axis_kind, symbol_of
+from chunkwise.images.conventions.convention import Change, plain
+from chunkwise.images.multiscale.image_axes import ImageAxis, axis_kind, symbol_of, unit_in
 from chunkwise.images.multiscale.metadata import Axis, expect_numbers, expect_text
 
-__all__ = ["axes_and_sizes", "axis_names", "unit_of"]
+__all__ = [
+    "axes_and_sizes",
+    "axis_names",
+    "check_one_unit",
+    "in_one_unit",
+    "pixel_resolution",
+    "unit_of",
+    "with_sizes",
+]
 
 _USUAL = ("x", "y", "z", "c", "t")
 _PIXELS = ("", "pixel", "pixels", "px", "voxel")
@@ -103,3 +113,61 @@ def _units(record: Mapping[str, JSON], rank: int, where: str) -> list[str] | Non
 def unit_of(value: JSON) -> str:
     """Return the symbol of a unit; nothing for pixels and what is no text."""
     return symbol_of(value) if isinstance(value, str) and value not in _PIXELS else ""
+
+
+def pixel_resolution(axes: Sequence[ImageAxis], scale: Sequence[float]) -> dict[str, JSON]:
+    """Return a ``pixelResolution``, which has one unit."""
+    space = [(axis, size) for axis, size in zip(axes, scale, strict=True) if axis.kind == "space"]
+    unit = next((axis.unit for axis, _ in space if axis.unit), "pixel")
+    return {"unit": unit, "dimensions": [size for _, size in space]}
+
+
+def check_one_unit(axes: Sequence[ImageAxis], viewer: str) -> None:
+    """Raise InvalidArgumentError if axes have several units."""
+    if len({axis.unit for axis in axes}) > 1:
+        raise InvalidArgumentError(
+            f"{viewer} has one unit for all axes, but these have "
+            + ", ".join(axis.unit or "none" for axis in axes)
+        )
+
+
+def in_one_unit(axes: Sequence[ImageAxis], starts: Sequence[float]) -> tuple[list[ImageAxis], list[float]]:
+    """Return axes, and positions along them, in the unit of the first axis, where they can be given in it."""
+    out, moved = [], []
+    for axis, start in zip(axes, starts, strict=True):
+        unit = axes[0].unit
+        try:
+            factor = 1.0 if axis.unit == unit else unit_in(Unit(1.0, axis.unit), symbol_of(unit))
+        except InvalidArgumentError:
+            factor, unit = 1.0, axis.unit
+        out.append(axis._replace(scale=plain(axis.scale * factor), unit=unit))
+        moved.append(plain(start * factor))
+    return out, moved
+
+
+def with_sizes(stored: dict[str, JSON], change: Change, space: Sequence[int]) -> dict[str, JSON]:
+    """Return attributes with sizes and units of voxels as they are to be."""
+    out = dict(stored)
+    unit = next((change.units[dim] for dim in space), "")
+    if isinstance(out.get("resolution"), list):
+        out["resolution"] = _times(out["resolution"], change, space)
+    found = out.get("pixelResolution")
+    if isinstance(found, dict):
+        sizes = found.get("dimensions")
+        out["pixelResolution"] = {
+            **found,
+            "unit": unit or "pixel",
+            **({} if sizes is None else {"dimensions": _times(sizes, change, space)}),
+        }
+    elif isinstance(found, list):
+        out["pixelResolution"] = _times(found, change, space)
+    if isinstance(out.get("units"), list):
+        out["units"] = list(change.units)
+    if "unit" in out:
+        out["unit"] = unit or "pixel"
+    return out
+
+
+def _times(sizes: list[Any], change: Change, space: Sequence[int]) -> list[float]:
+    dims = range(len(change.factors)) if len(sizes) == len(change.factors) else space
+    return [plain(n * change.factors[dim]) for n, dim in zip(sizes, dims, strict=True)]

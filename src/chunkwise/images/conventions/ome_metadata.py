@@ -3,20 +3,24 @@
 A level's own transformations are applied first, those of the whole image after them; both are scales and
 translations; the last may be missing.  In 0.6 a level leads to the intrinsic coordinate system,
 which has the axes; transformations from there to other systems are left in the metadata.  Versions before
-0.4 have no transformations: sizes of levels follow from their shapes.
+0.4 have no transformations: sizes of levels follow from their shapes.  0.1 and 0.2 have five axes that need
+not be named.  SpatialData adds to the number of 0.4 and 0.5, as in 0.4-dev-spatialdata.
 
 Source: OME-Zarr specification 0.4 and 0.5, sections "axes", "coordinateTransformations", "multiscales",
-"omero" and "labels"; drafts of 0.6 (RFC-5), section "coordinateSystems".
+"omero" and "labels", and "multiscales" of older versions; drafts of 0.6 (RFC-5), section "coordinateSystems";
+SpatialData design document.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump
+from chunkwise.images.conventions.ome_display import channels_of, label_colors_of
 from chunkwise.images.multiscale.image_axes import axis_kind, symbol_of
 from chunkwise.images.multiscale.metadata import (
     Axis,
@@ -30,16 +34,30 @@ from chunkwise.images.multiscale.metadata import (
     expect_text,
     level_factor,
 )
-from chunkwise.images.multiscale.ome_display import channels_of, label_colors_of
-from chunkwise.images.multiscale.ome_versions import (
-    WITHOUT_AXES,
-    WITHOUT_SIZES,
-    image_version,
-    named_axes,
-    ome_members,
-)
 
-__all__ = ["ShapeOf", "image_entry", "parse_ome_image", "whole_transformation"]
+__all__ = [
+    "OME_MEMBERS",
+    "WITHOUT_SIZES",
+    "image_entry",
+    "ome_members",
+    "parse_ome_image",
+    "whole_transformation",
+]
+
+_WITHOUT_AXES = ("0.1", "0.2")
+"""Versions that have five axes, without names."""
+
+OME_MEMBERS = (
+    "ome", "multiscales", "omero", "image-label", "labels", "plate", "well", "bioformats2raw.layout",
+    "version", "series", "_creator",
+)  # fmt: skip
+"""Attributes of groups in all versions."""
+
+WITHOUT_SIZES = ("0.1", "0.2", "0.3")
+"""Versions that have no sizes of voxels."""
+
+_KNOWN = re.compile(r"(0\.[1-5])(?:[.-].*)?")
+_DRAFTS = re.compile(r"0\.6(?:[.-]?(?:dev|rc).*)?")
 
 ShapeOf = Callable[[str], Sequence[int] | None]
 """Shape of the array at a path below the group; None if there is none."""
@@ -85,12 +103,12 @@ def parse_ome_image(
     own, at = ome_members(attributes, where)
     number, image = image_entry(attributes, where, name, number)
     here = f"{at}multiscales[{number}]: "
-    version = image_version(attributes, image, at, here, drafts=drafts)
+    version = _image_version(attributes, image, at, here, drafts=drafts)
     problems: list[str] = []
     if version == "0.6":
         axes_json, axes_at, system = _intrinsic(image, here)
     else:
-        axes_json = named_axes(image.get("axes") or _labels(image, version, labels_of), version)
+        axes_json = _named_axes(image.get("axes") or _labels(image, version, labels_of), version)
         axes_at, system = f"{here}axes", None
     axes = _axes(axes_json, axes_at)
     rank = len(axes)
@@ -153,7 +171,7 @@ def _labels(
     """Return the dimensions of the first level in place of axes that have no names; None for the usual."""
     # tifffile writes images of any rank as 0.1, whose arrays have five dimensions.
     datasets = image.get("datasets")
-    if "axes" in image or version not in WITHOUT_AXES or not isinstance(datasets, list) or not datasets:
+    if "axes" in image or version not in _WITHOUT_AXES or not isinstance(datasets, list) or not datasets:
         return None
     path = datasets[0].get("path") if isinstance(datasets[0], dict) else None
     names = [name.lower() for name in labels_of(path)] if isinstance(path, str) else []
@@ -248,3 +266,48 @@ def _transformation(value: object, rank: int, where: str) -> Transformation:
         else:
             raise UnsupportedError(f"{at}: expected scale or translation with numbers, not {dump(one)[:200]}")
     return out
+
+
+def ome_members(attributes: Mapping[str, JSON], where: str) -> tuple[Mapping[str, JSON], str]:
+    """Return the members of OME-Zarr, and the file and member that they are in."""
+    if "ome" in attributes:
+        return expect_members(attributes["ome"], f'{where}: "ome"'), f"{where}: ome/"
+    return attributes, f"{where}: "
+
+
+def _image_version(
+    attributes: Mapping[str, JSON], image: Mapping[str, JSON], at: str, here: str, *, drafts: bool
+) -> str:
+    """Return the version of an image; without a number it is what the place of the metadata says."""
+    own = attributes.get("ome", {})
+    if own.get("version") is not None:
+        return _check_version(own["version"], at, drafts=drafts)
+    return _check_version(
+        image.get("version") or ("0.5" if "ome" in attributes else "0.4"), here, drafts=drafts
+    )
+
+
+def _check_version(version: object, where: str, *, drafts: bool = False) -> str:
+    """Return a version of OME-Zarr that can be read; raise UnsupportedError for others."""
+    text = str(version) if isinstance(version, str | float) else ""
+    known = _KNOWN.fullmatch(text)
+    if known is not None:
+        return known[1]
+    if _DRAFTS.fullmatch(text):
+        if drafts:
+            return "0.6"
+        raise UnsupportedError(
+            f"{where}version: {dump(version)} is a draft, which is read only with `drafts=True`"
+        )
+    raise UnsupportedError(f"{where}version: expected 0.1 to 0.5, but received {dump(version)}")
+
+
+def _named_axes(value: Any, version: str) -> Any:
+    """Return axes as 0.4 has them: of older versions only the names are known."""
+    if value is None and version in _WITHOUT_AXES:
+        value = list("tczyx")
+    if not isinstance(value, list):
+        return value
+    return [
+        {"name": axis, "type": axis_kind(axis)} if isinstance(axis, str) and axis else axis for axis in value
+    ]

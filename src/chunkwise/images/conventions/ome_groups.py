@@ -18,10 +18,9 @@ from chunkwise.extension import JSON
 from chunkwise.extension.trees import together
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
+from chunkwise.images.conventions.ome_metadata import ome_members, parse_ome_image
 from chunkwise.images.multiscale.image import Members, MultiscaleImage, placed
 from chunkwise.images.multiscale.metadata import ImageMetadata, expect_list, expect_text
-from chunkwise.images.multiscale.ome_versions import ome_members
-from chunkwise.images.multiscale.ome_zarr import parse_ome_image
 
 __all__ = [
     "ImageCollection",
