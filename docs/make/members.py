@@ -179,9 +179,9 @@ def _taken(tree: ast.AST) -> Iterator[tuple[str, str, str]]:
         ):
             continue
         called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        if called not in ("take", "ranked") or not isinstance(call.args[0].value, str):
+        if called not in ("take", "ranked", "member") or not isinstance(call.args[0].value, str):
             continue
-        default = _default(call.args[2]) if len(call.args) > 2 else "required" if called == "take" else ""
+        default = _default(call.args[2]) if len(call.args) > 2 else "required" if called != "ranked" else ""
         yield call.args[0].value, _kind(call.args[1]), default
 
 
