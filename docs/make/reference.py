@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
+from make import support
 from make.examples import EXAMPLES
+from make.methods import METHODS
 
 import chunkwise
 from chunkwise import errors
@@ -93,6 +96,7 @@ def pages() -> dict[str, str]:
             _page(module)
         )
     found["reference/index.md"] = _index()
+    found["data-types.md"] = _data_types()
     return found
 
 
@@ -164,7 +168,42 @@ def _page(name: str) -> str:
     text = f"---\ntitle: {title}\n---\n\n::: {name}\n"
     if title in EXAMPLES:
         text += f"\n## Example\n\n```python\n{EXAMPLES[title].strip()}\n```\n"
-    return text
+    return text + _of_methods(METHODS.get(title, ""))
+
+
+def _of_methods(examples: str) -> str:
+    """Return the examples of the methods of a class as Markdown."""
+    if not examples:
+        return ""
+    parts = re.split(r"\n\n+", examples.strip())
+    shown = (f"```python\n{part}\n```" if part.startswith(">>>") else part for part in parts)
+    return "\n## Examples of methods\n\n" + "\n\n".join(shown) + "\n"
+
+
+def _data_types() -> str:
+    """Return the page of the data types, each below a heading of its own."""
+    lines = [
+        "# Data types",
+        "",
+        "Each is a member of `chunkwise`, and its name is taken wherever a type is expected.",
+    ]
+    for name, one in dtypes.items():
+        memory = one.memory_dtype
+        size = (
+            "no fixed size"
+            if memory.hasobject
+            else f"{memory.itemsize} bytes"
+            if memory.itemsize > 1
+            else "1 byte"
+        )
+        formats = [title for title, driver in support.DRIVERS.items() if support.takes(driver, name)]
+        lines += [
+            "",
+            f"## {name}",
+            "",
+            f"{size}; in NumPy `{memory}`. Stored in {', '.join(formats) or 'no format'}.",
+        ]
+    return "\n".join(lines) + "\n"
 
 
 def _index() -> str:
@@ -181,7 +220,9 @@ def _index() -> str:
         lines.append("")
         if title == "Data types":
             lines += [
-                "and one name for each data type: " + ", ".join(f"`{name}`" for name in dtypes) + ".",
+                "and one name for each data type: "
+                + ", ".join(f"[`{name}`](../data-types.md#{name.lower()})" for name in dtypes)
+                + ".",
                 "",
             ]
     return "\n".join(lines) + "\n"

@@ -6,7 +6,7 @@ import chunkwise
 from chunkwise.core.base import catalogue
 from chunkwise.core.dtypes.data_type import dtypes
 
-_DRIVERS = {"Zarr v3": "zarr3", "Zarr v2": "zarr2", "N5": "n5"}
+DRIVERS = {"Zarr v3": "zarr3", "Zarr v2": "zarr2", "N5": "n5"}
 
 
 def codecs() -> str:
@@ -20,14 +20,14 @@ def codecs() -> str:
 
 def types() -> str:
     """Return which data types an array of each format can have."""
-    lines = ["| data type | " + " | ".join(_DRIVERS) + " |", "|---" * (1 + len(_DRIVERS)) + "|"]
+    lines = ["| data type | " + " | ".join(DRIVERS) + " |", "|---" * (1 + len(DRIVERS)) + "|"]
     for name in (*dtypes, *catalogue.DATA_TYPES):
-        columns = ("yes" if _takes(driver, name) else "" for driver in _DRIVERS.values())
+        columns = ("yes" if takes(driver, name) else "" for driver in DRIVERS.values())
         lines.append(f"| `{name}` | " + " | ".join(columns) + " |")
     return "\n".join(lines)
 
 
-def _takes(driver: str, dtype: str) -> bool:
+def takes(driver: str, dtype: str) -> bool:
     """Return whether an array of a format can be made with a data type."""
     spec = {"driver": driver, "kvstore": "memory://support/"}
     try:

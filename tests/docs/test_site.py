@@ -92,6 +92,35 @@ def test_reference():
     assert [p for p in (ROOT / "src").rglob("*.py") if roles.search(p.read_text())] == []
 
 
+# Public methods and functions that lack these; the figures only fall.
+WITHOUT_EXAMPLE = 70
+
+
+def test_examples_of_methods(tmp_path):
+    """Methods have examples, in their docstrings or beside them, and all run."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(DOCS)!r})\n"
+        "import doctest, inspect, chunkwise\n"
+        "from chunkwise.core.dtypes.data_type import dtypes\n"
+        "from make.methods import METHODS, covers\n"
+        "runner, parse = doctest.DocTestRunner(), doctest.DocTestParser().get_doctest\n"
+        "for name, text in METHODS.items():\n"
+        "    runner.run(parse(text, {}, name, name, 0))\n"
+        "assert not runner.summarize(verbose=False).failed\n"
+        "def function(value, name):\n"
+        "    found = inspect.getattr_static(value, name)\n"
+        "    return getattr(found, '__func__', found)\n"
+        "lacking = [f'{name}.{method}' for name in set(chunkwise.__all__) - set(dtypes)\n"
+        "    if inspect.isclass(value := getattr(chunkwise, name)) for method in dir(value)\n"
+        "    if not method.startswith('_') and inspect.isfunction(made := function(value, method))\n"
+        "    and '>>>' not in (inspect.getdoc(made) or '') and not covers(name, method)]\n"
+        "print(len(lacking), *sorted(lacking), sep='\\n')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(done.stdout.splitlines()[0]) <= WITHOUT_EXAMPLE, done.stdout
+
+
 def test_examples_of_names(tmp_path):
     """Each public name has an example, in its docstring or beside it, and all run."""
     code = (

@@ -152,3 +152,32 @@ def test_what_is_no_number_has_its_colour():
     values[2, 3:6] = np.nan
     picture = np.asarray(Image.open(io.BytesIO(cw.array(values).view().png)))
     assert (picture == NAN_COLOR).all(-1).sum() == 3 and (picture[2, 3:6] == NAN_COLOR).all()
+
+
+def test_contrast_and_channels(tmp_path, scan):
+    """Channels are summed in their colours, each with its window; without any, one is grey as before."""
+    array = cw.array(scan).label["c", "z", "y", "x"]
+    widget = array.view()
+    assert [one["label"] for one in widget.channels] == ["channel 0", "channel 1", "channel 2"]
+    assert widget.shown["channels"] == () and widget.shown["windows"][0][0] == 1
+    widget.show(channels=[(0, "ff0000", 0, 100), (2, "0000ff", 50, 250)])
+    red, blue = (
+        np.rint(((scan[c, 4].astype(float) - low) / (high - low)).clip(0, 1) * 255)
+        for c, low, high in ((0, 0, 100), (2, 50, 250))
+    )
+    np.testing.assert_allclose(_pixels(widget.png), np.stack([red, 0 * red, blue], -1), atol=1)
+    assert widget.shown["windows"] == ((0, 0.0, 100.0), (2, 50.0, 250.0))
+    widget.show(channels=[(1,)])  # its own window, in white
+    np.testing.assert_allclose(_pixels(widget.png)[..., 0], _grey(scan[1, 4], scan[1]), atol=1)
+    before = widget.png
+    for wrong in ([(0, "red")], [()], [("x", "ff0000")]):
+        with pytest.raises(ValueError, match="channels"):
+            widget.show(channels=wrong)
+    widget.show(channels=[(9, "ff0000")])  # there is no such channel: none is left, so one is grey
+    assert widget.png != before and widget.shown["channels"] == ()
+    plain = cw.array(scan[0]).view()
+    plain.show(channels=[(0, "ffffff", 100, 101)])
+    assert set(np.unique(_pixels(plain.png))) <= {0, 255}
+    labels = np.zeros((4, 4), "u4")
+    cw.downsample_pyramid(cw.array(labels), tmp_path / "l.zarr", labels=True, levels=0).result()
+    assert cw.open_multiscale(tmp_path / "l.zarr").view().channels == []

@@ -7,7 +7,7 @@ const KEYS = {
 };
 
 function render({ model, el }) {
-  let { position, center, zoom } = model.get("shown");
+  let { position, center, zoom, channels } = model.get("shown");
   let waiting = false, again = false, url = null;
 
   const whole = document.createElement("div");
@@ -43,7 +43,7 @@ function render({ model, el }) {
     }
     waiting = true;
     again = false;
-    model.set({ wanted: { position, center, zoom, number: model.get("wanted").number + 1 } });
+    model.set({ wanted: { position, center, zoom, channels, number: model.get("wanted").number + 1 } });
     model.save_changes();
     state();
   }
@@ -73,7 +73,7 @@ function render({ model, el }) {
     const shown = model.get("shown");
     const levels = model.get("n_levels");
     waiting = shown.number !== model.get("wanted").number;
-    if (!again && !waiting) ({ position, center, zoom } = shown);
+    if (!again && !waiting) ({ position, center, zoom, channels } = shown);
     const before = url;
     url = URL.createObjectURL(new Blob([model.get("png")], { type: "image/png" }));
     picture.src = url;
@@ -81,6 +81,7 @@ function render({ model, el }) {
     caption.textContent = levels > 1 ? `level ${shown.level} of ${levels}` : "";
     problem.textContent = shown.problem;
     rows.forEach((row, i) => row.set(position[i]));
+    for (const [index, low, high] of shown.windows) if (ends[index]) ends[index].set(low, high);
     picture.decode().catch(() => {}).then(() => {
       place();
       state();
@@ -110,6 +111,39 @@ function render({ model, el }) {
     label.append(one.name, slider, value);
     controls.append(label);
     return { set };
+  });
+
+  // A row for each channel: whether it is in the picture, its colour, black and white.  Without channels in the
+  // picture, the one at the position is shown in grey.
+  const ends = model.get("channels").map((one, index) => {
+    const row = document.createElement("div");
+    row.style.cssText = "display:flex;gap:.5em;align-items:center";
+    const make = (type, name, value) => {
+      const input = document.createElement("input");
+      Object.assign(input, { type, value });
+      input.setAttribute("aria-label", `${name} ${one.label}`.trim());
+      input.addEventListener("change", () => change(input));
+      return input;
+    };
+    const several = model.get("channels").length > 1;
+    const on = make("checkbox", "show", ""), color = make("color", "colour of", `#${one.color.replace("#", "")}`);
+    const low = make("number", "black in", ""), high = make("number", "white in", "");
+    for (const end of [low, high]) Object.assign(end, { step: "any" }).style.cssText = "width:7em;min-width:0";
+    const auto = document.createElement("button");
+    auto.textContent = "auto";
+    auto.style.cssText = BUTTON;
+    auto.addEventListener("click", () => { low.value = high.value = ""; change(auto); });
+    on.checked = channels.some(([n]) => n === index);
+    function change(by) {
+      if (by !== on) on.checked = true;
+      const number = (input) => (input.value === "" ? null : Number(input.value));
+      const mine = [index, color.value.slice(1), number(low), number(high)];
+      channels = [...channels.filter(([n]) => n !== index), ...(on.checked ? [mine] : [])].sort(([a], [b]) => a - b);
+      ask();
+    }
+    row.append(...(several ? [on, one.label] : ["contrast"]), color, low, high, auto);
+    controls.append(row);
+    return { set(a, b) { if (![low, high].includes(document.activeElement)) [low.value, high.value] = [a, b].map((n) => Number(n.toPrecision(6))); } };
   });
 
   function move(down, across) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, floor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +25,14 @@ from chunkwise.images.multiscale.grey import (
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.server.drawing import label_pixels
 from chunkwise.images.server.image import image_of, level_with, shown_dims
-from chunkwise.images.server.tiles import MOST_PIXELS, Plane, read_plane
+from chunkwise.images.server.tiles import MOST_PIXELS, Damage, Plane, read_plane
 
-__all__ = ["Drawn", "Slice", "Slicer"]
+__all__ = ["Drawn", "Shown", "Slice", "Slicer"]
 
 _LONGEST = 512  # pixels of a side, at least, if there are as many elements
 _MOST_STRETCHED = 8.0  # one side to the other
+_MOST_CHANNELS = 16
+_HUES = ("ff00ff", "00ff00", "00a0ff", "ffa000", "ff3030", "ffff00")  # those of the page
 
 
 class Slider(NamedTuple):
@@ -41,12 +43,22 @@ class Slider(NamedTuple):
     stop: int  # after the last position
 
 
+class Shown(NamedTuple):
+    """A channel of a slice, in a colour; without a window it has that of the metadata, or of percentiles."""
+
+    number: int  # 0 where there are no channels
+    color: str = "ffffff"
+    low: float | None = None
+    high: float | None = None
+
+
 class Slice(NamedTuple):
     """The current view of a slice: position, center and zoom."""
 
     position: tuple[int, ...]  # of each slider
     center: tuple[float, float] = (0.5, 0.5)  # down and across, in parts of the plane
     zoom: float = 1.0  # 1 for all of the plane
+    channels: tuple[Shown, ...] = ()  # none for the one at the position, in grey
 
 
 class Drawn(NamedTuple):
@@ -57,6 +69,7 @@ class Drawn(NamedTuple):
     box: tuple[float, float, float, float]  # top, left, bottom, right of the picture, in parts of the plane
     level: int
     problem: str  # what could not be read
+    windows: tuple[tuple[int, float, float], ...]  # of the channels that are drawn: number, black, white
 
 
 class Slicer:
@@ -86,6 +99,22 @@ class Slicer:
             Slider(image.axes[dim].name, first.origin[dim], first.origin[dim] + first.shape[dim])
             for dim in dims
         )
+
+    @property
+    def channels(self) -> list[dict[str, str]]:
+        """Names and colours of the channels; one without a name if there are none, nothing for labels."""
+        if self._is_labels:
+            return []
+        n = 1 if self._channel is None else self._image.levels[0].view.shape[self._channel]
+        known = self._image.channels
+        return [
+            {
+                "label": (known[i].label if i < len(known) else None) or (f"channel {i}" if n > 1 else ""),
+                "color": (known[i].color if i < len(known) else None)
+                or (_HUES[i % len(_HUES)] if n > 1 else "ffffff"),
+            }
+            for i in range(min(n, _MOST_CHANNELS))
+        ]
 
     @property
     def n_levels(self) -> int:
@@ -119,18 +148,29 @@ class Slicer:
         seen = self._limited(wanted)
         level, plane = self._plane(seen)
         view = self._image.levels[level].view
-        values, damages = read_plane(view, plane, is_labels=self._is_labels)
-        if self._is_labels and values.dtype.kind in "iu":
-            picture = label_pixels(values, self._image.label_colors)
+        drawn: list[_Part] = []
+        damages: list[Damage] = []
+        number = 0 if self._channel is None else plane.at[self._channel]
+        for one in seen.channels or (Shown(number),):
+            at = tuple(one.number if dim == self._channel else i for dim, i in enumerate(plane.at))
+            values, found = read_plane(view, plane._replace(at=at), is_labels=self._is_labels)
+            damages += found
+            if self._is_labels and values.dtype.kind in "iu":
+                picture = label_pixels(values, self._image.label_colors)
+                break
+            real = to_real(values)
+            own = self._contrast(None if self._channel is None else one.number) or contrast_limits([real])
+            low, high = own[0] if one.low is None else one.low, own[1] if one.high is None else one.high
+            drawn.append((one, (low, high if high > low else low + 1), real))
         else:
-            number = None if self._channel is None else plane.at[self._channel]
-            limits = self._contrast(number) or contrast_limits([to_real(values)])
-            picture = _grey(to_real(values), limits)
+            picture = _sum(drawn) if seen.channels else _grey(real, drawn[0][1])
         n_rows, n_columns = view.shape[self._down], view.shape[self._across]
         (top, bottom), (left, right) = plane.rows, plane.columns
         box = (top / n_rows, left / n_columns, bottom / n_rows, right / n_columns)
         png = encode_png(Image.fromarray(picture), "chunkwise")
-        return Drawn(png, seen, box, level, "; ".join(one.message for one in damages))
+        windows = tuple((one.number, float(low), float(high)) for one, (low, high), _ in drawn)
+        problem = "; ".join(dict.fromkeys(one.message for one in damages))
+        return Drawn(png, seen, box, level, problem, windows)
 
     def _limited(self, wanted: Slice) -> Slice:
         zoom = min(max(wanted.zoom, 1.0), self.most_zoom)
@@ -140,7 +180,8 @@ class Slicer:
             min(max(at, one.start), one.stop - 1)
             for at, one in zip(wanted.position, self.sliders, strict=True)
         )
-        return Slice(position, (down, across), zoom)
+        n = len(self.channels)
+        return Slice(position, (down, across), zoom, tuple(c for c in wanted.channels if 0 <= c.number < n))
 
     def _plane(self, seen: Slice) -> tuple[int, Plane]:
         """Return the level that has pixels enough for a slice, and the part of it that is read."""
@@ -183,6 +224,23 @@ class Slicer:
         except ChunkwiseError:
             return None
         return (low, high) if np.isfinite(low) and np.isfinite(high) else None
+
+
+_Part: TypeAlias = tuple[Shown, tuple[float, float], npt.NDArray[Any]]
+"""A channel, what is black and white in it, and its values."""
+
+
+def _sum(channels: Sequence[_Part]) -> npt.NDArray[Any]:
+    """Return the sum of channels in their colours; what is no number in one has a colour of its own."""
+    total: npt.NDArray[Any] = np.zeros((*channels[0][2].shape, 3))
+    no_number = np.zeros(channels[0][2].shape, bool)
+    for one, limits, values in channels:
+        grey = round_levels(scale_levels(values, limits))
+        total += grey[..., None] / 255 * [int(one.color[at : at + 2], 16) for at in (0, 2, 4)]
+        if values.dtype.kind == "f":
+            no_number |= np.isnan(values)
+    total[no_number] = NAN_COLOR
+    return np.asarray(np.rint(total.clip(0, 255)), "u1")
 
 
 def _grey(values: npt.NDArray[Any], limits: tuple[float, float]) -> npt.NDArray[Any]:

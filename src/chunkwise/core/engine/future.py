@@ -287,7 +287,7 @@ class Future(Generic[T]):
         return f"<{type(self).__module__}.{type(self).__qualname__} at {id(self):#x} {state}>"
 
     def _repr_html_(self) -> str:
-        from chunkwise.core.base.html import panel, table
+        from chunkwise.core.base.html import panel, table  # only notebooks ask
 
         state = repr(self).partition(" at ")[2].partition(" ")[2].removesuffix(">")
         return panel(type(self).__name__, table([("state", state), ("value", "result() waits for it")]))

@@ -132,7 +132,7 @@ class IndexDomain(Box, AllDimensionsMixin):
         return tuple(out)
 
     def _repr_html_(self) -> str:
-        from chunkwise.core.base.html import panel, table
+        from chunkwise.core.base.html import panel, table  # only notebooks ask
 
         return panel("IndexDomain", table((f"dimension {n}", str(dim)) for n, dim in enumerate(self)))
 

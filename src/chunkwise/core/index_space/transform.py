@@ -275,7 +275,7 @@ class IndexTransform(IndexMapping, IndexingMixin):
         return m._offset + m._stride * int(value)
 
     def _repr_html_(self) -> str:
-        from chunkwise.core.base.html import json_html
+        from chunkwise.core.base.html import json_html  # only notebooks ask
 
         return json_html(self)
 

@@ -176,7 +176,7 @@ class ChunkLayout(LayoutConstraints):
         return self.copy()
 
     def _repr_html_(self) -> str:
-        from chunkwise.core.base.html import json_html
+        from chunkwise.core.base.html import json_html  # only notebooks ask
 
         return json_html(self)
 

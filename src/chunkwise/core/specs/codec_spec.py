@@ -69,7 +69,7 @@ class CodecSpec:
         raise NotImplementedError(f"{type(self).__name__}._merge")
 
     def _repr_html_(self) -> str:
-        from chunkwise.core.base.html import json_html
+        from chunkwise.core.base.html import json_html  # only notebooks ask
 
         return json_html(self)
 

@@ -296,7 +296,7 @@ class Schema(SchemaConstraints, IndexingMixin):
         return out
 
     def _repr_html_(self) -> str:
-        from chunkwise.core.base.html import json_html
+        from chunkwise.core.base.html import json_html  # only notebooks ask
 
         return json_html(self)
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from typing import Any
 
 from chunkwise.core.base.binding import JSON, MISSING, dump
-from chunkwise.core.base.html import brief, panel, table
 from chunkwise.core.base.unknown_names import with_habits
 from chunkwise.core.driver.n5.attribute_path import (
     get_attribute,
@@ -252,6 +251,8 @@ class Attributes(MutableMapping[str, Any]):
     # -- looks ----------------------------------------------------------------------------------
 
     def _repr_html_(self) -> str:
+        from chunkwise.core.base.html import brief, panel, table  # only notebooks ask
+
         return panel("Attributes", table((name, brief(value, 12, 240)) for name, value in self.items()))
 
     def __repr__(self) -> str:
