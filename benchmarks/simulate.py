@@ -15,8 +15,8 @@ import json
 import random
 import resource
 
+from chunkwise.copying.copy_plan import Grid, plan_blocks
 from chunkwise.copying.journal_document import Ranges
-from chunkwise.copying.plan_blocks import Grid, plan_blocks
 from chunkwise.core.index_space import IndexDomain
 
 BATCH_SECONDS, WINDOW = 30.0, 2

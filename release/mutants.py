@@ -47,7 +47,7 @@ GROUPS = {
         ["tests/kvstore"],
     ),
     "copying": (
-        ["copying/journal.py", "copying/fence.py", "copying/planned_copy.py", "copying/parts.py"],
+        ["copying/journal.py", "copying/fence.py", "copying/planned_copy.py"],
         ["tests/copying"],
     ),
     "hdmf": (["hdmf/model/*.py"], ["tests/hdmf"]),

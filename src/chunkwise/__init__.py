@@ -10,16 +10,6 @@ from chunkwise.core.base import interrupt as _interrupt  # noqa: F401  isort: sk
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from chunkwise.core.api.annotations import (
-    DimSelectionLike,
-    DownsampleMethod,
-    FutureLike,
-    NumpyIndexingSpec,
-    NumpyIndexTerm,
-    RecheckCacheOption,
-    T,
-)
-from chunkwise.core.api.kvstore import KvStore
 from chunkwise.core.api.open import open
 from chunkwise.core.api.storage_statistics import StorageStatistics
 from chunkwise.core.api.tensorstore import TensorStore
@@ -57,14 +47,22 @@ if _TYPE_CHECKING:
     from chunkwise import xarray as xarray
     from chunkwise.copying.copy import ArrayCopyReport, copy, plan_copy
     from chunkwise.copying.copy_plan import CopyPlan
-    from chunkwise.copying.copy_report import CopyReport
     from chunkwise.copying.difference import Difference, diff
-    from chunkwise.copying.migrate import Migration
-    from chunkwise.copying.migrate_tree import migrate
-    from chunkwise.copying.verify import NodeReport
-    from chunkwise.copying.verify_place import verify
+    from chunkwise.copying.losses import CopyReport
+    from chunkwise.copying.migrate import Migration, migrate
+    from chunkwise.copying.verify import NodeReport, verify
     from chunkwise.copying.verify_step import BadKey
+    from chunkwise.core.api.annotations import (
+        DimSelectionLike,
+        DownsampleMethod,
+        FutureLike,
+        NumpyIndexingSpec,
+        NumpyIndexTerm,
+        RecheckCacheOption,
+        T,
+    )
     from chunkwise.core.api.array import array
+    from chunkwise.core.api.kvstore import KvStore
     from chunkwise.core.api.monitoring import (
         experimental_collect_matching_metrics,
         experimental_collect_prometheus_format_metrics,
@@ -90,10 +88,10 @@ if _TYPE_CHECKING:
     from chunkwise.groups.open_group import create_group, open_group
     from chunkwise.groups.single_array import create_array, open_array, read
     from chunkwise.hdmf.stand_in import install_as_hdmf_zarr
+    from chunkwise.images.conventions.ome_groups import ImageCollection
+    from chunkwise.images.conventions.ome_plates import Plate, Well
     from chunkwise.images.editing.edit_image import edit_image
     from chunkwise.images.multiscale.image import MultiscaleImage
-    from chunkwise.images.multiscale.ome_groups import ImageCollection
-    from chunkwise.images.multiscale.ome_plates import Plate, Well
     from chunkwise.images.multiscale.open import open_multiscale
     from chunkwise.images.pyramid.downsample_pyramid import downsample_pyramid
     from chunkwise.images.pyramid.pyramid_copy import Pyramid, PyramidProgress
@@ -243,7 +241,17 @@ __all__ = [
 _later = _Later(
     globals(),
     {
+        "chunkwise.core.api.annotations": [
+            "DimSelectionLike",
+            "DownsampleMethod",
+            "FutureLike",
+            "NumpyIndexingSpec",
+            "NumpyIndexTerm",
+            "RecheckCacheOption",
+            "T",
+        ],
         "chunkwise.core.api.array": ["array"],
+        "chunkwise.core.api.kvstore": ["KvStore"],
         "chunkwise.core.api.views": ["cast", "downsample"],
         "chunkwise.core.api.monitoring": [
             "experimental_collect_matching_metrics",
@@ -268,8 +276,8 @@ _later = _Later(
         "chunkwise.core.trees.link": ["Link"],
         "chunkwise.core.trees.node_attributes": ["Attributes"],
         "chunkwise.images.multiscale.image": ["MultiscaleImage"],
-        "chunkwise.images.multiscale.ome_groups": ["ImageCollection"],
-        "chunkwise.images.multiscale.ome_plates": ["Plate", "Well"],
+        "chunkwise.images.conventions.ome_groups": ["ImageCollection"],
+        "chunkwise.images.conventions.ome_plates": ["Plate", "Well"],
         "chunkwise.images.multiscale.open": ["open_multiscale"],
         "chunkwise.n5.blocks": ["N5Blocks"],
         "chunkwise.n5.open_blocks": ["create_n5_blocks", "open_n5_blocks"],
@@ -283,13 +291,11 @@ _later = _Later(
         "chunkwise.groups.copy_tree": ["copy_tree"],
         "chunkwise.copying.copy": ["ArrayCopyReport", "copy", "plan_copy"],
         "chunkwise.copying.difference": ["Difference", "diff"],
-        "chunkwise.copying.verify": ["NodeReport"],
+        "chunkwise.copying.verify": ["NodeReport", "verify"],
         "chunkwise.copying.verify_step": ["BadKey"],
-        "chunkwise.copying.verify_place": ["verify"],
         "chunkwise.copying.copy_plan": ["CopyPlan"],
-        "chunkwise.copying.migrate": ["Migration"],
-        "chunkwise.copying.migrate_tree": ["migrate"],
-        "chunkwise.copying.copy_report": ["CopyReport"],
+        "chunkwise.copying.migrate": ["Migration", "migrate"],
+        "chunkwise.copying.losses": ["CopyReport"],
         "chunkwise.z5py.stand_in": ["install_as_z5py"],
     },
     packages=["dask", "hdmf", "n5", "napari", "notebook", "ocdbt", "testing", "xarray", "z5py", "zarr"],

@@ -1,4 +1,4 @@
-"""Modules that ``import chunkwise`` and a first read of a local array load: none that they don't need."""
+"""Modules that ``import chunkwise`` and first uses load: none that they don't need."""
 
 from __future__ import annotations
 
@@ -97,6 +97,40 @@ def test_a_local_read_loads_little(path: str) -> None:
     assert not loaded & {"chunkwise.core.driver.zarr2.format", "chunkwise.core.driver.n5.format"}
 
 
+MOST_MODULES = {
+    "import chunkwise": 150,
+    "first read": 220,
+    "first write": 220,
+    "cp --help": 365,
+}
+"""Bounds on the number of chunkwise's modules; about 0.3 ms of processor time each."""
+
+HEAVY = ["hashlib", "html", "ipaddress", "logging", "pathlib", "shutil", "statistics", "urllib.parse", "uuid"]
+"""Modules of the standard library that an open, a read and a write of a local array do without."""
+
+FIRSTS = {
+    "import chunkwise": "import chunkwise",
+    "first read": "import sys, chunkwise\n"
+    "chunkwise.open({'driver': 'zarr3', 'kvstore': 'file://' + sys.argv[1]}).result()[3:5].read().result()",
+    "first write": "import sys, chunkwise\n"
+    "spec = {'driver': 'zarr3', 'kvstore': 'file://' + sys.argv[1] + '.new'}\n"
+    "new = chunkwise.open(spec, create=True, dtype='uint16', shape=[8]).result()\n"
+    "new.write(range(8)).result()",
+    "cp --help": "import contextlib, io\nfrom chunkwise.cli.main import main\n"
+    "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
+    "    main(['cp', '--help'])",
+}
+
+
+@pytest.mark.parametrize("first", FIRSTS)
+def test_first_uses_load_few_modules(first: str, path: str) -> None:
+    loaded = loaded_by(FIRSTS[first], path)
+    own = {name for name in loaded if name.partition(".")[0] == "chunkwise"}
+    assert 50 < len(own) <= MOST_MODULES[first]
+    if first != "cp --help":
+        assert not loaded.intersection(HEAVY)
+
+
 def test_type_checkers_and_programs_find_the_names_in_the_same_modules() -> None:
     """Names that are loaded late are in a table, and once more in imports that only type checkers follow."""
     tree = ast.parse(Path(str(chunkwise.__file__)).read_text())
@@ -147,6 +181,11 @@ def handle(number, frame):
     array.write(np.arange(8, dtype="i4")).result()
     array[np.array([3, 0])].read().result()
     array.resize(exclusive_max=[4]).result()
+    array.vindex[[True, False, True, False]].read().result()
+    array.oindex[[2, 1]].write([2, 1]).result()
+    array[0:2].write(array[2:4].translate_to[0]).result()
+    array[2:4].write([2, 3]).result()
+    array[0:2].write([0, 1]).result()
     array.storage_statistics(query_not_stored=True).result()
     new = [name for name in sys.modules if name not in loaded and name.startswith("chunkwise")]
     print(array.read().result().tolist(), new)

@@ -172,7 +172,7 @@ def test_a_tree_of_zarr_with_one_bad_part(tmp_path: Path) -> None:
 
 def test_work_grows_with_the_number_of_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is described, and looked up in its group, a fixed number of times, however many there are."""
-    from chunkwise.core.kvstore.reference import hdf5_file, hdf5_paths, hdf5_table
+    from chunkwise.core.kvstore.reference import hdf5_file, hdf5_objects, hdf5_table
 
     counts: dict[str, int] = {}
 
@@ -187,7 +187,7 @@ def test_work_grows_with_the_number_of_datasets(tmp_path: Path, monkeypatch: pyt
 
     counted(hdf5_table, "describe_dataset")
     counted(hdf5_file.Hdf5Files, "find")
-    counted(hdf5_paths, "_paths_in")
+    counted(hdf5_objects, "_paths_in")
     found: dict[int, list[dict[str, int]]] = {}
     for number in (50, 200):
         path = tmp_path / f"{number}.h5"

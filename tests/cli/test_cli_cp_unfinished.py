@@ -12,7 +12,7 @@ import pytest
 from cli_arrays import DRIVERS, Run, make, read
 
 import chunkwise as cw
-from chunkwise.copying.copy_work import CopyStep
+from chunkwise.copying.copy_arrays import CopyStep
 from chunkwise.core.trees.node import JOURNAL
 
 VALUES = np.random.default_rng(1).integers(0, 60000, (40, 40), "u2")

@@ -14,8 +14,8 @@ from doc_examples import run_examples
 from chunkwise.cli import progress, region
 from chunkwise.cli.command import UsageError
 from chunkwise.cli.options import parse_nbytes, parse_sizes
-from chunkwise.copying import compressor, quantities, summary
-from chunkwise.copying.compressor import (
+from chunkwise.copying import codec_option, quantities, summary
+from chunkwise.copying.codec_option import (
     Compressor,
     compressor_from_json,
     compressor_to_json,
@@ -27,7 +27,7 @@ from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.plan import blocks
 
 
-@pytest.mark.parametrize("module", [quantities, region, blocks, compressor, summary])
+@pytest.mark.parametrize("module", [quantities, region, blocks, codec_option, summary])
 def test_examples(module: ModuleType) -> None:
     result = run_examples(module)
     assert result.attempted > 0 and result.failed == 0

@@ -18,8 +18,7 @@ import tensorstore
 import chunkwise as cw
 from chunkwise.copying.executors import processes_here, workers_of
 from chunkwise.copying.journal import Journal
-from chunkwise.copying.task_driver import run_tasks
-from chunkwise.copying.task_stages import LostWorkersError, Stage
+from chunkwise.copying.tasks import LostWorkersError, Stage, run_tasks
 from chunkwise.core.trees.node import JOURNAL
 from chunkwise.errors import DataCorruptionError, FailedPreconditionError, InvalidArgumentError
 

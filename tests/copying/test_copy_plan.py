@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as cw
-from chunkwise.copying.copy_plan import CopyPlan
-from chunkwise.copying.plan_blocks import Grid, plan_blocks
+from chunkwise.copying.copy_plan import CopyPlan, Grid, plan_blocks
 from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.plan.blocks import Blocks
 from chunkwise.errors import InvalidArgumentError
@@ -61,6 +60,13 @@ def test_chunks_that_fit_take_one_pass() -> None:
     found = plan((1000, 1000), (100, 100), (100, 50), 1 << 20, wanted_nbytes=20_000)
     assert len(found.passes) == 1 and found.reads == (1.0,)
     assert found.task_nbytes <= (1 << 20) // 4
+
+
+@pytest.mark.parametrize(("memory", "reads"), [(64_000_000, (3.0,)), (48_000_000, (1.0, 1.0))])
+def test_two_passes_take_the_place_of_more_than_three_reads(memory: int, reads: tuple[float, ...]) -> None:
+    """Two passes read twice and write an intermediate array, so they cost as much as three reads."""
+    found = plan((256, 256, 256), (1, 256, 256), (256, 32, 32), memory)
+    assert found.reads == reads
 
 
 def test_a_block_that_cannot_fit_is_named() -> None:

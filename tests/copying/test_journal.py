@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 
 from chunkwise.copying import journal as journal_module
-from chunkwise.copying.journal import Journal, may_live
-from chunkwise.copying.part import Part
-from chunkwise.copying.parts import PartJournals
+from chunkwise.copying.journal import Journal, Part, PartJournals, may_live
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.this_process import process_name
 from chunkwise.core.trees.location import Location, locate

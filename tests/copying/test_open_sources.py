@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import chunkwise as cw
+from chunkwise.images.server.sources import sources_of
+from chunkwise.images.server.trees import ServedArray
 
 
 def _sums(domain, out, _):
@@ -48,3 +50,34 @@ def test_open_arrays_are_copied(executor, tmp_path):
             np.testing.assert_array_equal(copied, expected)
             assert dict(copied.attrs) == ({"k": 1} if name == "whole" else {})
     assert cw.plan_copy(cw.concat([a, b], axis=0), tmp_path / "planned").n_tasks
+
+
+ARRANGED = {
+    "cast": lambda store: cw.cast(store, "float32"),
+    "transposed": lambda store: store.transpose(),
+    "reversed": lambda store: store[::-1].translate_to[0, 0],
+    "reversed twice": lambda store: store[::-1, ::-1].translate_to[0, 0],
+    "diagonal": lambda store: store[cw.d[0, 1].diagonal][:, cw.newaxis][:, [0] * 4],
+    "in a transaction": lambda store: _changed(store),
+}
+
+
+def _changed(store):
+    view = store.with_transaction(cw.Transaction())
+    view[0, 0] = 99
+    return view
+
+
+@pytest.mark.parametrize("how", ARRANGED)
+def test_a_stored_array_never_stands_for_a_view_of_the_same_domain(tmp_path, how):
+    view = ARRANGED[how](cw.create_array(tmp_path / "a.zarr", np.arange(16).reshape(4, 4), chunks=(2, 2)))
+    expected = view.read().result()
+    group = cw.create_group(tmp_path / "g.zarr")
+    with pytest.raises(cw.errors.InvalidArgumentError, match="a view of an array can't be copied as a node"):
+        group.copy(view, "b")
+    if how != "in a transaction":
+        cw.copy(view, tmp_path / "c.zarr")
+        np.testing.assert_array_equal(cw.read(tmp_path / "c.zarr"), expected)
+    served = sources_of(view)["a.zarr"].find(())
+    assert isinstance(served, ServedArray) and served.stored is None
+    np.testing.assert_array_equal(served.view.read().result(), expected)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import chunkwise as cw
-from chunkwise.copying.array_copy import ArrayCopy
 from chunkwise.copying.array_options import array_options
+from chunkwise.copying.copy import ArrayCopy
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_source import stored_source
 from chunkwise.core.trees.location import locate

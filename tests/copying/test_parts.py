@@ -12,9 +12,7 @@ import pytest
 import tensorstore
 
 import chunkwise as cw
-from chunkwise.copying.journal import Journal
-from chunkwise.copying.part import MOST_PARTS, Part, parse_part
-from chunkwise.copying.parts import PartJournals, n_parts
+from chunkwise.copying.journal import MOST_PARTS, Journal, Part, PartJournals, n_parts, parse_part
 from chunkwise.core.trees.location import locate
 from chunkwise.errors import InvalidArgumentError
 

@@ -17,8 +17,8 @@ import pytest
 from failing_store import FailingStore, place_in
 
 import chunkwise as cw
+from chunkwise.copying.copy_passes import copy_status
 from chunkwise.copying.copy_place import CopyPlace
-from chunkwise.copying.copy_status import copy_status
 from chunkwise.copying.new_array import open_array
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore

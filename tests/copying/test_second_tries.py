@@ -12,8 +12,7 @@ import pytest
 
 from chunkwise.copying.fence import Fence
 from chunkwise.copying.journal import Journal
-from chunkwise.copying.task_driver import run_tasks
-from chunkwise.copying.task_stages import Stage
+from chunkwise.copying.tasks import Stage, run_tasks
 from chunkwise.core.trees.location import locate
 from chunkwise.errors import AbortedError, FailedPreconditionError
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from chunkwise.copying.task_driver import run_tasks
-from chunkwise.copying.task_stages import LostWorkersError, Stage
+from chunkwise.copying.tasks import LostWorkersError, Stage, run_tasks
 from chunkwise.errors import AbortedError, DataCorruptionError, prefix
 
 

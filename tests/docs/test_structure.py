@@ -21,7 +21,7 @@ INNER_MODULES = {
     "copying": 97,
     "dask": 0,
     "groups": 38,
-    "hdmf": 15,
+    "hdmf": 16,
     "images": 6,
     "n5": 0,
     "napari": 0,

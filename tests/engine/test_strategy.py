@@ -110,6 +110,16 @@ def test_cases_of_writes(case):
     assert (found.n_workers, found.inline) == expected
 
 
+def test_without_an_interpreter_lock_small_chunks_are_read_by_all_threads(monkeypatch):
+    """Python says since 3.13 whether it has the lock; older versions always have it."""
+    facts = {"source": "store", "decode_rate": ZSTD, "n_processors": 2}
+    many, few = {"chunk_nbytes": 8 * KIB, "n_chunks": 4096}, {"chunk_nbytes": 64 * KIB, "n_chunks": 18}
+    for has_lock, n_many, n_few in ((True, 1, 0), (False, 2, 2)):
+        monkeypatch.setattr("sys._is_gil_enabled", lambda has_lock=has_lock: has_lock, raising=False)
+        assert read_strategy(**facts, **many).n_workers == n_many
+        assert read_strategy(**facts, **few).n_workers == n_few
+
+
 def test_batches_of_slow_shards():
     """A large shard isn't cut into hundreds of requests; small ones are read at the same time."""
     facts = {"n_processors": 2, "request_concurrency": 32, "decode_rate": ZSTD, "chunk_nbytes": 8 * KIB}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import chunkwise as ts
 from chunkwise.core.base.catalogue import grids
 from chunkwise.core.grid.rectilinear import RectilinearGrid
-from chunkwise.core.grid.regular import RegularGrid
+from chunkwise.core.grid.regular import OffsetGrid, RegularGrid
 from chunkwise.errors import OutOfRangeError, SpecError, UnsupportedError
 
 size = st.integers(1, 6)
@@ -141,3 +141,49 @@ def test_cells_that_end_beyond_every_array_are_refused(shapes: list[Any]) -> Non
     """Index arrays are looked up in starts of 64 bits."""
     with pytest.raises(SpecError, match=r'"chunk_shapes": .*add up to'):
         RectilinearGrid.parse({"kind": "inline", "chunk_shapes": shapes})
+
+
+def test_cells_may_end_where_the_longest_array_does() -> None:
+    for shapes in ([[2**63 - 1]], [[[1, 2**63 - 1]]]):
+        assert RectilinearGrid.parse({"kind": "inline", "chunk_shapes": shapes}).n_cells(0, 1) == 1
+
+
+few = st.lists(st.integers(1, 2) | st.tuples(st.integers(1, 2), st.integers(1, 2)), max_size=4).map(tuple)
+
+
+@given(few, few)
+def test_grids_with_equal_cells_are_written_in_one_form(sizes: Any, other: Any) -> None:
+    forms = [RectilinearGrid.of([s]).canonical_shapes for s in (sizes, other)]
+    assert [expanded(form[0], 0) for form in forms] == [expanded(sizes, 0), expanded(other, 0)]
+    assert (forms[0] == forms[1]) == (expanded(sizes, 0) == expanded(other, 0))
+    assert RectilinearGrid.of([3]).canonical_shapes == (3,)
+
+
+@given(few, few)
+def test_a_grid_continues_another_whose_cells_it_begins_with(sizes: Any, other: Any) -> None:
+    grid, shorter = RectilinearGrid.of([sizes]), RectilinearGrid.of([other])
+    begins = expanded(sizes, 0)[: len(expanded(other, 0))] == expanded(other, 0)
+    assert grid.continues(shorter) == begins
+    assert RectilinearGrid.of([4, sizes]).continues(RectilinearGrid.of([4, other])) == begins
+    assert not RectilinearGrid.of([3, sizes]).continues(RectilinearGrid.of([4, other]))
+    assert not RectilinearGrid.of([sizes, 4]).continues(shorter)
+
+
+@given(
+    st.integers(-9, 9),
+    st.integers(0, 8),
+    st.integers(1, 5),
+    st.integers(0, 20).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))),
+)
+def test_cells_of_a_domain_that_begins_elsewhere(lower: int, before: int, size: int, sizes: Any) -> None:
+    """The origin of the cells lies up to `before` below the lower bound; cells end at the bounds."""
+    n, part = sizes
+    origin = lower - before % size
+    grid = OffsetGrid(origin=(origin,), shape=(size,), lower=(lower,), upper=(lower + n,))
+    cells = [(index - origin) // size for index in range(lower, lower + n)]
+    assert [grid.cell(0, index)[0] for index in range(lower, lower + n)] == cells
+    assert grid.cells(0, np.arange(lower, lower + n)).tolist() == cells
+    assert grid.n_cells(0, part) == len(set(cells[:part]))
+    for cell in set(cells):
+        start, stop = grid.bounds(0, cell)
+        assert list(range(start, stop)) == [lower + i for i, c in enumerate(cells) if c == cell]

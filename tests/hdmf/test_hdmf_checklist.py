@@ -22,7 +22,7 @@ from pynwb.spec import NWBAttributeSpec, NWBDatasetSpec, NWBGroupSpec, NWBNamesp
 import chunkwise as cw
 import chunkwise.hdmf
 from chunkwise.hdmf import NWBZarrIO, ZarrDataIO, ZarrIO, open_store, read_nwb, validate
-from chunkwise.hdmf.backend.spec_cache import cached_versions, put_specification
+from chunkwise.hdmf.backend.schema import cached_versions, put_specification
 
 FORMATS = ("zarr2", "zarr3", "n5")
 pytestmark = pytest.mark.filterwarnings("ignore")  # pynwb's own

@@ -19,7 +19,7 @@ from pynwb.spec import NWBDatasetSpec, NWBGroupSpec, NWBNamespaceBuilder
 
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf import NWBZarrIO, ZarrDataIO, ZarrIO, convert, open_store
-from chunkwise.hdmf.check_links import broken_links
+from chunkwise.hdmf.summary import broken_links
 
 FORMATS = ("zarr2", "zarr3", "n5")
 XYZ = np.dtype([("x", "f4"), ("y", "f4"), ("z", "f4")])

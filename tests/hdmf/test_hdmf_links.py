@@ -15,8 +15,8 @@ from nwb_content import file_of, new_file
 from pynwb import TimeSeries, get_manager
 
 from chunkwise.hdmf import BrokenLinkError, BrokenLinkWarning, NWBZarrIO, ZarrIO, convert, open_store
-from chunkwise.hdmf.check_links import broken_links
 from chunkwise.hdmf.model.place import join_source, relative_source
+from chunkwise.hdmf.summary import broken_links
 
 FORMATS = ("zarr2", "zarr3", "n5")
 # pynwb warns of its own future; links are what counts here.

@@ -13,7 +13,7 @@ from hdmf.build import BuildManager, DatasetBuilder, GroupBuilder, LinkBuilder
 from nwb_content import CONTENT, file_of
 
 from chunkwise.hdmf import NWBZarrIO
-from chunkwise.hdmf.backend.manager import StoreBuildManager, StoreTypeMap
+from chunkwise.hdmf.backend.nwb import StoreBuildManager, StoreTypeMap
 from chunkwise.hdmf.model.place import place_of
 from chunkwise.hdmf.model.tree import read_tree
 

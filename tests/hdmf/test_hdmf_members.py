@@ -21,7 +21,7 @@ from pynwb import TimeSeries
 
 from chunkwise.errors import InvalidArgumentError, OutOfBoundsError, UnsupportedError
 from chunkwise.hdmf import NWBZarrIO, Reference, ZarrIO, open_store, read_nwb
-from chunkwise.hdmf.model.copies import COPIES
+from chunkwise.hdmf.model.tree import COPIES
 
 FORMATS = ("zarr2", "zarr3", "n5")
 ROWS = [(1, "one", 1.5), (2, "zwei", 2.5), (3, "ü", 3.5)]

@@ -15,7 +15,7 @@ from nwb_content import new_file
 from peer_environment import python_with
 
 from chunkwise.hdmf import NWBZarrIO, open_store
-from chunkwise.hdmf.backend import spec_cache
+from chunkwise.hdmf.backend import schema as spec_cache
 
 ROOT = Path(__file__).parents[2]
 

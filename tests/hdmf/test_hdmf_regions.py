@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from chunkwise.core.kvstore.reference.hdf5_regions import region_json
+from chunkwise.core.kvstore.reference.hdf5_objects import region_json
 from chunkwise.hdmf import RegionReference, ZarrIO, open_store
 from chunkwise.hdmf.model.region import normalize_region, parse_region, select_region
 

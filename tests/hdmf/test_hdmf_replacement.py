@@ -23,7 +23,7 @@ from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.trees.location import Location, locate
 from chunkwise.hdmf import NWBZarrIO, ZarrDataIO, ZarrIO, open_store, validate
-from chunkwise.hdmf.model.copies import COPIES
+from chunkwise.hdmf.model.tree import COPIES
 from chunkwise.hdmf.replacement import finish_replacement
 
 FORMATS = ["zarr2", "zarr3", "n5"]

@@ -24,12 +24,8 @@ RECOGNIZERS = {
     "read_spec_file": {"copying/resolve", "core/api/open"},
     "pictures_at": {"copying/resolve"},
     "is_picture": {"cli/stack"},
-    "parse_bdv_file": {"images/multiscale/bdv"},
-    "find_images": {
-        "cli/info",
-        "images/multiscale/array_axes",
-        "images/multiscale/open",
-    },
+    "parse_bdv_file": {"images/conventions/bdv"},
+    "find_images": {"images/multiscale/array_axes", "images/multiscale/open"},
     "precomputed_image": {"images/multiscale/array_axes", "images/multiscale/open"},
 }
 """Modules that may import each function that looks at a place.  Take some out; nothing comes in."""

@@ -18,7 +18,7 @@ import tensorstore
 import chunkwise
 from chunkwise.core.specs.chunk_grid_constraints import GridKeywords
 from chunkwise.core.specs.chunk_layout import ChunkLayoutKeywords
-from chunkwise.core.specs.schema_keywords import SchemaKeywords
+from chunkwise.core.specs.schema_constraints import SchemaKeywords
 from chunkwise.core.specs.spec_update import SpecKeywords
 
 STUB = ast.parse((Path(tensorstore.__file__).parent / "__init__.pyi").read_text())

@@ -21,7 +21,7 @@ import chunkwise as ts
 from chunkwise.core.kvstore.foreign_bucket import ForeignBucket
 from chunkwise.core.kvstore.object_store import ObjectStore
 from chunkwise.hdmf import NWBZarrIO, convert
-from chunkwise.hdmf.model.copies import dump_copies, read_copies
+from chunkwise.hdmf.model.tree import dump_copies, read_copies
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -39,7 +39,7 @@ ALLOWED = {
     "hdmf/backend/writing.py": "removes a store that it couldn't write",
     "hdmf/replacement.py": "deletes its own successor",
     "core/trees/new_location.py": "removes groups that were made for a node that couldn't be written",
-    "copying/array_copy.py": "deletes its own unfinished copy",
+    "copying/copy.py": "deletes its own unfinished copy",
     "copying/copy_arrays.py": "deletes intermediate arrays",
     "copying/copy_place.py": "begins a copy beside the old anew",
     "copying/fence.py": "deletes what a task of a copy that has ended has written",

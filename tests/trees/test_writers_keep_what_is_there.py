@@ -18,8 +18,7 @@ from failing_store import FailingStore, contents, place_in, replaced_or_not
 import chunkwise
 from chunkwise import create_n5_blocks
 from chunkwise.copying.array_template import ArrayTemplate
-from chunkwise.copying.new_array import create_array
-from chunkwise.copying.target import target_spec
+from chunkwise.copying.new_array import create_array, target_spec
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.kvstore.adapter.zip import ZipStore
 from chunkwise.core.kvstore.file import FileStore

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as ts
-from chunkwise.copying.stack_report import report_stack
+from chunkwise.copying.summary import report_stack
 from chunkwise.errors import InvalidArgumentError
 
 NO_LAYER = -9

@@ -25,12 +25,12 @@ from chunkwise.cli.template_options import (
     choose_format,
     template_options,
 )
-from chunkwise.copying.array_copy import ArrayCopy
 from chunkwise.copying.array_options import for_format
+from chunkwise.copying.conventions import is_converted, is_hdmf_file
+from chunkwise.copying.copy import ArrayCopy
 from chunkwise.copying.copy_options import flags_of_copies
-from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.copy_source import CopySource, source_of
-from chunkwise.copying.hdmf_files import is_converted, is_hdmf_file
+from chunkwise.copying.losses import CopyReport
 from chunkwise.copying.narrowing import MisfitError, measure
 from chunkwise.copying.prices import PRICES, Prices, parse_prices, price_json, price_lines
 from chunkwise.copying.quantities import format_duration, format_nbytes, format_pace, format_ratio

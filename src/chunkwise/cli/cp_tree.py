@@ -11,9 +11,8 @@ from chunkwise.cli.options import workers_of
 from chunkwise.cli.progress import progress_of
 from chunkwise.cli.template_options import template_options
 from chunkwise.copying.copy_options import CopyOptions, flags_of_copies
-from chunkwise.copying.copy_report import CopyReport
-from chunkwise.copying.losses import array_left_out, is_loss
-from chunkwise.copying.part import parse_part
+from chunkwise.copying.journal import parse_part
+from chunkwise.copying.losses import CopyReport, array_left_out, is_loss
 from chunkwise.copying.planned_copy import PlannedCopy
 from chunkwise.copying.quantities import format_nbytes, format_pace, plural
 from chunkwise.copying.resolve import ResolvedPlace

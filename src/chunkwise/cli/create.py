@@ -14,8 +14,7 @@ from chunkwise.cli.template_options import (
 )
 from chunkwise.copying.array_options import check_named, for_array, for_format
 from chunkwise.copying.array_template import ArrayTemplate
-from chunkwise.copying.new_array import create_array
-from chunkwise.copying.target import target_spec
+from chunkwise.copying.new_array import create_array, target_spec
 from chunkwise.extension.trees import locate, require_node
 
 __all__ = ["add_arguments", "run"]

@@ -12,18 +12,14 @@ from chunkwise.cli.system_info import show_system
 from chunkwise.copying.journal_document import read_journal
 from chunkwise.copying.quantities import format_chunks, format_nbytes, format_ratio, format_shape, plural
 from chunkwise.copying.resolve import ResolvedPlace, resolve
-from chunkwise.copying.stack_report import is_stack, report_stack
 from chunkwise.copying.stored_node import Occupancy, occupancy, stored_array
-from chunkwise.copying.summary import ArraySummary, file_format, summarize
+from chunkwise.copying.summary import ArraySummary, file_format, is_stack, report_stack, summarize
 from chunkwise.errors import ChunkwiseError, PermissionDeniedError, UnlistedError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import unit_text
 from chunkwise.extension.trees import Node, read_attributes, walk
-from chunkwise.groups.open_group import open_group
 from chunkwise.images.multiscale.describe import describe_images
-from chunkwise.images.multiscale.find_images import find_images
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.ome_groups import Options
 from chunkwise.images.multiscale.open import open_multiscale
 
 __all__ = ["add_arguments", "run"]
@@ -185,12 +181,8 @@ def _other(arguments: argparse.Namespace, place: ResolvedPlace, array: TensorSto
 
 def _image(place: ResolvedPlace) -> list[tuple[str, str]]:
     """Return what the image, plate, or other images in a group are; nothing if there are none."""
-    node = place.as_node(damaged=True)
     try:
-        if place.images is not None:
-            return describe_images(place.images())
-        found = find_images(open_group(node.location, format=node.format), Options(drafts=True))
-        return [] if found is None else describe_images(found)
+        return [] if place.found_images is None else describe_images(place.found_images)
     except ChunkwiseError as e:
         return [("image", f"can't be read: {e.message}")]
 

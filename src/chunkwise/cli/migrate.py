@@ -6,8 +6,7 @@ import argparse
 from collections.abc import Iterator
 
 from chunkwise.cli.command import as_json, message, show
-from chunkwise.copying.migrate import Migration
-from chunkwise.copying.migrate_tree import MigratedNode, migrate, migrate_tree
+from chunkwise.copying.migrate import MigratedNode, Migration, migrate, migrate_tree
 from chunkwise.copying.quantities import plural
 from chunkwise.extension.trees import Node, find_node, locate
 

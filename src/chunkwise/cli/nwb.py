@@ -125,7 +125,7 @@ def _info(arguments: argparse.Namespace) -> int:
 def _validate(arguments: argparse.Namespace) -> int:
     from chunkwise.hdmf.backend.conversion import open_source
     from chunkwise.hdmf.backend.io import ZarrIO
-    from chunkwise.hdmf.check_links import check_links
+    from chunkwise.hdmf.summary import check_links
 
     broken: list[str] = []
     schema: list[str] = []

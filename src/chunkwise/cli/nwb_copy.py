@@ -7,8 +7,8 @@ import argparse
 from chunkwise.cli.command import UsageError, message, required
 from chunkwise.cli.cp_tree import copy_options
 from chunkwise.cli.nwb import run_conversion as run_nwb_conversion
+from chunkwise.copying.conventions import converted_name
 from chunkwise.copying.copy_options import flags_of_copies
-from chunkwise.copying.hdmf_files import converted_name
 from chunkwise.extension.trees import Node
 
 __all__ = ["run_conversion"]

@@ -27,7 +27,7 @@ from chunkwise.copying.quantities import format_pace, format_shape
 from chunkwise.copying.resolve import resolve
 from chunkwise.extension.inside import new_lock
 from chunkwise.extension.trees import VOLUME
-from chunkwise.images.pyramid.convention import CONVENTIONS
+from chunkwise.images.conventions.known import PYRAMIDS
 from chunkwise.images.pyramid.downsample_pyramid import DEFAULT_MEMORY, downsample_pyramid, prepare_pyramid
 from chunkwise.images.pyramid.pyramid_copy import Pyramid, PyramidProgress
 
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--convention",
-        choices=(*CONVENTIONS, VOLUME),
+        choices=(*PYRAMIDS, VOLUME),
         help="by default n5-viewer in *.n5, else ome-ngff-0.5",
     )
     parser.add_argument(

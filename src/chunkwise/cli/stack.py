@@ -13,12 +13,12 @@ from chunkwise import DataType, TensorStore, Unit, cast, concat, d, overlay, sta
 from chunkwise.cli.command import INCOMPLETE, UsageError, message, show, text_of
 from chunkwise.cli.options import parse_names
 from chunkwise.cli.template_options import fill_value_of
+from chunkwise.copying.copy_source import check_new_file, write_spec_file
 from chunkwise.copying.losses import is_loss
 from chunkwise.copying.pictures import arranged_planes, has_wildcard, is_picture, matching
 from chunkwise.copying.quantities import format_shape, plural
 from chunkwise.copying.resolve import ResolvedPlace, resolve
-from chunkwise.copying.spec_file import check_new_file, write_spec_file
-from chunkwise.copying.stack_report import Box, StackReport, report_stack
+from chunkwise.copying.summary import Box, StackReport, report_stack
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.images.multiscale.array_axes import image_of_array

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 
 from chunkwise.cli.command import message, show
-from chunkwise.copying.copy_status import CopyStatus, copy_status
+from chunkwise.copying.copy_passes import CopyStatus, copy_status
 from chunkwise.copying.journal_document import owner_text
 from chunkwise.copying.quantities import plural
 from chunkwise.copying.resolve import resolve

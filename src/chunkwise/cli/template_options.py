@@ -9,7 +9,7 @@ from chunkwise import DataType
 from chunkwise.cli.command import UsageError
 from chunkwise.cli.options import array_arguments, parse_chunk_sizes, parse_codec, parse_names, units_of
 from chunkwise.copying.array_options import array_options
-from chunkwise.copying.compressor import Compressor, parse_compressor
+from chunkwise.copying.codec_option import Compressor, parse_compressor
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import parse_fill_value_zarr3, parse_json

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from chunkwise.cli.command import show
 from chunkwise.cli.options import add_on, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
-from chunkwise.copying.part import parse_part
+from chunkwise.copying.journal import parse_part
 from chunkwise.copying.quantities import format_duration, format_nbytes, plural
 from chunkwise.copying.resolve import resolve
-from chunkwise.copying.verify import NodeReport
-from chunkwise.copying.verify_place import reports_of
-from chunkwise.hdmf.check_links import broken_links
+from chunkwise.copying.verify import NodeReport, reports_of
+from chunkwise.hdmf.summary import broken_links
 
 __all__ = ["add_arguments", "run"]
 

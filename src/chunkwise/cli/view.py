@@ -8,7 +8,7 @@ from importlib import import_module
 
 from chunkwise.cli.command import message, required
 from chunkwise.cli.serve import add_server_options, show_urls, start
-from chunkwise.copying.spec_file import replacing
+from chunkwise.copying.copy_source import replacing
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.images.server.forms import first_shown
 from chunkwise.images.server.neuroglancer import neuroglancer_state

@@ -11,18 +11,24 @@ from typing import Any, ClassVar, TypeAlias
 
 from chunkwise.copying.array_options import for_array, for_format, option_of
 from chunkwise.copying.array_template import FINGERPRINT, ArrayTemplate
-from chunkwise.copying.compressor import parse_compressor
-from chunkwise.copying.copy_arrays import CopyArrays, copy_arrays, delete_intermediates
+from chunkwise.copying.codec_option import parse_compressor
+from chunkwise.copying.copy_arrays import (
+    CopyArrays,
+    LostBlockError,
+    Pass,
+    StepResult,
+    copy_arrays,
+    delete_intermediates,
+)
 from chunkwise.copying.copy_options import CopyOptions
+from chunkwise.copying.copy_place import is_session
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_source import CopySource
-from chunkwise.copying.copy_work import LostBlockError, Pass, StepResult
 from chunkwise.copying.fence import Fence
 from chunkwise.copying.fingerprint import with_fingerprint
 from chunkwise.copying.narrowing import MisfitError, Narrowing, narrowing
-from chunkwise.copying.sessions import is_session
-from chunkwise.copying.target import Target, target_spec
-from chunkwise.copying.task_stages import Stage
+from chunkwise.copying.new_array import Target, target_spec
+from chunkwise.copying.tasks import Stage
 from chunkwise.copying.work import TaskRunner, Work
 from chunkwise.core.api.open import open as open_json
 from chunkwise.core.api.open import open_spec
@@ -321,6 +327,6 @@ def _with_options(
         except MisfitError as e:
             raise prefix(e, "The fill value can't be kept, give another one") from None
     usual = tree_format(format).codecs.new_compressor
-    if usual and template.codec is None:  # what is read by reference, and pictures
+    if usual and template.codec is None:  # arrays read by reference, and pictures
         template = replace(template, codec=parse_compressor(usual))
     return template.replaced(options)

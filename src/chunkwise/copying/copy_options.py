@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
+from chunkwise.copying.journal import Part
 from chunkwise.copying.narrowing import CASTS, Cast
-from chunkwise.copying.part import Part
 from chunkwise.core.base.arguments import check_choice, check_flag
 
 __all__ = ["CopyOptions", "flags_of_copies"]

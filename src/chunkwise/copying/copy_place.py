@@ -1,9 +1,4 @@
-"""``CopyPlace``: the location of a copy, and the place where it is made.
-
-They are the same if nothing is replaced.  Otherwise the copy and its journal are made in a place beside the
-old data, which the copy replaces when it is complete (`chunkwise.core.trees.replacement`).  The name of the
-place follows from the location, so another process can find it and continue.
-"""
+"""``CopyPlace``: the location of a copy, the place where it is made, and that of its journal."""
 
 from __future__ import annotations
 
@@ -13,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from chunkwise.copying.journal_document import JournalDocument, read_journal
-from chunkwise.copying.sessions import is_session
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.staging import APPEND, REPLACED
 from chunkwise.core.kvstore.take_place import nobody_else, staging_path
+from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import container_root, create_container
 from chunkwise.core.trees.location import Location
@@ -28,7 +25,30 @@ from chunkwise.errors import AlreadyExistsError
 from chunkwise.extension.inside import delete_all_below, excluding, is_of_ended
 from chunkwise.extension.trees import Kind, check_outside_arrays, check_place, was_replaced
 
-__all__ = ["CopyPlace", "begun_at", "unfinished"]
+__all__ = ["CopyPlace", "begun_at", "is_session", "journal_location", "unfinished"]
+
+# -- stores that are sessions -------------------------------------------------------------------------
+
+# They have no place for a journal, and accept chunks only after metadata.  A journal isn't needed either:
+# no other process sees the data before the caller commits.  So a copy writes the metadata first, and keeps
+# its journal in the memory of this process.
+
+
+def is_session(store: KvStoreDriver) -> bool:
+    """Return True for such a store."""
+    return traits_of(store).nodes_only
+
+
+def journal_location(location: Location) -> Location:
+    """Return where the journal of a new copy to a location is."""
+    return location._replace(store=MemoryStore()) if is_session(location.store) else location
+
+
+# -- places -------------------------------------------------------------------------------------------
+
+# They are the same if nothing is replaced.  Otherwise the copy and its journal are made in a place beside the
+# old data, which the copy replaces when it is complete (`chunkwise.core.trees.replacement`).  The name of the
+# place follows from the location, so another process can find it and continue.
 
 
 @dataclass(frozen=True)
@@ -85,7 +105,7 @@ class CopyPlace:
 
     @property
     def is_staged(self) -> bool:
-        """True if what is to replace the old data is complete beside it, and is not old data itself."""
+        """True if the new data is complete beside the old data, and is not old data itself."""
         place = self.place
         if self.replacement is None or place.store.read(place.path + REPLACED).value is not None:
             return False

@@ -1,11 +1,13 @@
-"""Sources of copies: a stored array, or a virtual one that a spec in a file describes."""
+"""Sources of copies: stored arrays, and virtual ones described by specs in files, which are written here."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -15,24 +17,31 @@ from chunkwise.copying.overlap import store_and_path, uses
 from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
+from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.driver.tree_formats import FORMATS
-from chunkwise.core.index_space import IndexTransform, d, newaxis
+from chunkwise.core.index_space import d, newaxis
 from chunkwise.core.specs.url import is_url
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.location import Location, LocationLike
 from chunkwise.core.trees.node import Node, require_node
 from chunkwise.core.trees.tree import Tree
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError, NotFoundError
 
 __all__ = [
     "CopySource",
     "check_apart",
+    "check_new_file",
+    "replacing",
     "source_at",
     "source_of",
     "stored_source",
     "tree_source",
     "view_source",
+    "with_labels",
+    "write_spec_file",
 ]
+
+# -- sources ------------------------------------------------------------------------------------------
 
 
 class CopySource(NamedTuple):
@@ -76,24 +85,35 @@ class CopySource(NamedTuple):
         return uses(self.store._array.spec(), location, below=below)
 
 
+def with_labels(source: CopySource) -> CopySource:
+    """Return a source that says by an attribute that it holds labels, if only what lies above it does."""
+    if source.store.dtype.memory_dtype.kind not in "iub":
+        return source
+    own = source.template.attributes
+    marks = hooks.find("marks of labels")(source.store)
+    return source._replace(template=source.template.replaced({"attributes": {**marks, **own}}))
+
+
 def source_at(place: LocationLike | TensorStore) -> CopySource:
     """Return the array that `place` names: stored, or given by a spec, pictures, or the driver of a file."""
-    return _open_source(place) if isinstance(place, TensorStore) else source_of(resolve(place))
+    return with_labels(_open_source(place)) if isinstance(place, TensorStore) else source_of(resolve(place))
 
 
 def _open_source(store: TensorStore) -> CopySource:
     """Return an open array as the source of a copy: the whole stored array, or any view."""
-    is_whole = store._transform == IndexTransform.identity(store._array.domain)
-    if is_whole and store.transaction is None and store.spec()._driver.driver in FORMATS:
-        node = store._find_node().node
-        if node is not None:
-            return stored_source(node.location)
+    node = store._whole_node()
+    if node is not None:
+        return stored_source(node.location)
     # Its spec may hold all of its elements, or a function: only this call can go on with the copy.
     return _view_source(store, f"open array {uuid4().hex}")
 
 
 def source_of(found: ResolvedPlace) -> CopySource:
     """Return the array that stands at a place as the source of a copy."""
+    return with_labels(_source_of(found))
+
+
+def _source_of(found: ResolvedPlace) -> CopySource:
     if found.array is not None:
         return view_source(found.named, found.array)
     node = found.as_node()
@@ -158,3 +178,36 @@ def check_apart(source: Location, destination: Location) -> None:
 
 def _digest(document: object) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+# -- spec files ---------------------------------------------------------------------------------------
+
+
+def write_spec_file(path: str | os.PathLike[str], spec: dict[str, JSON], *, overwrite: bool) -> None:
+    """Write a spec; a reader at the same time sees the old one or the new one."""
+    with replacing(path, overwrite=overwrite) as part:
+        part.write_text(json.dumps(spec, indent=1) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]:
+    """Yield the path of a file to be written, which takes the name `path` if there is no error."""
+    check_new_file(path, overwrite=overwrite)
+    part = Path(f"{os.fspath(path)}.part")
+    try:
+        yield part
+        check_new_file(path, overwrite=overwrite)  # there may be one by now
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def check_new_file(path: str | os.PathLike[str], *, overwrite: bool) -> None:
+    """Raise if a file can't be made, or if anything of that name, even a link, is there unasked."""
+    text, above = os.fspath(path), Path(path).parent
+    if not above.is_dir():
+        raise NotFoundError(f"{text}: there is no directory {above}")
+    if Path(path).is_dir():
+        raise FailedPreconditionError(f"{text} is a directory, expected the name of a file")
+    if not overwrite and os.path.lexists(path):
+        raise AlreadyExistsError(f"{text} exists already; --overwrite replaces it")

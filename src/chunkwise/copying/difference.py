@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy.typing as npt
 
 from chunkwise.copying.array_template import ArrayTemplate
-from chunkwise.copying.copy_source import CopySource, stored_source, view_source
+from chunkwise.copying.conventions import ome_attributes
+from chunkwise.copying.copy_source import CopySource, stored_source, view_source, with_labels
 from chunkwise.copying.executors import Workers, workers_of
-from chunkwise.copying.ome_attributes import ome_attributes
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.resolve import resolve
 from chunkwise.copying.value_difference import (
@@ -189,6 +189,8 @@ def differences(
                     continue
                 x, y, known = ready[name]
                 if isinstance(x, CopySource) and isinstance(y, CopySource):
+                    if not name and attributes and x.template.attributes != y.template.attributes:
+                        x, y = with_labels(x), with_labels(y)  # a copy of a level says so by an attribute
                     yield from array_differences(
                         name, x, y, attributes, values, layout, runner, progress, known
                     )
@@ -205,7 +207,7 @@ def _ready(
     pairs: Sequence[tuple[str, Node | CopySource | None, Node | CopySource | None]], values: bool
 ) -> dict[str, tuple[_Read, _Read, ValueDifferences | None]]:
     """Return arrays and the attributes of groups that are in both trees, and values of small arrays."""
-    # What is on a server is read for several nodes at a time; values only if `values`.
+    # On a server, several nodes are read at a time; values only if `values`.
     both = [(name, a, b) for name, a, b in pairs if a is not None and b is not None and _kind(a) == _kind(b)]
     sides = [at for _, *sides in both for at in sides]
     slow = next((at for at in map(_store_of, sides) if is_slow(at)), None)

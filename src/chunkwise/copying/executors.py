@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from chunkwise.copying.task_driver import BATCH_SECONDS
+from chunkwise.copying.tasks import BATCH_SECONDS
 from chunkwise.core.base.extras import load
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.base.processors import memory_limit, n_dask_threads, n_processors
@@ -21,10 +21,12 @@ from chunkwise.errors import InvalidArgumentError, UnavailableError
 __all__ = [
     "BlockThreads",
     "OpenExecutor",
+    "Room",
     "TaskCounts",
     "Workers",
     "named_workers",
     "processes_here",
+    "room_of",
     "threads_here",
     "workers_of",
 ]
@@ -250,3 +252,27 @@ def _at_scheduler(address: str) -> Workers:
 
     with connect() as client:
         return _of_dask(client, start)
+
+
+class Room(NamedTuple):
+    """Resources of a worker process for a copy.
+
+    Attributes
+    ----------
+    memory : int
+        Bytes.
+    n_at_once : int
+        Tasks that it runs at the same time.
+    is_limit : bool
+        Whether a chunk that takes more memory is an error.
+    """
+
+    memory: int
+    n_at_once: int
+    is_limit: bool
+
+
+def room_of(workers: Workers, memory: int | None) -> Room:
+    """Return the resources of each worker; `memory` is the wanted limit, if any."""
+    default = workers.memory or memory_limit() // 4
+    return Room(default if memory is None else memory, workers.n_at_once, memory is not None)

@@ -1,13 +1,13 @@
 """``Fence`` and ``Guard``: proof that the work whose tasks are done is still open.
 
 A task may come late: an executor repeats it, or its worker was stopped or cut off.  By then others may have
-done the same task, the work may have ended, and somebody else may have changed its result.  So
+done the same task, the work may have ended, and another process may have changed its result.  So
 
 1. a worker looks at the journal before each task, and again after it: the owner must be the same, and the
    task still open.  If each look is a request to a server, one look in two seconds is enough;
 2. a chunk is written on condition that nothing is there, and replaced only after a look that is newer than
    what it replaces (`chunkwise.core.kvstore.adapter.guarded`);
-3. what was written although the work had ended is deleted, unless somebody has written there since.
+3. anything written after the work had ended is deleted, unless another process has written there since.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LOOK = 2.0  # seconds between two looks at a journal that is a request away
 
 @dataclass
 class Fence:
-    """The journal of what is written, or of what is checked before it is published."""
+    """The journal of data that is written, or checked before it is published."""
 
     kv: KvStoreDriver
     key: str

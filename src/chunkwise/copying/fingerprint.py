@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.copying.array_template import FINGERPRINT
+from chunkwise.copying.new_array import Target
 from chunkwise.copying.plain_read import Piece
-from chunkwise.copying.target import Target
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.driver.tree_formats import tree_format

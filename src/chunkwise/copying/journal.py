@@ -1,33 +1,99 @@
-"""``Journal``: the progress of unfinished work, in a small document in its destination.
-
-It is written before the first chunk, now and then during the work, and deleted at the very end.  Each write
-is conditional on the one before, so two processes can't both continue the same work: a process stops when it
-finds that another has written.  A process that takes a journal over first waits until the owner has been
-silent for some time, measured by its own clock.
-"""
+"""``Journal``: the progress of unfinished work, in small documents in its destination, one for each part."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from chunkwise.copying.journal_difference import difference
-from chunkwise.copying.journal_document import JournalDocument, Ranges, owner_text, parse_journal
-from chunkwise.copying.part import Part
+from chunkwise.copying.journal_document import (
+    JournalDocument,
+    Ranges,
+    difference,
+    owner_text,
+    parse_journal,
+    read_journal,
+)
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.fork import new_lock
+from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION
 from chunkwise.core.kvstore.this_process import process_name
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import JOURNAL
-from chunkwise.errors import AbortedError, AlreadyExistsError, FailedPreconditionError, UnsafeWriteError
+from chunkwise.errors import (
+    AbortedError,
+    AlreadyExistsError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    UnsafeWriteError,
+)
 
-__all__ = ["Journal", "may_live"]
+__all__ = [
+    "MOST_PARTS",
+    "STEM",
+    "Journal",
+    "Part",
+    "PartJournals",
+    "may_live",
+    "n_parts",
+    "parse_part",
+    "part_of_key",
+]
+
+# -- parts of a copy ----------------------------------------------------------------------------------
+
+STEM = JOURNAL.removesuffix(".json")
+MOST_PARTS = 1_000_000
+_KEY = re.compile(rf"{re.escape(STEM)}\.([0-9]{{1,7}})-of-([0-9]{{1,7}})\.json", re.ASCII)
+
+
+class Part(NamedTuple):
+    """One of `n` parts, numbered from 1."""
+
+    number: int
+    n: int
+
+    @property
+    def key(self) -> str:
+        """Name of its journal."""
+        return f"{STEM}.{self.number}-of-{self.n}.json"
+
+    def share(self, n_tasks: int) -> tuple[int, int]:
+        """Return its tasks, as a range."""
+        return n_tasks * (self.number - 1) // self.n, n_tasks * self.number // self.n
+
+
+def parse_part(text: str) -> Part:
+    """Return the part ``I/N``; raise InvalidArgumentError for another text."""
+    match = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", text, re.ASCII) if isinstance(text, str) else None
+    if match is None or not 1 <= int(match[1]) <= int(match[2]) <= MOST_PARTS:
+        raise InvalidArgumentError(
+            f"part: expected I/N from 1/N to N/N, N of at most {MOST_PARTS:,}, but received {text!r}"
+        )
+    return Part(int(match[1]), int(match[2]))
+
+
+def part_of_key(key: str) -> Part | None:
+    """Return the part whose journal has this name, or None."""
+    match = _KEY.fullmatch(key)
+    part = None if match is None else Part(int(match[1]), int(match[2]))
+    return part if part is not None and 1 <= part.number <= part.n else None
+
+
+# -- journals -----------------------------------------------------------------------------------------
+
+# It is written before the first chunk, now and then during the work, and deleted at the very end.  Each
+# write is conditional on the one before, so two processes can't both continue the same work: a process
+# stops when it finds that another has written.  A process that takes a journal over first waits until the
+# owner has been silent for some time, measured by its own clock.
 
 _SECONDS = 1.0
 _BEAT = 5.0
@@ -44,7 +110,7 @@ class Journal:
     def __init__(
         self,
         location: Location,
-        task: Mapping[str, JSON],  # what is done and how; must be the same to resume
+        task: Mapping[str, JSON],  # the work and its options; must be the same to resume
         n_tasks: int | Sequence[int],  # of each pass
         *,
         command: str = "chunkwise cp --resume",
@@ -133,7 +199,7 @@ class Journal:
         return self._kv.describe(self.key)
 
     def _wait_for_silence(self, document: JournalDocument) -> JournalDocument:
-        """Return the content of the journal once nobody is at work; raise if somebody is."""
+        """Return the content of the journal when its owner is silent; raise if the owner is at work."""
         owner = document["owner"]
         if owner is None or not may_live(owner):
             return document
@@ -198,7 +264,7 @@ class Journal:
             self._save(None)
 
     def restart(self, passes: Sequence[int] | None = None) -> None:
-        """Note that no task, or none of some passes, is done: what was written can't be trusted."""
+        """Record that no task, or none of some passes, is done, because the written data can't be trusted."""
         with self._lock:
             for at in range(len(self._n_tasks)) if passes is None else passes:
                 self._done[at], self._sums[at] = Ranges(), 0
@@ -262,3 +328,121 @@ def may_live(owner: str) -> bool:
     except (OSError, OverflowError):  # it is another user's, or no process has that number
         pass
     return True
+
+
+# -- journals of parts --------------------------------------------------------------------------------
+
+# 1. The first part writes the journal of the whole, which has the plan and no owner.
+# 2. Each part notes in its own journal beside it which of its tasks are done.  It begins the second pass when
+#    all parts have done the first.
+# 3. The part that sees that everything is done takes over the journal of the whole, merges those of the parts
+#    into it, and publishes.  If it is killed, any part that is run again does this.
+
+
+class PartJournals:
+    """The journals of all parts of a copy."""
+
+    def __init__(
+        self,
+        location: Location,
+        task: Mapping[str, JSON],
+        n_tasks: Sequence[int],
+        n: int,
+        *,
+        command: str = "chunkwise cp --resume",
+    ) -> None:
+        self._location, self._task, self._n_tasks, self._n = location, task, n_tasks, n
+        self._command = command
+
+    def of(self, part: Part) -> Journal:
+        """Return the journal of a part."""
+        return Journal(self._location, self._task, self._n_tasks, part=part, command=self._command)
+
+    def begin(self, part: Part, whole: Journal) -> tuple[Journal, bool]:
+        """Return the journal of a part, as its owner, and whether it existed before.
+
+        Raises
+        ------
+        FailedPreconditionError
+            If the journal of the whole belongs to other work, or another process is merging the parts.
+        """
+        document = whole.check_idle()
+        own = self.of(part)
+        own.leave_out(document["done"])  # by a process that merged parts and was then killed
+        try:
+            own.begin()
+        except AlreadyExistsError:
+            own.resume()
+            return own, True
+        return own, False
+
+    def read(self) -> Iterator[tuple[Part, JournalDocument]]:
+        """Yield the journals of the parts that have begun."""
+        kv, path = self._location.store, self._location.path
+        keys = KeyRange.of_prefix(f"{path}{STEM}.")
+        found = {part_of_key(key[len(path) :]) for key in kv.list(keys.start, keys.stop)}
+        for part in sorted(part for part in found if part is not None and part.n == self._n):
+            value = kv.read(path + part.key).value
+            if value is None:  # deleted since the listing
+                continue
+            document = parse_journal(value, where := kv.describe(path + part.key))
+            if document["tasks"] != list(self._n_tasks):
+                raise FailedPreconditionError(f"{where} is the journal of another copy")
+            yield part, document
+
+    def n_missing(self) -> list[int]:
+        """Return for each pass how many tasks are left, for all parts."""
+        whole = read_journal(self._location)
+        if whole is None or whole["tasks"] != list(self._n_tasks):  # another process has made the copy
+            return [0] * len(self._n_tasks)
+        done = [Ranges(ranges) for ranges in whole["done"]]
+        for _, document in self.read():
+            for known, ranges in zip(done, document["done"], strict=True):
+                for start, stop in ranges:
+                    known.add(start, stop)
+        return [n - len(known) for n, known in zip(self._n_tasks, done, strict=True)]
+
+    def restart(self, passes: Sequence[int], own: Part) -> None:
+        """Note that no part has done some passes; except the `own` one, and those that are at work."""
+        for part, _ in self.read():
+            if part != own:
+                journal = self.of(part)
+                with suppress(FailedPreconditionError):
+                    journal.resume()
+                    journal.restart(passes)
+                    journal.save()
+
+    def join(self, whole: Journal) -> None:
+        """Merge the journals of all parts into the journal of the whole, which this process owns.
+
+        Raises
+        ------
+        FailedPreconditionError
+            If a part is at work.
+        """
+        begun = [self.of(part) for part, _ in self.read()]
+        taken = [whole]
+        try:
+            for journal in begun:
+                journal.resume()
+                taken.append(journal)
+        except FailedPreconditionError:
+            for journal in taken:  # otherwise that part would wait for this process
+                journal.save()
+            raise
+        for journal in begun:
+            for at in range(len(self._n_tasks)):
+                ranges = journal.done(at)
+                # The sum of a part counts once, even if a process was killed while it merged.
+                known = any(whole.is_done(start, at) for start, _ in ranges)
+                for i, (start, stop) in enumerate(ranges):
+                    whole.mark(start, stop, at, 0 if i or known else journal.fingerprint(at))
+        whole.write()
+        for journal in begun:
+            journal.delete()
+
+
+def n_parts(journal: JournalDocument) -> int | None:
+    """Return the number of parts in the journal of the whole; None for a copy without parts."""
+    found = journal["task"].get("number of parts")
+    return found if type(found) is int and 1 <= found <= MOST_PARTS else None

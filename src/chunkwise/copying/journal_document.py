@@ -1,23 +1,34 @@
-"""Documents of journals, checked when read, and the sets of tasks in them.
-
-Anybody may have written to the place of a journal.
-"""
+"""Documents of journals, checked when read: sets of tasks, and the option by which two tasks differ."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypedDict
 
-from chunkwise.core.base.binding import JSON, load_json
+from chunkwise.core.base.binding import JSON, MISSING, dump, load_json
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import JOURNAL
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
 
-__all__ = ["JournalDocument", "Ranges", "owner_text", "parse_journal", "read_journal"]
+__all__ = [
+    "INFORMATIVE",
+    "JournalDocument",
+    "Ranges",
+    "difference",
+    "other_members",
+    "owner_text",
+    "parse_journal",
+    "read_journal",
+    "told_options",
+]
+
+# -- documents ----------------------------------------------------------------------------------------
+
+# Anybody may have written to the place of a journal.
 
 _MISSING = object()
 _FINGERPRINT = re.compile("[0-9a-f]{16}", re.ASCII)
@@ -26,7 +37,7 @@ _FINGERPRINT = re.compile("[0-9a-f]{16}", re.ASCII)
 class JournalDocument(TypedDict):
     """What a journal says."""
 
-    task: dict[str, JSON]  # what is done and how
+    task: dict[str, JSON]  # the work and its options
     tasks: list[int]  # how many each pass has
     done: list[list[list[int]]]  # of each pass, ranges of tasks such as [0, 8]
     fingerprints: list[str]  # of each pass, in hexadecimal digits
@@ -173,3 +184,91 @@ class Ranges:
             start = high
         if start < stop:
             yield start, stop
+
+
+# -- differences --------------------------------------------------------------------------------------
+
+_OPTIONS = {
+    **dict.fromkeys(("codecs", "compressor", "filters", "compression"), "--codec"),
+    **dict.fromkeys(("chunk_grid", "chunks", "blockSize"), "--chunk or --shard"),
+    **dict.fromkeys(("data_type", "dtype", "dataType"), "--dtype"),
+    "fill_value": "--fill-value",
+    "driver": "--format",
+    "format": "--format",
+    "shards": "--shard",
+    "codec": "--codec",
+    "checksum": "--checksum",
+    "dimension_names": "--dimension-names",
+    "dimension_units": "--units",
+    "cast": "--cast",
+    "fingerprint": "--keep-fingerprint",
+    "method": "--method",
+    "convention": "--convention",
+    "steps": "--levels or --factors",
+    "axes": "--axes or --units",
+    "part": "--region",
+    "number of parts": "--part",
+}
+INFORMATIVE = "given options"
+"""Member of a task that isn't part of it, but has the options behind the rest."""
+
+_LONGEST = 80  # characters of a value
+
+
+def difference(begun: Mapping[str, JSON], now: Mapping[str, JSON]) -> str:
+    """Return the differences between two tasks as text, which is empty if there are none.
+
+    >>> difference({"method": "mean"}, {"method": "max"})
+    'its method is another one (was "mean", now "max": --method)'
+    """
+    for name in [*now, *(name for name in begun if name in _OPTIONS and name not in now)]:
+        then, here = begun.get(name, MISSING), now.get(name, MISSING)
+        if then == here or name == INFORMATIVE:
+            continue
+        members = list(other_members(then, here))
+        if not members and name in _OPTIONS:
+            members = [f"was {_text(then)}, now {_text(here)}: {_OPTIONS[name]}"]
+        # Digests say nothing to people; options do, if they differ.
+        members = members or list(other_members(begun.get(INFORMATIVE), now.get(INFORMATIVE)))
+        how = "; ".join(dict.fromkeys(members))
+        is_other = "are others" if name in ("levels", "passes", "places") else "is another one"
+        return f"its {name} {is_other}{how and f' ({how})'}"
+    return ""
+
+
+def told_options(fields: Mapping[str, object]) -> dict[str, JSON]:
+    """Return options as JSON."""
+    plain = (dict, list, int, float, str, type(None))
+
+    def told(value: object) -> JSON:
+        if type(value) is tuple:
+            return [told(one) for one in value]
+        return value if isinstance(value, plain) else str(value)
+
+    return {name: told(value) for name, value in fields.items()}
+
+
+def other_members(begun: JSON, now: JSON) -> Iterator[str]:
+    """Yield a text for each member that differs, with the option of `cp` behind it.
+
+    >>> list(other_members({"metadata": {"chunks": [2]}}, {"metadata": {"chunks": [3]}}))
+    ['chunks was [2], now [3]: --chunk or --shard']
+    """
+    if not (isinstance(begun, dict) and isinstance(now, dict)):
+        return
+    for name in sorted({*begun, *now}):
+        then, here = begun.get(name, MISSING), now.get(name, MISSING)
+        if then == here or name == "kvstore":
+            continue
+        if isinstance(then, dict) and isinstance(here, dict) and name not in _OPTIONS:
+            yield from other_members(then, here)
+        else:
+            option = f": {_OPTIONS[name]}" if name in _OPTIONS else ""
+            yield f"{name} was {_text(then)}, now {_text(here)}{option}"
+
+
+def _text(value: JSON) -> str:
+    if value is MISSING:
+        return "not given"
+    text = dump(value)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

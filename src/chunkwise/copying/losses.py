@@ -1,4 +1,4 @@
-"""What a copy lacks: reported by a warning in Python, and by lines and a status on the command line."""
+"""What a copy contains and lacks: reports, warnings in Python, and lines and a status on the command line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import inspect
 import json
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.driver.n5.tree import DATASET_NAMES
@@ -14,6 +15,7 @@ from chunkwise.core.trees.attribute_value import has_non_finite, is_text, to_jso
 from chunkwise.errors import LossWarning
 
 __all__ = [
+    "CopyReport",
     "array_left_out",
     "finite_attributes",
     "fitting_attributes",
@@ -21,6 +23,8 @@ __all__ = [
     "warn_caller",
     "warn_of_losses",
 ]
+
+# -- losses -------------------------------------------------------------------------------------------
 
 _MOST_NAMED = 5
 
@@ -100,3 +104,38 @@ def fitting_attributes(attributes: Mapping[str, JSON], format: str) -> tuple[dic
         notes.append('attribute "dimensions" is left out: it would make a dataset of the group')
     out, changed = finite_attributes(out, format)
     return out, [*notes, *changed]
+
+
+# -- reports ------------------------------------------------------------------------------------------
+
+
+@dataclass
+class CopyReport:
+    """Numbers of copied nodes, and notes on what could not be copied.
+
+    Attributes
+    ----------
+    n_groups, n_arrays, n_links : int
+    nbytes : int
+        Of all elements of the arrays, in memory.
+    notes : list of (str, str)
+        Path from the top of the copy, and what the target stores in another way there, or not at all.
+    left_out : list of (str, str)
+        Path of each array that the target can't hold, and why.
+    n_left : int or None
+        In a copy in parts, how many tasks are left for other parts, if the tree isn't complete yet.
+    """
+
+    n_groups: int = 0
+    n_arrays: int = 0
+    n_links: int = 0
+    nbytes: int = 0
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+    n_left: int | None = None
+
+    @property
+    def losses(self) -> list[tuple[str, str]]:
+        """What the copy lacks: paths, and notes."""
+        lost = [(path, array_left_out(why)) for path, why in self.left_out]
+        return lost + [(path, note) for path, note in self.notes if is_loss(note)]

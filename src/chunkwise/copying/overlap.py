@@ -1,23 +1,42 @@
-"""The overlap of what an operand reads with a location that is written."""
+"""The overlap of what is read with a location that is written, and arrays that are sent to tasks."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import Any
+import pickle
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
 
+from chunkwise.copying.executors import Workers
+from chunkwise.copying.stored_node import check_array_visible
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.extras import is_of
+from chunkwise.core.driver.array.spec import ArraySpec
+from chunkwise.core.driver.virtual_chunked.spec import VirtualChunkedSpec
 from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.kvstore.this_process import ProcessName, process_name
 from chunkwise.core.specs.driver_spec import DriverSpec
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.core.specs.kvstores.adapter import AdapterKvStoreSpec
 from chunkwise.core.trees.location import Location, locate, location_of
-from chunkwise.errors import ChunkwiseError
+from chunkwise.core.trees.node import JOURNAL
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError
 
-__all__ = ["driver_specs", "overlap", "places", "store_and_path", "uses"]
+__all__ = [
+    "Home",
+    "check_arrived",
+    "check_reachable",
+    "driver_specs",
+    "home_of",
+    "overlap",
+    "places",
+    "store_and_path",
+    "uses",
+]
+
+# -- overlap ------------------------------------------------------------------------------------------
 
 _HOLDERS = ("store", "view", "array", "_array", "_indexable", "_data", "_variable")
 """Attributes in which arrays of other libraries, and our own wrappers, keep what they read."""
@@ -34,7 +53,7 @@ def overlap(operand: Any, location: Location) -> str | None:
         zarr-python; or an object that has one of them as its data, such as a lazy array of xarray.  For
         anything else None is returned: data in memory reads nothing.
     location : Location
-        What is going to be written or replaced.
+        The location that will be written or replaced.
     """
     return _overlap(operand, location, _DEPTH)
 
@@ -91,7 +110,7 @@ def _is_of_zarr(value: Any) -> bool:
 
 
 def _place_of_zarr(value: Any) -> Location | None:
-    """Return the location of an array or group of zarr-python; None if its store is none that is known."""
+    """Return the location of an array or group of zarr-python; None if its store is unknown."""
     store = value.store
     try:
         files = getattr(store, "fs", None)
@@ -138,3 +157,53 @@ def store_and_path(kv: KvStoreDriver, path: str) -> tuple[Any, str]:
 def places(array: TensorStore) -> list[Location]:
     """Return the locations of all arrays behind an array or a view of one."""
     return [location_of(kvstore) for kvstore in _kvstores(array._array.spec())]
+
+
+# -- arrays sent to tasks -----------------------------------------------------------------------------
+
+# Most pickles name a storage, and one that lives in the memory of a process refuses to be used in another
+# (`chunkwise.core.kvstore.this_process`).  A pickle of `chunkwise.array` has the elements themselves, and one
+# of a virtual array its functions: good to read, but data written to such a copy is lost.
+
+Home: TypeAlias = tuple[ProcessName, tuple[str, ...]]
+"""The process that sends an array, and the parts of it that a pickle copies."""
+
+
+def home_of(view: TensorStore) -> Home:
+    """Return what `check_arrived` needs to know of an array that is about to be pickled."""
+    kinds = {ArraySpec: "an array in memory", VirtualChunkedSpec: "a virtual array, made of functions"}
+    parts = [kinds[type(s)] for s in driver_specs(view._array.spec()) if type(s) in kinds]
+    return process_name(), tuple(dict.fromkeys(parts))
+
+
+def check_arrived(view: TensorStore, home: Home, *, writes: bool) -> None:
+    """Raise FailedPreconditionError unless an unpickled array is what its sender sees."""
+    sender, copied = home
+    if writes and copied:
+        raise FailedPreconditionError(
+            f"the target is, or contains, {copied[0]} of process {sender.pid} on {sender.host}; tasks are "
+            "sent a copy of it, and what they write there would be lost: write to an array in files or in an "
+            "object store, or run the tasks in threads"
+        )
+    check_array_visible(view, "the array")
+
+
+def check_reachable(workers: Workers, places: Iterable[Location], arrays: Iterable[TensorStore]) -> None:
+    """Raise FailedPreconditionError if workers can't use places or arrays, which are in this process."""
+    if workers.in_process:
+        return
+    started = process_name().started.encode()
+    sent = [pickle.dumps(each) for each in (*places, *arrays)]
+    # A worker is asked only if a pickle says which process it is of.
+    doubtful = [each for each in sent if started in each]
+    if doubtful:
+        with workers.open() as opened:
+            opened.executor.submit(_look_at, doubtful).result()
+
+
+def _look_at(sent: Iterable[bytes]) -> None:
+    for each in map(pickle.loads, sent):
+        if isinstance(each, TensorStore):
+            check_array_visible(each, "the source")
+        else:
+            each.store.read(each.path + JOURNAL)

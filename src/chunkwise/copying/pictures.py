@@ -100,12 +100,12 @@ def natural(name: str) -> list[tuple[int, str]]:
 
 
 def open_pictures(paths: Sequence[str]) -> tuple[TensorStore, str]:
-    """Return pictures as one array, as the numbers in their names arrange them, and what is assumed."""
+    """Return pictures as one array, as the numbers in their names arrange them, and the assumptions made."""
     return arranged_planes(list(_opened(paths)), paths)
 
 
 def arranged_planes(planes: Sequence[TensorStore], paths: Sequence[str]) -> tuple[TensorStore, str]:
-    """Return arrays of the same shape as one array, by the numbers in file names, and what is assumed.
+    """Return arrays of the same shape as one array, by the numbers in file names, and the assumptions made.
 
     Letters before a number say what it counts, such as ``t`` and ``c`` in ``img_t00_c0.tif``.  Without them
     the planes follow each other along z, or t if they have a z.

@@ -130,7 +130,7 @@ class PlainReader:
             yield from zip(batch, keys, self._fetched(keys), strict=True)
 
     def _fetched(self, keys: Sequence[str]) -> Iterable[Buffer | None]:
-        # Python's own threads: those of the engine are of what is checked.
+        # Python's own threads, since the engine's belong to the code under test.
         concurrency = traits_of(self._store).request_concurrency
         if concurrency is None or len(keys) < 2:
             return map(self.fetch, keys)

@@ -1,13 +1,13 @@
 """``PlannedCopy``: the arrays of a plan, copied by tasks, and what goes with them.
 
-1. A journal at the top of the copy says what is done, and who is at work.  In a copy in parts each part has
-   its own (`chunkwise.copying.parts`), and the part that finishes last continues with 3.
+1. A journal at the top of the copy lists the finished tasks, and names the owner.  In a copy in parts each
+   part has its own (`chunkwise.copying.journal`), and the part that finishes last continues with 3.
 2. The tasks of all arrays form one stream: first the blocks of larger arrays, then small arrays as wholes.
    After two passes over an array, their fingerprints have to be equal: the second has read what the first
    has written.
 3. Each array becomes one when it is complete and, if asked for, compared with the source: an unfinished copy
    never looks like an array, since the metadata document is written last.
-4. What is around the arrays follows; then the journal is deleted.
+4. The groups and metadata around the arrays follow; then the journal is deleted.
 
 All this happens beside the data that the copy replaces, which stays until the end
 (`chunkwise.copying.copy_place`).
@@ -23,23 +23,20 @@ from copy import copy
 from itertools import islice
 from typing import ClassVar
 
-from chunkwise.copying.arrival import check_reachable
+from chunkwise.copying.copy_arrays import LostBlockError, StepResult
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_passes import LARGE, SMALL, CopyPasses
-from chunkwise.copying.copy_place import CopyPlace, unfinished
-from chunkwise.copying.copy_report import CopyReport
-from chunkwise.copying.copy_work import LostBlockError, StepResult
+from chunkwise.copying.copy_place import CopyPlace, is_session, journal_location, unfinished
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.fence import Fence
-from chunkwise.copying.journal import Journal
+from chunkwise.copying.journal import Journal, Part, PartJournals, n_parts
 from chunkwise.copying.journal_document import JournalDocument, read_journal
+from chunkwise.copying.losses import CopyReport
 from chunkwise.copying.narrowing import MisfitError, Narrowing
-from chunkwise.copying.part import Part
-from chunkwise.copying.parts import PartJournals, n_parts
-from chunkwise.copying.sessions import is_session, journal_location
+from chunkwise.copying.overlap import check_reachable
 from chunkwise.copying.small_arrays import SmallArrays
-from chunkwise.copying.task_stages import Chain, Stage
+from chunkwise.copying.tasks import Chain, Stage
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.copying.work import TaskRunner, Work
 from chunkwise.core.base.binding import JSON
@@ -57,7 +54,7 @@ Progress = Callable[[str, int], object]
 
 
 class PlannedCopy(ABC):
-    """A copy made by `begin` and `run`; subclasses say what is copied, and what surrounds the arrays."""
+    """A copy made by `begin` and `run`; subclasses define the arrays, and what surrounds them."""
 
     plan: TreePlan
     command: ClassVar[str]  # that continues the copy
@@ -192,7 +189,7 @@ class PlannedCopy(ABC):
         progress: Progress = lambda path, nbytes: None,
         compared: Progress = lambda path, nbytes: None,
     ) -> CopyReport:
-        """Do what is left; both functions get the path of an array and bytes, copied or compared.
+        """Do the remaining tasks; both functions get the path of an array and bytes, copied or compared.
 
         An error about elements that differ names the first one; after two passes it says only that some do.
         """
@@ -249,7 +246,7 @@ class PlannedCopy(ABC):
         """If the block fails, save the journal."""
         try:
             yield
-        except BaseException as e:  # an interrupt too: what is done by then is not done again
+        except BaseException as e:  # an interrupt too: finished tasks are not repeated
             # A copy with values that don't fit could only be resumed with another rule, so nothing is kept.
             if not ((isinstance(e, MisfitError) or self._session) and self._delete_own()):
                 with suppress(ChunkwiseError):  # such as a full disk, which may be the first error

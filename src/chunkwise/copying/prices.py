@@ -32,8 +32,8 @@ class Prices(NamedTuple):
         return f"{self.what}: {self.page}, read {self.read}"
 
 
-# Of S3 others publish the same prices; Azure's page of sample prices (2024-07-26) has 0.44 and 5.50, which it
-# says are examples, and others publish those below (2023).
+# Other sources give the same prices for S3.  Azure's page of sample prices (2024-07-26) has 0.44 and 5.50,
+# which it says are examples; other sources publish those below (2023).
 PRICES: Mapping[str, Prices] = {
     "s3": Prices(0.40, 5.00, "S3 Standard in us-east-1", "https://aws.amazon.com/s3/pricing/"),
     "gcs": Prices(

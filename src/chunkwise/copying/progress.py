@@ -70,7 +70,7 @@ class Progress:
         return self.clock() - self.started
 
     def advance(self, nbytes: int) -> None:
-        """Add to what is done."""
+        """Count bytes as done."""
 
     def clear(self) -> None:
         """Make room for a line of the command's output; the display comes back with the next advance."""
@@ -166,7 +166,7 @@ class _Bar(Progress):
         self._bar = progress.Progress(
             *columns,
             console=console,
-            redirect_stdout=False,  # what is printed goes to stdout, wherever that leads
+            redirect_stdout=False,  # printed text goes to stdout, wherever that leads
         )
         self._workers = workers
         self._task = self._bar.add_task(what, total=total, completed=done, tasks="")

@@ -24,6 +24,7 @@ from chunkwise.copying.pictures import named_axes, open_pictures, pictures_at
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.spec_file import read_spec_file
 from chunkwise.core.api.tensorstore import TensorStore
+from chunkwise.core.base.cached import cached_property
 from chunkwise.core.base.catalogue import DRIVERS, hooks
 from chunkwise.core.driver.tree_formats import FORMATS
 from chunkwise.core.engine.together import is_slow
@@ -70,7 +71,7 @@ class Resolvable(ABC):
 class _Found(NamedTuple):
     """What is stored at a location."""
 
-    location: Location  # of a file or database the root of what is in it
+    location: Location  # for a file or a database, the root of its content
     node: Node | None
     array: TensorStore | None = None  # one that is no node
     is_file: bool = False
@@ -129,12 +130,12 @@ class ResolvedPlace(Resolvable):
 
     @property
     def array(self) -> TensorStore | None:
-        """The array that is no node; None if there is none."""
+        """The array that isn't a node, if there is one, else None."""
         return self._view if self.is_view else self._found().array
 
     @property
     def location(self) -> Location | None:
-        """Where it is stored: of a file or a database, the root of what is in it."""
+        """Where it is stored; for a file or a database, the root of its content."""
         return None if self.is_view else self._found().location
 
     @property
@@ -144,7 +145,7 @@ class ResolvedPlace(Resolvable):
 
     @property
     def is_file(self) -> bool:
-        """True for the root of what is in a file or a database."""
+        """True for the root of the content of a file or a database."""
         return not self.is_view and self._found().is_file
 
     @property
@@ -162,6 +163,11 @@ class ResolvedPlace(Resolvable):
     def is_volume(self) -> bool:
         """True for a precomputed volume, which is an array and the scales of an image."""
         return self.location is not None and self.array is not None and _is_volume(self.array)
+
+    @cached_property
+    def found_images(self) -> Any:
+        """The image, plate or others that a group is, or a file describes; None if it is none."""
+        return hooks.find("images of a place")(self)
 
     @property
     def what(self) -> str:
@@ -185,7 +191,7 @@ class ResolvedPlace(Resolvable):
         if node is None:
             raise self._found().nothing or nothing_at(location)
         if node.kind == "group" and of_image and not node.undeclared:
-            self.image = hooks.find("image of a group")(self)
+            self.image = hooks.find("only image")(self)
             if self.image is not None:
                 found: TensorStore = self.image._full_resolution()
                 return found
@@ -255,13 +261,13 @@ def inside_array(location: Location) -> NotFoundError | None:
 
 
 def resolved_node(node: Node) -> ResolvedPlace:
-    """Return what is known of a node."""
+    """Return the known facts about a node."""
     found = _Found(node.location, node, is_file=is_root_of_file(node.location))
     return ResolvedPlace("", asked=node.location, found=found)
 
 
 def resolve(place: Place, context: Context | None = None) -> ResolvedPlace:
-    """Return what is at a place; raise if it can't name any, or what is there is damaged."""
+    """Return the thing at a place; raise if the place is invalid, or the thing is damaged."""
     found = _open_object(place) or _spec(place, context)
     if found is not None:
         return found
@@ -333,7 +339,7 @@ def _pictures(named: str, location: Location) -> ResolvedPlace | None:
 
 
 def _looked_for(location: Location, context: Context | None) -> _Found:
-    """Return what is stored at a location; in a slow store, after one look if there is no node."""
+    """Return the thing stored at a location; in a slow store, after one look if there is no node."""
     if not is_slow(location.store):
         return _stored(location, find_node(location), context)
     node = find_documented(location)

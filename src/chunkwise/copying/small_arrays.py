@@ -14,17 +14,16 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, NoReturn, Self
 from zlib import compress, decompress
 
-from chunkwise.copying.copy_arrays import Room
+from chunkwise.copying.copy_arrays import StepResult
 from chunkwise.copying.copy_job import CopyJob
 from chunkwise.copying.copy_options import CopyOptions
-from chunkwise.copying.copy_work import StepResult
+from chunkwise.copying.copy_place import is_session
+from chunkwise.copying.copy_plan import COPIES
+from chunkwise.copying.executors import Room
 from chunkwise.copying.fence import Guard, Tasks
 from chunkwise.copying.narrowing import Narrowing
-from chunkwise.copying.new_array import open_node
-from chunkwise.copying.plan_blocks import COPIES
-from chunkwise.copying.sessions import is_session
+from chunkwise.copying.new_array import Target, open_node
 from chunkwise.copying.stored_node import check_array_visible, check_node_visible
-from chunkwise.copying.target import Target
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.cached import cached_property
@@ -49,8 +48,8 @@ class SmallArray(NamedTuple):
     key: str  # of its document
     narrowing: Narrowing | None
     nbytes: int
-    text: bytes  # compressed JSON: the document, and what is to be made; there may be very many
-    view: tuple[TensorStore, Node | None] | None = None  # what is copied, if it isn't a node of the tree
+    text: bytes  # compressed JSON: the document, and the new array; there may be very many
+    view: tuple[TensorStore, Node | None] | None = None  # the source, if it isn't a node of the tree
 
     def node(self, top: Location) -> Node:
         """Return the node of the source."""
@@ -63,7 +62,7 @@ class SmallArray(NamedTuple):
         )
 
     def target(self) -> Target:
-        """Return what is to be made."""
+        """Return the description of the new array."""
         found = json.loads(self.json())
         return Target(found["spec"], found["attributes"], ())
 
@@ -73,14 +72,14 @@ class SmallArray(NamedTuple):
 
 
 def small_array(path: str, node: Node, job: CopyJob) -> SmallArray:
-    """Return what is to be known of an array that a job is about."""
+    """Return the description of a job's array."""
     assert node.format is not None, "it is an array"
     text = _text(job, document=dict(node.document))
     return SmallArray(path, node.format, node.key, job.narrowing, job.nbytes, text)
 
 
 def small_view(path: str, job: CopyJob) -> SmallArray:
-    """Return what is to be known of a view that a job is about."""
+    """Return the description of a job's view."""
     view = job.source, None if job.node is None else replace(job.node, found=None)
     format = tree_format(job.format).name
     return SmallArray(path, format, "", job.narrowing, job.nbytes, _text(job), view)
@@ -96,7 +95,7 @@ def _text(job: CopyJob, **more: JSON) -> bytes:
 class SmallArrays:
     """The step that copies small arrays, each of which is a task; results are in the order of the tasks."""
 
-    source: Location  # of the top of what is copied
+    source: Location  # of the top of the source
     target: Location
     format: str  # of the copies
     arrays: Sequence[SmallArray]
@@ -114,7 +113,7 @@ class SmallArrays:
         return replace(self, arrays=self.arrays[start - self.first : stop - self.first], first=start)
 
     def check_visible(self) -> None:
-        """Raise FailedPreconditionError unless the first array is here as it is where the copy was begun."""
+        """Raise FailedPreconditionError unless the first array is the same here as at the start."""
         first = self.arrays[0]
         if first.view is not None:
             check_array_visible(first.view[0], "the source")

@@ -1,13 +1,4 @@
-"""The plan of a tree copy: the copy of each node, decided before anything is written.
-
-The tree is read level by level, so that many documents are requested at the same time; none is read twice.
-Links stay links:
-
-* links to copied nodes lead to the copy;
-* other links become external links to the tree of their target, if the format can express that.
-
-What the target can't hold is left out, or kept in another form, with a note.
-"""
+"""The plan of a tree copy, and its source: the copy of each node, decided before anything is written."""
 
 from __future__ import annotations
 
@@ -17,18 +8,20 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from chunkwise.copying.array_options import check_named, for_format
-from chunkwise.copying.compressor import Compressor
-from chunkwise.copying.copy_arrays import Room
+from chunkwise.copying.array_options import array_options, check_named, for_format
+from chunkwise.copying.codec_option import Compressor
+from chunkwise.copying.conventions import check_copied_as_tree, level_names, ome_attributes
 from chunkwise.copying.copy_job import ArrayJob, CopyJob, planned_job
 from chunkwise.copying.copy_options import CopyOptions
-from chunkwise.copying.copy_source import tree_source
+from chunkwise.copying.copy_source import tree_source, with_labels
+from chunkwise.copying.executors import Room
+from chunkwise.copying.journal_document import INFORMATIVE, told_options
 from chunkwise.copying.losses import fitting_attributes
-from chunkwise.copying.ome_attributes import level_names, ome_attributes
 from chunkwise.copying.small_arrays import SmallArray, location_below, small_array
 from chunkwise.core.base.binding import JSON, dump
+from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.engine.together import together
 from chunkwise.core.trees.attributes import left_out_attributes
@@ -41,7 +34,17 @@ from chunkwise.core.trees.tree import Tree
 from chunkwise.core.trees.walk import UNREADABLE
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, UnsupportedError, prefix
 
-__all__ = ["CopyRoom", "TreePlan", "plan_tree"]
+__all__ = ["CopyRoom", "NodeSource", "TreePlan", "TreeSource", "plan_tree"]
+
+# -- plans --------------------------------------------------------------------------------------------
+
+# The tree is read level by level, so that many documents are requested at the same time; none is read twice.
+# Links stay links:
+#
+# * links to copied nodes lead to the copy;
+# * other links become external links to the tree of their target, if the format can express that.
+#
+# What the target can't hold is left out, or kept in another form, with a note.
 
 _WHOLE_COORDINATE = 1 << 26  # bytes
 _N_LOOKED_AT = 1024  # documents that are requested from a server at the same time
@@ -183,7 +186,7 @@ class _Planning:
         return None if node is None else self._look(names, node)
 
     def _look(self, names: tuple[str, ...], node: Node) -> _Found:
-        """Read what is to be known of a node."""
+        """Read the metadata of a node."""
         tree, found = self._source.tree, _Found(names, node)
         if node.kind == "group":
             attributes = tree.attributes(names, node).asdict()
@@ -192,6 +195,8 @@ class _Planning:
             children = tree.children(names, node, files)
             attributes = without_links(attributes)
             name = names[-1] if names else node.location.name
+            if names == self._source.names:
+                attributes |= hooks.find("marks of labels")(node)
             attributes = ome_attributes(attributes, self._target.format, name)
             self._level_names.update({(*names, *k.split("/")): v for k, v in level_names(attributes).items()})
             return found._replace(attributes=attributes, children=children, links=links, files=files)
@@ -214,6 +219,8 @@ class _Planning:
         where = location_below(self._top, self._below(names))
         check_new_names(list(names[len(self._source.names) :]), self._target.format)
         source = tree_source(self._source.tree, names, node)
+        if names == self._source.names:
+            source = with_labels(source)
         axes = self._level_names.get(names, ())
         if not any(source.template.names) and len(axes) == source.store.rank:
             source = source._replace(template=source.template.replaced({"names": axes}))
@@ -297,7 +304,7 @@ class _Planning:
         else:
             new = Link("/" + "/".join(target), _source_text(source, root))
             if not link.external:
-                made.notes.append((path, f"link to {link} leads out of what is copied; it is external now"))
+                made.notes.append((path, f"link to {link} leads out of the source; it is external now"))
         made.links[path] = new
         self._note(path, list(new))
 
@@ -324,3 +331,46 @@ def _source_text(source: Location, root: Location) -> str:
     if source.store.identity == root.store.identity:
         return os.path.relpath("/" + source.path, "/" + root.path)
     return source.kvstore().url
+
+
+# -- sources ------------------------------------------------------------------------------------------
+
+
+class TreeSource(Protocol):
+    """What becomes a tree."""
+
+    location: Location  # of the source
+
+    def plan(self, room: CopyRoom) -> TreePlan:
+        """Return the plan of the copy."""
+        ...
+
+    def task(self, plan: TreePlan) -> dict[str, JSON]:
+        """Return the description of the copy for its journal; no other copy may resume it."""
+        ...
+
+    def finish(self) -> None:
+        """Write what lies beside the copy, when that is complete but for its journal."""
+        ...
+
+
+class NodeSource:
+    """A node with everything below it."""
+
+    def __init__(self, node: ResolvedNode, fields: Mapping[str, Any], lost: str = "") -> None:
+        self.location, self._node, self._fields = node.node.location, node, array_options(fields)
+        self._lost = lost  # of what the node is, by a copy of what it holds
+
+    def plan(self, room: CopyRoom) -> TreePlan:
+        """Return the plan of the copy; raise InvalidArgumentError for an HDMF file that it would break."""
+        check_copied_as_tree(self._node.node, room.top, room.format)
+        made = plan_tree(self._node, self._fields, room)
+        made.notes += [("", self._lost)] * bool(self._lost)
+        return made
+
+    def task(self, plan: TreePlan) -> dict[str, JSON]:
+        """Return what the journal of the copy is to say."""
+        return {"source metadata": plan.digest, INFORMATIVE: told_options(self._fields)}
+
+    def finish(self) -> None:
+        """Do nothing."""

@@ -1,37 +1,46 @@
-"""Verification of stored arrays: every chunk is read and decoded, every key accounted for.
-
-A chunk is bad if it doesn't decode to what the metadata promises: it is truncated, has too many bytes,
-another shape, or a wrong checksum.  In a shard the index and each inner chunk are checked.  Chunks are read
-by the plain reader (`chunkwise.copying.plain_read`).  Without a checksum, values that decode may still be
-wrong, so chunks that have one are counted.  A kept fingerprint also detects chunks that were swapped or are
-missing (`chunkwise.copying.fingerprint`).
-
-A task is a range of keys, which the worker lists: no process holds a list of all of them.
-"""
+"""Verification of arrays, stored or virtual, and of the place that holds them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chunkwise.copying.array_template import FINGERPRINT
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.fingerprint import fill_fingerprint, kept_fingerprint
-from chunkwise.copying.part import Part
+from chunkwise.copying.journal import Part, parse_part
+from chunkwise.copying.progress import check_progress, shown_progress
+from chunkwise.copying.resolve import Place, ResolvedPlace, resolve
+from chunkwise.copying.stored_node import check_array_visible
 from chunkwise.copying.verify_step import SHOWN, BadKey, Found, Some, VerifyStep
 from chunkwise.copying.work import TaskRunner, Work
+from chunkwise.core.api.copy import divide
+from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.engine.together import is_slow, together
+from chunkwise.core.plan.blocks import Blocks
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.consolidated_tree import check_consolidated
+from chunkwise.core.trees.location import located
 from chunkwise.core.trees.node import JOURNAL, Node
 from chunkwise.core.trees.replacement import leftovers
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import ChunkwiseError
 
-__all__ = ["BadKey", "NodeReport", "verify_nodes"]
+__all__ = ["BadKey", "NodeReport", "reports_of", "verify", "verify_nodes", "verify_view"]
+
+# -- stored arrays ------------------------------------------------------------------------------------
+
+# A chunk is bad if it doesn't decode to what the metadata promises: it is truncated, has too many bytes,
+# another shape, or a wrong checksum.  In a shard the index and each inner chunk are checked.  Chunks are read
+# by the plain reader (`chunkwise.copying.plain_read`).  Without a checksum, values that decode may still be
+# wrong, so chunks that have one are counted.  A kept fingerprint also detects chunks that were swapped or are
+# missing (`chunkwise.copying.fingerprint`).
+#
+# A task is a range of keys, which the worker lists: no process holds a list of all of them.
 
 _ARRAYS_AHEAD = 256
 _NOTHING = 0, 0
@@ -102,7 +111,7 @@ def verify_nodes(
 
 
 def _verify_group(node: Node, share: _Share) -> NodeReport | None:
-    """Check the document of a group, or what is wrong with that of an array; None if it isn't the part's."""
+    """Check the document of a group, or return the problem of an array's; None if it isn't the part's."""
     if share.of_next(1) == _NOTHING:
         return None
     report = NodeReport("", node.kind, node.format)
@@ -130,7 +139,7 @@ class _Begun(NamedTuple):
 
 
 def _begin(node: Node, *, whole: bool) -> _Begun | None:
-    """Look at an array, None if a node is none; with `whole` check all of one that is small."""
+    """Look at an array, None for other nodes; with `whole` check all of one that is small."""
     if node.kind != "array" or node.error:
         return None
     try:
@@ -230,3 +239,154 @@ def _some(noun: str, keys: Some, path: str, what: str) -> str:
     names = [key[len(path) :] for key in keys.keys]
     more = f" and {keys.n - SHOWN} more" if keys.n > SHOWN else ""
     return f"{noun}{'' if keys.n == 1 else 's'} {what}: {', '.join(names)}{more}"
+
+
+# -- views --------------------------------------------------------------------------------------------
+
+
+class _Found(NamedTuple):
+    n_read: int
+    nbytes: int
+    bad: list[BadKey]
+
+
+def verify_view(
+    store: TensorStore,
+    workers: Workers | None = None,
+    progress: Callable[[int], object] = lambda nbytes: None,
+    part: Part | None = None,
+) -> NodeReport:
+    """Return a report on the chunks of an array; `nbytes` is decoded, since the stored size is not known."""
+    report = NodeReport("", "array", None)
+    chunk = store.chunk_layout.read_chunk.shape
+    # What has no chunks of its own, such as a stack of pictures, is read in blocks.
+    blocks = divide(store, store)
+    if chunk and None not in chunk:
+        blocks = blocks._replace(shape=tuple(max(1, n or 1) for n in chunk))
+    start, stop = (part or Part(1, 1)).share(blocks.n_blocks)
+
+    def done(start: int, stop: int, found: _Found) -> None:
+        report.n_chunks += stop - start
+        report.n_decoded += found.n_read
+        report.nbytes += found.nbytes
+        report.bad += found.bad
+        progress(found.nbytes)
+
+    if start < stop:
+        with TaskRunner(workers_of(workers)) as runner:
+            runner.run(Work("verify", [_ReadStep(store, blocks)]), 0, [(start, stop)], done)
+    report.bad.sort()
+    return report
+
+
+@dataclass
+class _ReadStep:
+    """Chunks of an array that are read."""
+
+    store: TensorStore
+    blocks: Blocks
+
+    @property
+    def is_remote(self) -> bool:
+        """False: a task reads one chunk after the other."""
+        return False
+
+    def check_visible(self) -> None:
+        """Raise FailedPreconditionError unless this worker sees the same array as the driver."""
+        check_array_visible(self.store, "the array")
+
+    def run(self, tasks: Iterable[int]) -> _Found:
+        """Read some chunks."""
+        n_read = nbytes = 0
+        bad = []
+        for number in tasks:
+            block = self.blocks.block(number)
+            try:
+                nbytes += self.store[block].read().result().nbytes
+                n_read += 1
+            except (ChunkwiseError, ValueError) as e:
+                where = ", ".join(
+                    f"{a}:{b}" for a, b in zip(block.inclusive_min, block.exclusive_max, strict=True)
+                )
+                bad.append(BadKey(f"[{where}]", e.message if isinstance(e, ChunkwiseError) else str(e)))
+        return _Found(n_read, nbytes, bad)
+
+
+# -- places -------------------------------------------------------------------------------------------
+
+
+def verify(
+    place: Place,
+    *,
+    executor: Executor | None = None,
+    progress: Callable[[int], object] | bool = False,
+    part: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> list[NodeReport]:
+    """Read and decode every stored chunk of an array, or of all arrays of a tree.
+
+    Chunks are read one by one and decoded codec by codec, with other code than normal reads.
+
+    Parameters
+    ----------
+    place : str, path-like, Spec, KvStore, KvStore.Spec, TensorStore or JSON
+        Anything that `chunkwise.open` or `chunkwise.open_group` takes.  A view, a picture or a volume is
+        verified by reading it.
+    executor : concurrent.futures.Executor, optional
+        Does the work, as for `chunkwise.copy`.  By default threads of this process.
+    progress : callable or bool
+        Called in the calling thread with the stored bytes that are done; True shows a bar on stderr.
+    part : str, optional
+        ``"I/N"``: check one of N shares of the keys.  A kept fingerprint covers all elements, so a part
+        doesn't compare it; a note says so.
+    storage_options : mapping, optional
+        As for `open_group`.
+
+    Returns
+    -------
+    list of NodeReport
+        One for each node, groups before their members; with `part`, for the nodes that it has worked on.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no array or group.
+    InvalidArgumentError
+        If `part` is invalid.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> path = tempfile.mkdtemp() + "/a.zarr"
+    >>> _ = chunkwise.create_array(path, np.arange(6), chunks=[3], checksum=True)
+    >>> with open(path + "/c/1", "r+b") as chunk:
+    ...     _ = chunk.write(b"bad")
+    >>> (report,) = chunkwise.verify(path)
+    >>> report.n_chunks, [bad.key.endswith("c/1") for bad in report.bad]
+    (2, [True])
+    """
+    check_progress(progress)
+    own = None if part is None else parse_part(part)
+    (place,) = located(storage_options, place)
+    found = resolve(place)
+    with shown_progress(progress, "verifying", None) as told:
+        return list(reports_of(found, workers_of(executor), told, own))
+
+
+def reports_of(
+    found: ResolvedPlace,
+    workers: Workers | None,
+    progress: Callable[[int], object],
+    part: Part | None,
+) -> Iterator[NodeReport]:
+    """Yield a report on an array, or on a node and each below; keys are relative to that."""
+    if found.array is not None:
+        yield verify_view(found.array, workers, progress, part)
+        return
+    root = found.as_node(damaged=True)
+    n = len(root.location.path)
+    for report in verify_nodes(root, workers, progress, part):
+        report.bad = [bad._replace(key=bad.key[n:]) for bad in report.bad]
+        yield report

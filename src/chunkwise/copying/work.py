@@ -4,7 +4,7 @@ A worker in another process gets the specs of the arrays, and opens them once.  
 checks that it has the same version of the library and sees the same arrays.
 
 Fence: a task writes whole chunks or shards, and their bytes follow from the source, so it may be done twice.
-But nothing may be written after the work was published, since somebody else may have written there by then.
+But nothing may be written after the work was published, since another process may have written there by then.
 So the driver ends only when no try is under way, and a worker, also a thread of the same process, looks at
 the journal before and after each task (`chunkwise.copying.fence`): it stops if its driver no longer owns it,
 or if others have done the rest of its batch.
@@ -24,8 +24,7 @@ from uuid import uuid4
 
 from chunkwise.copying.executors import OpenExecutor, Workers
 from chunkwise.copying.fence import Fence, Guard, Tasks
-from chunkwise.copying.task_driver import run_tasks
-from chunkwise.copying.task_stages import Chain, Stage
+from chunkwise.copying.tasks import Chain, Stage, run_tasks
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.engine.pool import work_here
 from chunkwise.errors import AbortedError, ChunkwiseError, FailedPreconditionError
@@ -168,7 +167,7 @@ class TaskRunner:
         self.workers = workers
         self._stack = ExitStack()
         self._opened: OpenExecutor | None = None
-        self._stops: set[Stop] = set()  # of what is under way
+        self._stops: set[Stop] = set()  # of the tasks under way
 
     def __enter__(self) -> Self:
         self._opened = self._stack.enter_context(self.workers.open())
@@ -208,7 +207,7 @@ class TaskRunner:
         return Stage(submit, ranges, counted, writes=writes, **how)
 
     def run_all(self, chains: Iterable[Chain], tick: Callable[[], None] = lambda: None) -> None:
-        """Run the tasks of chains, as `chunkwise.copying.task_driver.run_tasks` describes."""
+        """Run the tasks of chains, as `chunkwise.copying.tasks.run_tasks` describes."""
         assert self._opened is not None, "it was entered"
         renew = self._opened.renew
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise import TensorStore
-from chunkwise.copying.arrival import Home, check_arrived, home_of
+from chunkwise.copying.overlap import Home, check_arrived, home_of
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import as_key, positions
 

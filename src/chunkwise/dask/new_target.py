@@ -17,9 +17,8 @@ from chunkwise.copying.array_options import (
     for_format,
 )
 from chunkwise.copying.array_template import ArrayTemplate
-from chunkwise.copying.codec_option import CODEC_PARTS
-from chunkwise.copying.compressor import Compressor
-from chunkwise.copying.target import target_spec
+from chunkwise.copying.codec_option import CODEC_PARTS, Compressor
+from chunkwise.copying.new_array import target_spec
 from chunkwise.dask.reads import reads_of
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError
 from chunkwise.extension import JSON

@@ -6,7 +6,7 @@ These names are not promised: they may change from one version to the next.
 from __future__ import annotations
 
 from chunkwise.core.api.append import Room, stored_axis
-from chunkwise.core.api.array_view import ArrayInfo
+from chunkwise.core.api.array_info import ArrayInfo
 from chunkwise.core.api.copy import BLOCK_NBYTES, BlockCopy, divide, item_nbytes
 from chunkwise.core.api.open import SpecLike
 from chunkwise.core.arrays.sources import array_sources

@@ -10,16 +10,15 @@ from typing import Any
 from chunkwise.copying.array_options import OPTIONS, OTHER_NAMES
 from chunkwise.copying.array_template import NAMES
 from chunkwise.copying.copy_options import CopyOptions
-from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.copy_source import check_apart
 from chunkwise.copying.executors import Workers, workers_of
-from chunkwise.copying.losses import warn_of_losses
+from chunkwise.copying.journal import parse_part
+from chunkwise.copying.losses import CopyReport, warn_of_losses
 from chunkwise.copying.narrowing import Cast
-from chunkwise.copying.part import parse_part
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.copying.tree_copy import TreeCopy, tree_copy_to
-from chunkwise.copying.tree_source import NodeSource
+from chunkwise.copying.tree_plan import NodeSource
 from chunkwise.core.base.arguments import as_nbytes, check_choice
 from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.base.unknown_names import options_of

@@ -7,9 +7,8 @@ from concurrent.futures import Executor
 from typing import Any
 
 from chunkwise.copying.array_options import OPTIONS, OTHER_NAMES
-from chunkwise.copying.copy_report import CopyReport
 from chunkwise.copying.executors import Workers, workers_of
-from chunkwise.copying.losses import warn_of_losses
+from chunkwise.copying.losses import CopyReport, warn_of_losses
 from chunkwise.copying.narrowing import Cast
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.core.api.tensorstore import TensorStore
@@ -176,7 +175,7 @@ class Group(WritableGroup):
         """
         from chunkwise.copying.copy_options import CopyOptions
         from chunkwise.copying.tree_copy import TreeCopy, check_new  # many modules, which only copies need
-        from chunkwise.copying.tree_source import NodeSource
+        from chunkwise.copying.tree_plan import NodeSource
 
         check_progress(progress)
         found = self._find(source) if isinstance(source, str) else _resolved(source)
@@ -235,10 +234,10 @@ def _resolved(source: Group | TensorStore) -> ResolvedNode:
         return ResolvedNode(source._tree, source._names, source._node)
     if not isinstance(source, TensorStore):
         raise TypeError(f"expected a path, a Group or a TensorStore, got {type(source).__name__}")
-    node = source._find_node().node
-    if node is None:
+    if source._find_node().node is None:
         raise InvalidArgumentError("an array that is stored nowhere can't be copied; write it to a new array")
-    if source.domain != source._array.domain:
+    node = source._whole_node()
+    if node is None:
         raise InvalidArgumentError("a view of an array can't be copied as a node; write it to a new array")
     tree = Tree(root=node.location, format=node.format or "zarr3", writable=False, open_other=_no_other)
     return ResolvedNode(tree, (), node)

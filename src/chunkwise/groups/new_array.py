@@ -25,10 +25,8 @@ from chunkwise.copying.array_options import (
     read_shape,
 )
 from chunkwise.copying.array_template import ArrayTemplate
-from chunkwise.copying.codec_option import CODEC_PARTS
-from chunkwise.copying.compressor import parse_compressor
-from chunkwise.copying.new_array import NewArray, is_of_dask
-from chunkwise.copying.target import target_spec
+from chunkwise.copying.codec_option import CODEC_PARTS, parse_compressor
+from chunkwise.copying.new_array import NewArray, is_of_dask, target_spec
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.arguments import check_flag

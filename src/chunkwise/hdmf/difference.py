@@ -1,8 +1,4 @@
-"""Differences of two HDMF files, whatever their formats: compared by meaning, not by storage.
-
-Cached specifications are compared by content.  Details of storage are not differences: types noted in
-attributes, the form of references, links and scalars, text of fixed or variable length.
-"""
+"""Differences of two HDMF files, whatever their formats: compared by meaning, not by storage."""
 
 from __future__ import annotations
 
@@ -11,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from chunkwise import TensorStore
 from chunkwise.copying.copy_source import CopySource, stored_source
@@ -27,12 +24,118 @@ from chunkwise.extension.inside import parse_json
 from chunkwise.extension.trees import Node
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.reference import Reference, join_path
+from chunkwise.hdmf.model.region import same_region
 from chunkwise.hdmf.opening import enclosing_store, is_hdf5, open_store
-from chunkwise.hdmf.storage.meaning import Meaning, kind_of
-from chunkwise.hdmf.storage.resolve import StoreSet, Target
+from chunkwise.hdmf.storage.resolve import BrokenLinkError, StoreSet, Target
 from chunkwise.hdmf.storage.store import Dataset, HdmfStore
 
-__all__ = ["differences_of_copy", "differences_of_nodes"]
+__all__ = ["Meaning", "Region", "differences_of_copy", "differences_of_nodes", "kind_of"]
+
+# -- meaning ------------------------------------------------------------------------------------------
+
+# A reference is the object that it leads to, text is text whether it has a fixed or a variable length, and
+# records are their members by name.
+
+
+class Region(dict[str, JSON]):
+    """Part of a dataset that a reference means; equal to another that selects the same elements."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Region):
+            return NotImplemented
+        if {**self, "elements": None} != {**other, "elements": None}:
+            return False
+        a, b = self["elements"], other["elements"]
+        assert isinstance(a, Mapping)
+        assert isinstance(b, Mapping)
+        return same_region(a, b)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None
+
+
+def kind_of(element: Element) -> JSON:
+    """Return the type of elements as JSON, the same for text and bytes."""
+    if element.kind == "compound":
+        return [[member.name, kind_of(member.element)] for member in element.members]
+    if element.kind == "number":
+        return element.memory_dtype.name
+    return {"text": "text", "bytes": "text", "reference": "object", "region": "region"}[element.kind]
+
+
+class Meaning:
+    """The meaning of the objects of a store, and of the stores that its links lead to.
+
+    Parameters
+    ----------
+    stores : StoreSet
+    """
+
+    def __init__(self, stores: StoreSet) -> None:
+        self.stores = stores
+        self._objects: dict[tuple[int, str, str], dict[str, JSON]] = {}
+
+    def target(self, reference: Reference, holder: HdmfStore) -> Target | None:
+        """Return the object that a reference or link in the store `holder` leads to; None if it is broken."""
+        try:
+            return self.stores.resolve(reference, holder)
+        except BrokenLinkError:
+            return None
+
+    def object(self, reference: Reference, holder: HdmfStore) -> dict[str, JSON]:
+        """Return what a reference means: the path of its target, and of which file if it is another."""
+        key = id(holder), reference.source, reference.path
+        found = self._objects.get(key)
+        if found is None:
+            found = self._objects[key] = self._object(reference, holder)
+        if reference.region is None:
+            return found
+        return Region({"region": found["object"], **found, "elements": dict(reference.region)})
+
+    def _object(self, reference: Reference, holder: HdmfStore) -> dict[str, JSON]:
+        target = self.target(reference, holder)
+        if target is None:
+            return {"object": reference.path, "source": reference.source, "broken": True}
+        if target.store is self.stores.main:
+            return {"object": target.path}
+        # A file and its conversion have the same identity, but not the same name.
+        return {"object": target.path, "of": target.store.object_id or target.store.source}
+
+    def value(self, value: Any, holder: HdmfStore) -> Any:
+        """Return the meaning of an attribute or of one element, as JSON."""
+        if isinstance(value, Reference):
+            return self.object(value, holder)
+        if isinstance(value, np.ndarray | np.void) and value.dtype.names is not None:
+            if isinstance(value, np.ndarray) and value.ndim:
+                return [self.value(record, holder) for record in value]
+            return {name: self.value(value[name], holder) for name in value.dtype.names}
+        if isinstance(value, np.ndarray | np.generic):
+            value = value.tolist()
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "surrogateescape")
+        if isinstance(value, complex):
+            return [value.real, value.imag]
+        if isinstance(value, list | tuple):
+            return [self.value(item, holder) for item in value]
+        if isinstance(value, Mapping):
+            return {name: self.value(item, holder) for name, item in value.items()}
+        return value if isinstance(value, str | int | float | None) else str(value)
+
+    def column(self, values: npt.NDArray[Any], holder: HdmfStore) -> npt.NDArray[Any]:
+        """Return elements that NumPy has as objects with their meaning in their place."""
+        out = np.empty(values.shape, object)
+        flat = out.reshape(-1)
+        for i, value in enumerate(values.reshape(-1).tolist()):
+            flat[i] = self.value(value, holder)
+        return out
+
+
+# -- differences --------------------------------------------------------------------------------------
+
+# Cached specifications are compared by content.  Details of storage are not differences: types noted in
+# attributes, the form of references, links and scalars, text of fixed or variable length.
 
 _NAMES = "_ARRAY_DIMENSIONS"
 _SCALES = "DIMENSION_LIST"
@@ -236,7 +339,7 @@ class _Comparison:
 
 
 def _members(at: Target) -> dict[str, str | Reference]:
-    """Return what is in a group: paths of objects, and links."""
+    """Return the members of a group: paths of objects, and links."""
     out: dict[str, str | Reference] = dict(at.store.links(at.path))
     skip = at.store.specloc
     for name in at.store.names(at.path):

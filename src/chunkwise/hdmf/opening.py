@@ -1,4 +1,4 @@
-"""Opening and creating stores; the error for a place without a store."""
+"""Opening, creating and replacing stores; the error for a place without a store."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from chunkwise.core.kvstore.staging import new_owner, staging_name
 from chunkwise.errors import ChunkwiseError, NotFoundError
 from chunkwise.extension.inside import Pool, is_url, load_json, read_bounded
 from chunkwise.extension.trees import (
     Location,
     Node,
+    Replacement,
     find_documented,
     node_attributes,
     tree_format,
@@ -22,10 +24,12 @@ from chunkwise.hdmf.model.place import Place, place_of, source_name
 from chunkwise.hdmf.model.tree import Format, Tree, detect_format, read_tree
 from chunkwise.hdmf.replacement import read_replacement, replace_encoded
 from chunkwise.hdmf.storage.store import HdmfStore
+from chunkwise.hdmf.storage.unsynced import UnsyncedStore
 
 __all__ = [
     "UNFINISHED",
     "Enclosing",
+    "NewStore",
     "enclosing_store",
     "is_hdf5",
     "is_root_of_hdmf",
@@ -34,6 +38,8 @@ __all__ = [
     "open_store",
 ]
 
+# -- opening ------------------------------------------------------------------------------------------
+
 UNFINISHED = ".chunkwise-unfinished"
 """Key that marks a new store whose writing goes on or was interrupted."""
 
@@ -41,7 +47,7 @@ _SIGNS = ("neurodata_type", "data_type", SPECLOC)
 """Attributes of the root that say that HDMF wrote a store."""
 
 _SURE_SIGNS = ({"neurodata_type"}, {"data_type", "namespace"}, {SPECLOC})
-"""The same, those of a set together, that nobody else's trees have."""
+"""The same, for sets of signs that only HDMF's trees have together."""
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
@@ -116,7 +122,7 @@ def open_store(
     if format is None:
         raise no_store(location, source_name(place))
     pool = pool or Pool()
-    tree = read_tree(location, format, consolidated, pool=pool)
+    tree = read_tree(location, format, consolidated)
     read_replacement(location, tree)
     root = tree.nodes["/"]
     key = tree_format(format).attributes_key
@@ -179,3 +185,66 @@ def _name_of(location: Location) -> str:
     if kvstore["driver"] == "hdf5" and isinstance(kvstore.get("base"), dict):
         kvstore = kvstore["base"]
     return os.path.realpath(str(kvstore["path"])) if kvstore["driver"] == "file" else location.text
+
+
+# -- stores that replace others -----------------------------------------------------------------------
+
+
+class NewStore:
+    """The place where a new store is written.
+
+    Parameters
+    ----------
+    location : Location
+        Final location; its store may be an `UnsyncedStore`.
+    occupied : {"nothing", "keys", "file"}
+        What is there.
+    chosen : Replacement, optional
+        A place that other processes write to as well.
+    """
+
+    def __init__(self, location: Location, occupied: str, chosen: Replacement | None) -> None:
+        self.location = location
+        self._final = _synced(location)
+        self._is_file = occupied == "file"
+        self._replacement = chosen
+        if occupied == "file":
+            # Nothing can be written below a file, so the new store is beside it.
+            parent = location.parent
+            assert parent is not None
+            name = staging_name(location.name, new_owner())
+            self._replacement = Replacement(self._final, self._final.at(f"{parent.path}{name}/"))
+        elif occupied == "keys" and chosen is None:
+            self._replacement = Replacement.begin(self._final)
+        if self._replacement is not None:
+            self.location = location.at(self._replacement.staging.path)
+        self._final.store.write(self.location.path + UNFINISHED, b"")
+
+    @property
+    def is_pending(self) -> bool:
+        """True if the old data has not been replaced yet."""
+        return self._replacement is not None
+
+    def commit(self) -> Location:
+        """Replace the old data by the new store, and return its location."""
+        replacement = self._replacement
+        if replacement is not None and self._is_file:
+            store: Any = self._final.store
+            store.delete(self._final.path[:-1])
+            store.move_directory(replacement.staging.path[:-1], self._final.path[:-1])
+        elif replacement is not None:
+            replacement.commit()
+        self._replacement = None
+        return self._final
+
+    def discard(self) -> None:
+        """Delete the new store; the old data stays."""
+        replacement, self._replacement = self._replacement, None
+        if replacement is not None:
+            replacement.discard()
+
+
+def _synced(location: Location) -> Location:
+    """Return a location whose store waits for each write."""
+    store = location.store
+    return location._replace(store=store.base) if isinstance(store, UnsyncedStore) else location

@@ -47,7 +47,7 @@ from chunkwise.hdmf.storage.stored_form import stored_settings
 __all__ = ["finish_replacement", "is_replacing", "read_replacement", "replace_encoded", "rewrite"]
 
 _SUCCESSOR = "/.chunkwise-replacing/dataset"
-"""Path of the successor; what is above it has no document and is no group."""
+"""Path of the successor; the directory above has no document and is no group."""
 
 _TYPE_MEMBERS = ("zarr_dtype", "_DTYPE", "_EMPTY", "_ENCODED")
 _DOCUMENTS = (".zarray", ".zattrs", "zarr.json", "attributes.json")
@@ -164,7 +164,7 @@ def _replace(dataset: Dataset, element: Element, values: npt.NDArray[Any], setti
     successor = _write_successor(
         store, element, values, settings, {k: v for k, v in attributes.items() if k not in _TYPE_MEMBERS}
     )
-    # In memory first: of a request that fails nobody knows whether it was stored.
+    # In memory first: a failed request may have been stored all the same.
     store.tree.replace(path, _successor_nodes(successor, path))
     store.changed(path)
     _mark(store, path)
@@ -188,7 +188,7 @@ def _write_successor(
 
 
 def finish_replacement(store: HdmfStore) -> None:
-    """Finish a replacement that was begun by a process that has ended, and remove what is left over."""
+    """Finish a replacement that a dead process has begun, and remove its leftovers."""
     if is_replacing(store.tree) or _is_left(store):
         with excluding(store.location):
             _look_at_mark(store)

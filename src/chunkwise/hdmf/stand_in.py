@@ -34,21 +34,21 @@ _MODULES = {
     "hdmf_zarr": {
         **dict.fromkeys(("NWBZarrIO", "ZarrDataIO", "ZarrIO"), ""),
         "IncompleteConversionError": ":BrokenLinkError",
-        **dict.fromkeys(("NWBZarrV2IO", "ZarrV2IO", "is_zarr_v2_file"), "backend.zarr2_readers"),
+        **dict.fromkeys(("NWBZarrV2IO", "ZarrV2IO", "is_zarr_v2_file"), "backend.nwb"),
     },
     "hdmf_zarr.backend": {
         "ZarrIO": "",
-        "ROOT_NAME": "backend.builder_paths:ROOT",
+        "ROOT_NAME": "backend.builder_references:ROOT",
         "SPEC_LOC_ATTR": "model.attributes:SPECLOC",
-        "DEFAULT_SPEC_LOC_DIR": "backend.spec_cache:GROUP",
+        "DEFAULT_SPEC_LOC_DIR": "backend.schema:GROUP",
     },
     "hdmf_zarr.backend_zarrv2": {
         "IncompleteConversionError": ":BrokenLinkError",
         "UnsafePickleCodecError": "pickles.safe_pickle:UnsafePickleError",
-        **dict.fromkeys(("ZarrV2IO", "is_zarr_v2_file"), "backend.zarr2_readers"),
+        **dict.fromkeys(("ZarrV2IO", "is_zarr_v2_file"), "backend.nwb"),
     },
     "hdmf_zarr.nwb": {"NWBZarrIO": ""},
-    "hdmf_zarr.nwb_zarrv2": {"NWBZarrV2IO": "backend.zarr2_readers"},
+    "hdmf_zarr.nwb_zarrv2": {"NWBZarrV2IO": "backend.nwb"},
     "hdmf_zarr.utils": {
         "ZarrDataIO": "",
         "ZarrReference": "stand_in",

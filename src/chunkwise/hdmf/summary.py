@@ -1,16 +1,130 @@
-"""Summary of a store, in numbers."""
+"""Summary of a store, in numbers, and a check of its links and references; neither needs hdmf."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-from chunkwise.hdmf.model.attributes import data_type_of
-from chunkwise.hdmf.model.reference import join_path
-from chunkwise.hdmf.storage.store import HdmfStore
+import numpy as np
 
-__all__ = ["summarize", "summarize_h5"]
+from chunkwise.errors import ChunkwiseError
+from chunkwise.extension.trees import find_documented, node_attributes
+from chunkwise.hdmf.model.attributes import data_type_of, references_in
+from chunkwise.hdmf.model.element import Element
+from chunkwise.hdmf.model.place import Place, place_of
+from chunkwise.hdmf.model.reference import Reference, join_path
+from chunkwise.hdmf.model.region import parse_region
+from chunkwise.hdmf.model.tree import detect_format
+from chunkwise.hdmf.opening import is_root_of_hdmf, open_store
+from chunkwise.hdmf.storage.resolve import StoreSet
+from chunkwise.hdmf.storage.store import Dataset, HdmfStore
+
+__all__ = ["BrokenLink", "broken_links", "check_links", "summarize", "summarize_h5"]
+
+# -- links and references -----------------------------------------------------------------------------
+
+
+class BrokenLink(NamedTuple):
+    """A link or reference that leads nowhere.
+
+    Attributes
+    ----------
+    where : str
+        ``"link a of group /b"`` and the like.
+    reason : str
+    """
+
+    where: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}"
+
+
+def broken_links(place: Place) -> list[BrokenLink]:
+    """Return the broken links and references at a place; none if it isn't an HDMF store."""
+    location = place_of(place)
+    format = detect_format(location)
+    if format is None:
+        return []
+    root = find_documented(location)
+    # In Zarr the root's attributes say so; nothing else is read.
+    if root is not None and not root.rules.has_containers and not is_root_of_hdmf(node_attributes(root)):
+        return []
+    store = open_store(location, consolidated=False)
+    if not is_root_of_hdmf(store.tree.nodes["/"].attributes):
+        return []
+    return list(check_links(StoreSet(store, open_store)))
+
+
+def check_links(stores: StoreSet) -> Iterator[BrokenLink]:
+    """Yield broken links, references and regions of the main store, and unreadable datasets."""
+    store = stores.main
+    for path in store.walk():
+        try:
+            attributes = store.attributes(path)
+        except ChunkwiseError as e:
+            yield BrokenLink(path, e.message)
+            continue
+        for name, value in attributes.items():
+            for reference in references_in(value):
+                yield from _check(stores, reference, f'attribute "{name}" of {path}')
+        if store.is_dataset(path):
+            yield from _dataset(stores, store.dataset(path))
+            continue
+        try:
+            links = store.links(path)
+        except ChunkwiseError as e:
+            yield BrokenLink(path, e.message)
+            continue
+        for name, reference in links.items():
+            yield from _check(stores, reference, f'link "{name}" of group {path}')
+
+
+def _dataset(stores: StoreSet, dataset: Dataset) -> Iterator[BrokenLink]:
+    try:
+        element = dataset.element
+        if not element.has_references:
+            return
+        values = dataset.read()
+    except ChunkwiseError as e:
+        yield BrokenLink(f"dataset {dataset.path}", e.message)
+        return
+    seen: dict[Any, None] = {}
+    for i, reference in enumerate(_stored(values, element)):
+        key = (reference.source, reference.path) if reference.region is None else i
+        if key not in seen:
+            seen[key] = None
+            yield from _check(stores, reference, f"reference {i} in dataset {dataset.path}")
+
+
+def _stored(values: Any, element: Element) -> Iterator[Reference]:
+    if element.kind == "compound":
+        for m in element.members:
+            if m.element.has_references:
+                yield from _stored(values[m.name], m.element)
+        return
+    for value in np.asarray(values, object).reshape(-1):
+        if isinstance(value, Reference):
+            yield value
+
+
+def _check(stores: StoreSet, reference: Reference, where: str) -> Iterator[BrokenLink]:
+    try:
+        store, path = stores.resolve(reference, stores.main)
+        if reference.region is None:
+            return
+        if not store.is_dataset(path):
+            yield BrokenLink(where, f"region of {path}, which is a group")
+            return
+        parse_region(reference.region, store.dataset(path).shape)
+    except (ChunkwiseError, IndexError) as e:
+        yield BrokenLink(where, getattr(e, "message", str(e)))
+
+
+# -- numbers ------------------------------------------------------------------------------------------
 
 
 def summarize(store: HdmfStore) -> dict[str, Any]:

@@ -14,19 +14,19 @@ import numpy.typing as npt
 
 from chunkwise import TensorStore
 from chunkwise.copying.losses import warn_caller
+from chunkwise.copying.resolve import resolve
 from chunkwise.dask.indexable import Indexable
 from chunkwise.errors import ChunkwiseError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
+from chunkwise.images.conventions.ome_metadata import ome_members
+from chunkwise.images.conventions.ome_plates import Plate, Well, plate_image
 from chunkwise.images.multiscale.grey import contrast_level, contrast_of
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import ngff_unit
 from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.metadata import Window
-from chunkwise.images.multiscale.ome_plates import Plate, Well
-from chunkwise.images.multiscale.ome_versions import ome_members
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
-from chunkwise.images.multiscale.plate_image import plate_image
 from chunkwise.images.multiscale.single_array import single_array
 
 __all__ = ["LayerData", "get_reader", "layers_of"]
@@ -106,13 +106,14 @@ def _layers_each(images: Mapping[str, MultiscaleImage], name_of: Callable[[str],
 
 
 def _find(path: str) -> list[Multiscale] | None:
+    """Return the images at a path, or else each array of a group as one; None if there are none."""
     try:
-        return [open_multiscale(path, strict=False, drafts=True)]
-    except (ChunkwiseError, TypeError):
-        pass
-    try:
-        group = open_group(path)
-        return [single_array(array) for _, array in group.arrays() if _is_shown(array)] or None
+        found = resolve(path)
+        try:
+            return [open_multiscale(found, strict=False, drafts=True)]
+        except ChunkwiseError:
+            group = open_group(found)
+            return [single_array(array) for _, array in group.arrays() if _is_shown(array)] or None
     except (ChunkwiseError, TypeError):
         return None
 

@@ -13,8 +13,8 @@ from chunkwise import DataType
 from chunkwise import open as open_spec
 from chunkwise.copying.array_options import array_options, check_named, for_array, for_format
 from chunkwise.copying.array_template import NAMES, ArrayTemplate
-from chunkwise.copying.compressor import Compressor, parse_compressor
-from chunkwise.copying.target import Target, target_spec
+from chunkwise.copying.codec_option import Compressor, parse_compressor
+from chunkwise.copying.new_array import Target, target_spec
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, prefix
 from chunkwise.extension.inside import as_integer, as_items, parse_fill_value_zarr3
 from chunkwise.extension.trees import Location, tree_format

@@ -7,8 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from chunkwise import TensorStore
-from chunkwise.copying.new_array import create_array, open_array
-from chunkwise.copying.target import Target
+from chunkwise.copying.new_array import Target, create_array, open_array
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extension.trees import Location, Replacement, delete_own, find_node, update_consolidated
 

@@ -21,7 +21,7 @@ from xarray import Variable
 from xarray.core import indexing
 
 from chunkwise.copying.array_template import NAMES, compressor_of
-from chunkwise.copying.compressor import Compressor
+from chunkwise.copying.codec_option import Compressor
 from chunkwise.extension.inside import StoredArray
 from chunkwise.extension.trees import FILL_VALUE, Node, marker_from_json, with_number_types
 from chunkwise.xarray.array import LazyArray

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chunkwise.copying.compressor import (
+from chunkwise.copying.codec_option import (
     CNAMES,
     SHUFFLES,
     Compressor,

@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from chunkwise.core.api.kvstore import KvStore
 from chunkwise.core.api.transaction import Transaction, check_open
 from chunkwise.core.arrays.protocol import OpenArray
 from chunkwise.core.base import catalogue
-from chunkwise.core.base.html import chunk_drawing, panel, table
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.batch import Batch
 from chunkwise.core.engine.combine import WriteFutures
 from chunkwise.core.engine.future import Future
 from chunkwise.core.index_space import IndexDomain, IndexTransform, WritableIndexingMixin
-from chunkwise.core.kvstore.byte_range import open_size, stored_nbytes
-from chunkwise.core.kvstore.file import FileStore
-from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.unit import Unit, unit_text
-from chunkwise.core.trees.node_attributes import ArrayNode, Attributes, array_node
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError
+from chunkwise.core.specs.unit import Unit
+from chunkwise.errors import FailedPreconditionError
 
-__all__ = ["ArrayInfo", "ArrayView"]
+if TYPE_CHECKING:
+    from chunkwise.core.api.kvstore import KvStore
+    from chunkwise.core.trees.node import Node
+    from chunkwise.core.trees.node_attributes import ArrayNode, Attributes
 
-
-_MOST_LISTED = 1000  # most chunks whose stored size is looked up for display
+__all__ = ["ArrayView"]
 
 
 class ArrayView(WritableIndexingMixin):
@@ -99,6 +94,8 @@ class ArrayView(WritableIndexingMixin):
         node = self._find_node().node
         if node is None:
             raise FailedPreconditionError("this array is stored nowhere, so it has no stored size")
+        from chunkwise.core.kvstore.byte_range import stored_nbytes
+
         return stored_nbytes(node.location.store, node.location.path)
 
     @property
@@ -110,16 +107,6 @@ class ArrayView(WritableIndexingMixin):
 
     def __dask_tokenize__(self) -> str:
         return str(catalogue.hooks["dask token"](self))
-
-    def info(self) -> ArrayInfo:
-        """Return the properties of the array as a mapping, whose text is a table.  Nothing is read."""
-        return array_info(self)
-
-    def _repr_html_(self) -> str | None:
-        try:
-            return array_html(self)
-        except ChunkwiseError:  # the array is gone, or a transaction is over: the text says so
-            return None
 
     @property
     def dtype(self) -> DataType:
@@ -174,6 +161,8 @@ class ArrayView(WritableIndexingMixin):
         return self._kvstore()
 
     def _kvstore(self) -> KvStore | None:
+        from chunkwise.core.api.kvstore import KvStore
+
         spec = self._array.spec().key_value_store
         return None if spec is None else KvStore._make(spec, self._transaction)
 
@@ -202,105 +191,25 @@ class ArrayView(WritableIndexingMixin):
 
     def _find_node(self) -> ArrayNode:
         if self._node is None:
+            from chunkwise.core.trees.node_attributes import array_node
+
             writable = self.writable and self._transaction is None
             self._node = array_node(self._array, writable=writable)
         return self._node
 
+    def _whole_node(self, *, placed: bool = False) -> Node | None:
+        """Return the stored array that this shows whole and in its order, None for anything else.
 
-class ArrayInfo(dict[str, Any]):
-    """Properties of an array by name; its text is a table."""
+        Other labels, and another origin, are taken only if `placed`.
+        """
+        from chunkwise.core.arrays.chunked import ChunkedArray  # with the first array that is opened
 
-    def __repr__(self) -> str:
-        return "\n".join(f"{name:<10} {_text(value)}" for name, value in self.items())
-
-    __str__ = __repr__
-
-
-def array_info(view: ArrayView) -> ArrayInfo:
-    """Return the properties of an array or a view of one; nothing is read."""
-    spec = view._array.spec()
-    out = ArrayInfo(driver=spec.driver)
-    if spec.kvstore is not None:
-        out["url"] = view.url
-    out |= {"shape": view.shape, "dtype": view.dtype.name, "chunks": view.chunks}
-    write = view.chunk_layout.write_chunk.shape
-    if write is not None and tuple(write) != view.chunks:
-        out["shards"] = tuple(write)
-    if view.codec is not None:
-        out["codec"] = view.codec.to_json()
-    fill_value = view.fill_value
-    if fill_value is not None:
-        out["fill_value"] = fill_value[()]
-    if any(view.domain.labels):
-        out["labels"] = view.domain.labels
-    if any(unit is not None for unit in view.dimension_units):
-        out["units"] = tuple(None if unit is None else str(unit) for unit in view.dimension_units)
-    return ArrayInfo({**out, "nbytes": view.nbytes})
-
-
-def array_html(view: ArrayView) -> str:
-    """Return HTML of an array for notebooks: its properties, and a drawing of its chunks."""
-    info = array_info(view)
-    if "units" in info:
-        info["units"] = tuple(unit and unit_text(unit) for unit in info["units"])
-    rows: list[tuple[str, object]] = [(name, _text(value)) for name, value in info.items()]
-    rows[-1] = ("size", f"{_size(view.nbytes)} in memory")
-    chunks = view.chunks
-    is_finite = all(dim.finite for dim in view.domain)
-    met = _met(view) if is_finite and view.domain != view._array.domain else None
-    if met is not None:
-        rows.append(("number", f"{met[0]:,} chunks are met"))
-        if met[2] is not None:
-            rows.append(("stored", f"{_size(met[2])} under the {met[1]:,} keys of these"))
-    elif chunks is not None and is_finite:
-        n = prod(-(-size // chunk) if chunk else 0 for size, chunk in zip(view.shape, chunks, strict=True))
-        rows.append(("number", f"{n:,} chunks"))
-        if n <= _MOST_LISTED and _is_near(view) and view.domain == view._array.domain:
-            stored = view.nbytes_stored()
-            ratio = f", 1:{view.nbytes / stored:.3g}" if stored else ""
-            rows.append(("stored", f"{_size(stored)}{ratio}"))
-    title = "TensorStore" if view.path in (None, "") else f"TensorStore {view.name}"
-    drawing = ""
-    if is_finite:
-        drawing = chunk_drawing(view.shape, chunks, info.get("shards"), view.domain.labels)
-    return panel(title, table(rows), drawing)
-
-
-def _size(nbytes: int) -> str:
-    """Return a number of bytes with three digits and the unit that fits."""
-    size = float(nbytes)
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if size < 999.5:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:,.0f} PB"
-
-
-def _met(view: ArrayView) -> tuple[int, int, int | None] | None:
-    """Return the numbers of chunks and keys that a view meets, and the keys' stored size if storage is near.
-
-    None for arrays without their own chunks.
-    """
-    from chunkwise.core.arrays.chunked import ChunkedArray  # only notebooks ask
-    from chunkwise.core.engine.estimate import estimate_requests
-    from chunkwise.core.plan.plan import plan_read
-
-    array = view._array
-    if not isinstance(array, ChunkedArray):
-        return None
-    transform, stored = array.in_grid(array.bounded(view._transform)), array.stored
-    told = estimate_requests(stored, array.store, transform)
-    if told.n_objects > _MOST_LISTED or not _is_near(view):
-        return told.n_chunks, told.n_objects, None
-    keys = plan_read(transform, stored.grid).keys(stored.keys)
-    return told.n_chunks, told.n_objects, sum(map(open_size(array.store), keys))
-
-
-def _is_near(view: ArrayView) -> bool:
-    """Return True if listing the stored keys costs next to nothing."""
-    node = view._find_node().node
-    return node is not None and isinstance(node.location.store, FileStore | MemoryStore)
-
-
-def _text(value: Any) -> str:
-    return f"{value:,}" if type(value) is int else str(value)
+        whole = self._array.domain
+        if not isinstance(self._array, ChunkedArray) or self._transaction is not None:
+            return None
+        if self.shape != whole.shape if placed else self.domain != whole:
+            return None
+        is_in_order = all(
+            one.input_dimension == dim and one.stride == 1 for dim, one in enumerate(self._transform.output)
+        )
+        return self._find_node().node if is_in_order else None

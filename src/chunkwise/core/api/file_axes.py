@@ -12,8 +12,8 @@ _FILES = ("tiff_images",)
 
 def with_axes_of_file(store: TensorStore) -> TensorStore:
     """Return an array of an image file with the file's labels and units; other arrays unchanged."""
-    kvstore = store.kvstore
-    if kvstore is None or kvstore._bound_spec().driver not in _FILES:
+    kvstore = store._array.spec().key_value_store
+    if kvstore is None or kvstore.driver not in _FILES:
         return store
     attributes = store.attrs
     units, names = attributes.get("dimension_units"), attributes.get("_ARRAY_DIMENSIONS")

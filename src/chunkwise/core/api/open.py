@@ -5,12 +5,11 @@ from __future__ import annotations
 import copyreg
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy.typing as npt
 
 from chunkwise.core.api.file_axes import with_axes_of_file
-from chunkwise.core.api.kvstore import KvStore
 from chunkwise.core.api.spec_cache import cache_spec, cached_spec, spec_key
 from chunkwise.core.api.spec_file import read_spec_file
 from chunkwise.core.api.tensorstore import TensorStore
@@ -30,16 +29,14 @@ from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.dimension_units import DimensionUnits
-from chunkwise.core.specs.kvstore_spec import Locatable, is_kvstore_object
+from chunkwise.core.specs.kvstore_spec import Locatable, instead_of, is_kvstore_object
 from chunkwise.core.specs.open_mode import OpenMode
-from chunkwise.core.specs.public_kvstore_spec import Spec as StoreSpec
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.schema_keywords import SchemaKeywords
+from chunkwise.core.specs.schema_constraints import SchemaKeywords
 from chunkwise.core.specs.spec import Spec
 from chunkwise.core.specs.storage_options import with_storage_options
 from chunkwise.core.specs.unit import Unit
 from chunkwise.core.specs.url import is_url, spec_json_from_path
-from chunkwise.core.trees.location import instead_of
 from chunkwise.errors import (
     ChunkwiseError,
     InvalidArgumentError,
@@ -47,6 +44,10 @@ from chunkwise.errors import (
     as_value_error,
     prefix,
 )
+
+if TYPE_CHECKING:
+    from chunkwise.core.api.kvstore import KvStore
+    from chunkwise.core.specs.public_kvstore_spec import Spec as StoreSpec
 
 __all__ = ["SpecLike", "is_place", "open", "open_spec", "spec_of"]
 
@@ -183,9 +184,12 @@ def open(
         raise TypeError("Invalid context")
     check_transaction(transaction)
     check_batch(batch)
-    if isinstance(kvstore, KvStore):
-        transaction = _common_transaction(transaction, kvstore.transaction)
-        kvstore = kvstore.spec(retain_context=True)
+    if kvstore is not None:
+        from chunkwise.core.api.kvstore import KvStore
+
+        if isinstance(kvstore, KvStore):
+            transaction = _common_transaction(transaction, kvstore.transaction)
+            kvstore = kvstore.spec(retain_context=True)
     flags = (open, create, delete_existing, assume_metadata, assume_cached_metadata)
     if isinstance(spec, str | os.PathLike):
         try:
@@ -294,6 +298,8 @@ def open_spec(
         )
         if (write and not array.writable) or (read and not array.readable):
             raise InvalidArgumentError(f"only {'reading' if array.readable else 'writing'} is supported")
+        if array.writable:  # what a write of another array needs; writes import nothing
+            from chunkwise.core.api import copy  # noqa: F401
         if isinstance(array, TensorStore):
             store = array
         else:

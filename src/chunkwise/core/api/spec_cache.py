@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from chunkwise.core.base.cached import json_key, put_bounded
-from chunkwise.core.driver.stack.layer_kinds import elsewhere, is_movable
+from chunkwise.core.driver.chunked.spec import elsewhere, is_movable
 from chunkwise.core.index_space import IndexTransform
 from chunkwise.core.specs.driver_spec import DriverSpec
 from chunkwise.core.specs.kvstores.file import FileKvStoreSpec

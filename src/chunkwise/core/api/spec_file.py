@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from chunkwise.core.base.binding import JSON, parse_json
 from chunkwise.core.base.catalogue import DRIVERS
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.url import is_url
-from chunkwise.core.trees.location import locate
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
 
 __all__ = ["read_spec_file"]
@@ -25,13 +23,18 @@ def read_spec_file(place: str | os.PathLike[str], context: Context | None = None
     if not text.endswith(_SUFFIX) or scheme.replace("-", "_") in DRIVERS:  # such as "|json:/a.json"
         return None
     if is_url(text):
+        from chunkwise.core.trees.location import locate
+
         try:
             location = locate(text, context)
             raw = read_bounded(location.store, location.path.rstrip("/")).value
         except ChunkwiseError:  # a directory with this name, no access, ...: opening reports the error
             return None
     else:
-        raw = Path(text).read_bytes() if os.path.isfile(text) else None
+        raw = None
+        if os.path.isfile(text):
+            with open(text, "rb") as file:
+                raw = file.read()
     if raw is None:
         return None
     try:

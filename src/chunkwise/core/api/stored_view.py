@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from chunkwise.core.api.array_view import ArrayView
-from chunkwise.core.api.explain import Explanation, explain
 from chunkwise.core.api.resize_bounds import as_bounds, resize_request
 from chunkwise.core.api.storage_statistics import StorageStatistics
 from chunkwise.core.api.transaction import check_open, not_open
@@ -31,6 +30,10 @@ from chunkwise.errors import (
     noted,
 )
 
+if TYPE_CHECKING:
+    from chunkwise.core.api.array_info import ArrayInfo
+    from chunkwise.core.api.explain import Explanation
+
 __all__ = ["StoredView"]
 
 T = TypeVar("T")
@@ -40,6 +43,20 @@ class StoredView(ArrayView):
     """The methods of a view that query or change the stored array."""
 
     __slots__ = ()
+
+    def info(self) -> ArrayInfo:
+        """Return the properties of the array as a mapping, whose text is a table.  Nothing is read."""
+        from chunkwise.core.api.array_info import array_info
+
+        return array_info(self)
+
+    def _repr_html_(self) -> str | None:
+        from chunkwise.core.api.array_info import array_html
+
+        try:
+            return array_html(self)
+        except ChunkwiseError:  # the array is gone, or a transaction is over: the text says so
+            return None
 
     @watches
     def resolve(self, fix_resizable_bounds: bool = False, batch: Batch | None = None) -> Future[Self]:
@@ -215,6 +232,8 @@ class StoredView(ArrayView):
         NotImplementedError
             If the array is not stored in chunks in one kvstore.
         """
+        from chunkwise.core.api.explain import explain
+
         return explain(self._array, self._transform)
 
     def _with_domain(self, domain: IndexDomain, *, fixed: bool = False) -> Self:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.api.copy import copy_into
 from chunkwise.core.api.numpy_protocols import NumpyProtocols, writable_view
 from chunkwise.core.api.storage_statistics import StorageStatistics
 from chunkwise.core.api.stored_view import StoredView
@@ -46,8 +45,10 @@ from chunkwise.core.specs.dimension_units import DimensionUnits
 from chunkwise.core.specs.open_mode import OpenMode
 from chunkwise.core.specs.pretty import pretty_repr
 from chunkwise.core.specs.spec import Spec
-from chunkwise.core.trees.node_attributes import ArrayNode
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfBoundsError, noted
+
+if TYPE_CHECKING:
+    from chunkwise.core.trees.node_attributes import ArrayNode
 
 __all__ = ["TensorStore"]
 
@@ -293,6 +294,8 @@ class TensorStore(StoredView, NumpyProtocols):
         if can_reference_source_data_indefinitely is not None:
             as_flag(can_reference_source_data_indefinitely, "can_reference_source_data_indefinitely")
         if isinstance(source, TensorStore):
+            from chunkwise.core.api.copy import copy_into  # loaded by `open`
+
             return copy_into(self, source, batch)
         if batch is not None:
             raise InvalidArgumentError(

@@ -9,9 +9,7 @@ from chunkwise.core.arrays.protocol import OpenArray, Transactional, WrapStore
 from chunkwise.core.base.arguments import as_flag
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool, pool_of
-from chunkwise.core.engine.transaction import TransactionState
 from chunkwise.core.engine.unasked import watches
-from chunkwise.core.kvstore.adapter.cache import CacheStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver, offers
 from chunkwise.core.specs.resources.live import ConcurrencyLimit
 from chunkwise.errors import CancelledError, InvalidArgumentError, UnsupportedError
@@ -58,6 +56,8 @@ class Transaction:
     __slots__ = ("__weakref__", "_state")
 
     def __init__(self, atomic: bool = False, repeatable_read: bool = False) -> None:
+        from chunkwise.core.engine.transaction import TransactionState
+
         self._state = TransactionState(
             atomic=as_flag(atomic, "atomic"),
             repeatable_read=as_flag(repeatable_read, "repeatable_read"),
@@ -176,6 +176,7 @@ def check_open(transaction: Transaction | None) -> None:
 
 def wrap_of(transaction: Transaction) -> WrapStore:
     """Return the function from a kvstore to the kvstore as `transaction` sees it."""
+    from chunkwise.core.kvstore.adapter.cache import CacheStore
 
     def wrap(kv: KvStoreDriver, atomic: bool) -> KvStoreDriver:
         if isinstance(kv, CacheStore):

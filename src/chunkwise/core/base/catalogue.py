@@ -277,13 +277,15 @@ METADATA_OBSERVERS: dict[str, Entry] = {
 }
 
 HOOKS: dict[str, Entry] = {
-    "container of a file": Entry("chunkwise.images.multiscale.bdv:container_of_file"),
+    "container of a file": Entry("chunkwise.images.conventions.bdv_containers:container_of_file"),
     "copy of an image": Entry("chunkwise.images.pyramid.image_copy:copy_of_image"),
     "copy to a volume": Entry("chunkwise.images.pyramid.volume_copy:copy_to_volume"),
     "differences of HDMF files": Entry("chunkwise.hdmf.difference:differences_of_nodes"),
     "differences of images": Entry("chunkwise.images.pyramid.difference:differences_of_images"),
     "dask token": Entry("chunkwise.dask.convert:token_of"),
-    "image of a group": Entry("chunkwise.images.multiscale.find_images:image_of_group"),
+    "images of a place": Entry("chunkwise.images.multiscale.find_images:images_of_place"),
+    "only image": Entry("chunkwise.images.multiscale.find_images:only_image"),
+    "marks of labels": Entry("chunkwise.images.multiscale.array_axes:marks_of_labels"),
     "notebook widget": Entry("chunkwise.notebook.widget:SliceWidget"),
 }
 """What copies, `chunkwise.diff`, methods of `TensorStore` and of `MultiscaleImage` call in a higher layer."""

@@ -6,11 +6,10 @@ import os
 import sys
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 
 __all__ = ["memory_limit", "n_dask_threads", "n_processors"]
 
-_CGROUPS = Path("/sys/fs/cgroup")
+_CGROUPS = "/sys/fs/cgroup"
 
 
 def n_processors() -> int:
@@ -31,9 +30,9 @@ def _quota() -> int | None:
     """Return how many processors the control groups allow, rounded up; None without a limit."""
     found = []
     for folder in _groups():
-        text = _text(folder / "cpu.max").split()
+        text = _text(f"{folder}/cpu.max").split()
         if len(text) != 2:
-            text = [_text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")]
+            text = [_text(f"{folder}/cpu.cfs_quota_us"), _text(f"{folder}/cpu.cfs_period_us")]
         with suppress(ValueError, ZeroDivisionError):
             quota, period = int(text[0]), int(text[1])
             if quota > 0:
@@ -56,26 +55,27 @@ def memory_limit() -> int:
     for folder in _groups():
         for name in ("memory.max", "memory.limit_in_bytes"):
             with suppress(ValueError):
-                found.append(int(_text(folder / name)))
+                found.append(int(_text(f"{folder}/{name}")))
     return min(found) if min(found) < 1 << 60 else 4 << 30
 
 
 @cache
-def _groups() -> list[Path]:
+def _groups() -> list[str]:
     """Return the folders of the control groups that this process is in, and of those around them."""
-    out = {_CGROUPS, _CGROUPS / "cpu", _CGROUPS / "memory"}
-    for line in _text(Path("/proc/self/cgroup")).splitlines():
+    out = {_CGROUPS, f"{_CGROUPS}/cpu", f"{_CGROUPS}/memory"}
+    for line in _text("/proc/self/cgroup").splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
-        for top in (_CGROUPS, *(_CGROUPS / name for name in controllers.split(",") if name)):
-            folder = top / path.lstrip("/")
-            while folder != top and top in folder.parents:
+        for top in (_CGROUPS, *(f"{_CGROUPS}/{name}" for name in controllers.split(",") if name)):
+            folder = f"{top}/{path.strip('/')}"
+            while len(folder) > len(top) + 1:
                 out.add(folder)
-                folder = folder.parent
+                folder = os.path.dirname(folder)
     return sorted(out)
 
 
-def _text(path: Path) -> str:
+def _text(path: str) -> str:
     try:
-        return path.read_text().strip()
+        with open(path, encoding="utf-8") as file:
+            return file.read().strip()
     except (OSError, ValueError):
         return ""

@@ -9,7 +9,6 @@ from types import FunctionType
 from typing import Any
 
 from chunkwise.core.base.habits import instead_of
-from chunkwise.core.base.html import record_html, record_text
 from chunkwise.core.base.unknown_names import checked_class, checked_function
 
 __all__ = ["Later", "name_members"]
@@ -83,6 +82,18 @@ def _show_record(value: type) -> None:
         return
     made_by = getattr(value.__repr__, "__globals__", {}).get("__name__")
     if made_by in ("collections", "dataclasses"):
-        value.__repr__ = record_text  # type: ignore[assignment, method-assign]
+        value.__repr__ = _record_text  # type: ignore[assignment, method-assign]
     if not hasattr(value, "_repr_html_"):
-        value._repr_html_ = record_html  # type: ignore[attr-defined]
+        value._repr_html_ = _record_html  # type: ignore[attr-defined]
+
+
+def _record_text(record: object) -> str:
+    from chunkwise.core.base.html import record_text
+
+    return record_text(record)
+
+
+def _record_html(record: object) -> str:
+    from chunkwise.core.base.html import record_html
+
+    return record_html(record)

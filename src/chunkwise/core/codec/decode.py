@@ -35,7 +35,6 @@ from chunkwise.core.codec.protocol import (
     open_decoders,
     size_error,
 )
-from chunkwise.core.codec.transpose import Transpose
 from chunkwise.errors import DataCorruptionError
 
 __all__ = [
@@ -74,6 +73,8 @@ def leading_axes(stages: Stages) -> tuple[tuple[int, ...] | None, int]:
     axes = tuple(range(len(stages.items[0].shape)))
     identity, n = axes, 0
     for codec in stages.filters:
+        from chunkwise.core.codec.transpose import Transpose
+
         if not isinstance(codec, Transpose):
             break
         axes = tuple(axes[i] for i in codec.axes())

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from chunkwise.core.base.size_bound import as_document
 from chunkwise.core.kvstore.protocol import KvStoreDriver, Stamped
-from chunkwise.core.kvstore.take_place import replace_below
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.errors import PermissionDeniedError
 
@@ -112,6 +111,8 @@ def run(flow: Flow[T], store: KvStoreDriver, read_all: ReadAll = _one_by_one) ->
                 case Delete(key):
                     answer = store.delete(key)
                 case ReplacePrefix(prefix, values):
+                    from chunkwise.core.kvstore.take_place import replace_below
+
                     answer = replace_below(
                         store, prefix, {name: as_document(value) for name, value in values.items()}
                     )

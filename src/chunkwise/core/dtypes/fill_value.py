@@ -35,7 +35,6 @@ from chunkwise.core.dtypes.integer import (
     show,
 )
 from chunkwise.core.dtypes.names import Kind, Notation
-from chunkwise.core.dtypes.struct import parse_struct, print_struct
 from chunkwise.core.dtypes.tensor import elements_of
 from chunkwise.core.dtypes.variable import parse_variable, print_variable
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, SpecError
@@ -87,6 +86,8 @@ def parse_element(
     # `stored` is the type with the byte order it is stored in; it matters for base64 of complex and
     # structured types.
     if dtype.kind == "struct":
+        from chunkwise.core.dtypes.struct import parse_struct
+
         return parse_struct(
             value, dtype, notation, stored, lambda v, member: parse_element(v, member, notation)
         )
@@ -112,6 +113,8 @@ def print_element(
     """Return the JSON of an element, given as an array of shape ``()``; inverse of `parse_element`."""
     fill = np.asarray(fill, dtype.memory_dtype) if dtype.kind != "json" else fill
     if dtype.kind == "struct":
+        from chunkwise.core.dtypes.struct import print_struct
+
         return print_struct(fill, dtype, notation, stored)
     if dtype.extension is not None:
         return dtype.extension.print_fill_value(fill)

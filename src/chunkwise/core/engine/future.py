@@ -16,7 +16,6 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 from chunkwise.core.base.fork import in_child
-from chunkwise.core.base.html import brief
 from chunkwise.core.base.unknown_names import with_habits
 from chunkwise.core.engine.waiting import seconds_left, wait
 from chunkwise.errors import ChunkwiseError
@@ -282,6 +281,8 @@ class Future(Generic[T]):
         if self._state == _PENDING and self._start:
             state = "not begun"
         elif self._state in (VALUE, _ERROR):
+            from chunkwise.core.base.html import brief
+
             state += f": {brief(self._value) if self._state == VALUE else type(self._value).__name__}"
         return f"<{type(self).__module__}.{type(self).__qualname__} at {id(self):#x} {state}>"
 

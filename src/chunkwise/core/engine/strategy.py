@@ -8,6 +8,7 @@ with 16³ to 64³ chunks of uint16, one worker against two (benchmarks/processor
 
 from __future__ import annotations
 
+import sys
 from typing import Literal, NamedTuple
 
 from chunkwise.core.codec.protocol import PreparedChain
@@ -56,6 +57,12 @@ _SOURCES = {
     "cache": "chunks from the cache",
     "shards": "ranges of shards",
 }
+
+
+def _worth(nanoseconds: int, without_lock: int = 0) -> int:
+    """Return a threshold of threads that pass an interpreter lock, or the one without a lock."""
+    # Free-threaded Python was not measured.
+    return nanoseconds if getattr(sys, "_is_gil_enabled", lambda: True)() else without_lock
 
 
 class ReadStrategy(NamedTuple):
@@ -112,12 +119,12 @@ def read_strategy(
     rate = _COPY_RATE + decode_rate
     unlocked = chunk_nbytes * rate
     total = n_shards * _SHARD + n_chunks * (_CHUNK + chunk_nbytes * rate)
-    if total <= _INLINE:
+    if total <= _worth(_INLINE, _INLINE_BESIDE_OTHERS):
         inline = not beside_others or n_processors == 1 or total <= _INLINE_BESIDE_OTHERS
         return ReadStrategy(source, target, 0 if inline else 1, nbytes)
     together = batches and staged and (source == "shards" or unlocked < _WORTH_A_THREAD)
     together = together and n_chunks > 1 and chunk_nbytes * _TOGETHER <= STAGING_NBYTES
-    worth = _TOGETHER_WORTH_A_THREAD if together else _WORTH_A_THREAD
+    worth = _worth(_TOGETHER_WORTH_A_THREAD if together else _WORTH_A_THREAD)
     parallel = n_processors > 1 and n_chunks > 1 and unlocked >= worth
     n = min(n_processors, limit) if parallel else 1
     n_batches = max(n, min(n * _BATCHES_PER_WORKER, int(total / _LEAST_BATCH)), int(total / _BATCH))
@@ -160,7 +167,7 @@ def write_strategy(
     chunk, worth = _WRITE_CHUNK, _WRITE_WORTH_A_THREAD
     if n_chunks > 1:
         chunk, worth = _WRITE_INNER_CHUNK, _WRITE_INNER_WORTH_A_THREAD
-    parallel = pool.n_workers > 1 and n_objects > 1 and unlocked >= worth
+    parallel = pool.n_workers > 1 and n_objects > 1 and unlocked >= _worth(worth)
     total = n_objects * n_chunks * (chunk + unlocked)
     if total <= (_INLINE_WRITE if parallel else _INLINE_WRITE_ALONE):
         return WriteStrategy(1, 1, True)

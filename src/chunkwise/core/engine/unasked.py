@@ -6,7 +6,6 @@ Otherwise ``array.write(values)`` without ``.result()`` would leave data unwritt
 from __future__ import annotations
 
 import atexit
-import logging
 import sys
 import weakref
 from collections.abc import Callable
@@ -22,7 +21,6 @@ __all__ = ["watches"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_LOG = logging.getLogger("chunkwise")
 _TEXT = "Future exception was never retrieved: nothing called result() of the future made at %s:%d"
 _OWN = __name__.partition(".")[0]
 
@@ -46,7 +44,9 @@ class _Failure:
         error, self._error = self._error, None
         if error is not None:
             file, line = self._place
-            _LOG.error(_TEXT, file, line, exc_info=error)
+            import logging
+
+            logging.getLogger("chunkwise").error(_TEXT, file, line, exc_info=error)
 
     __del__ = report
 

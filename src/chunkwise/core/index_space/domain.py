@@ -20,7 +20,6 @@ from chunkwise.core.index_space.dim_selection import (
     parse_selection,
     resolve_selection,
 )
-from chunkwise.core.index_space.domain_json import bounds_to_json, parse_bounds
 from chunkwise.core.index_space.interval import INF, UPPER
 from chunkwise.core.index_space.label import MAX_RANK, check_unique, find_dimension
 from chunkwise.core.index_space.mapping import IndexMapping
@@ -134,6 +133,8 @@ class IndexDomain(Box, AllDimensionsMixin):
 
     def to_json(self) -> JSON:
         """Return the JSON form."""
+        from chunkwise.core.index_space.domain_json import bounds_to_json
+
         return bounds_to_json(self._lo, self._hi, self._implicit_lo, self._implicit_hi, self._labels, "")
 
     def hull(self, other: IndexDomain) -> IndexDomain:
@@ -220,6 +221,8 @@ class IndexDomain(Box, AllDimensionsMixin):
 def _parse_json(value: JSON) -> tuple[list[Bounds], tuple[str, ...]]:
     try:
         members = Members(plain_json(value))
+        from chunkwise.core.index_space.domain_json import parse_bounds
+
         parsed = parse_bounds(members, "")
         members.finish()
     except InvalidArgumentError as e:

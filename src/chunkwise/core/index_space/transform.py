@@ -11,7 +11,6 @@ from chunkwise.core.base.binding import JSON, Members, plain_json
 from chunkwise.core.index_space.compose import check_array_values, compose, invert
 from chunkwise.core.index_space.dim import Dim
 from chunkwise.core.index_space.domain import IndexDomain
-from chunkwise.core.index_space.domain_json import bounds_to_json, parse_bounds
 from chunkwise.core.index_space.fast_index import fast_index
 from chunkwise.core.index_space.indexing import IndexingMixin, index_mapping
 from chunkwise.core.index_space.interval import format_bounds
@@ -25,7 +24,6 @@ from chunkwise.core.index_space.output_map import (
 )
 from chunkwise.core.index_space.subscript import as_index_error
 from chunkwise.core.index_space.transform_args import bounds_from_arguments, checked_output
-from chunkwise.core.index_space.transform_json import output_to_json, parse_output
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError, prefix
 
 __all__ = ["IndexTransform"]
@@ -279,6 +277,9 @@ class IndexTransform(IndexMapping, IndexingMixin):
     def to_json(self) -> JSON:
         """Return the JSON form."""
         x = self._domain
+        from chunkwise.core.index_space.domain_json import bounds_to_json
+        from chunkwise.core.index_space.transform_json import output_to_json
+
         out = bounds_to_json(x._lo, x._hi, x._implicit_lo, x._implicit_hi, x._labels, "input_")
         output = output_to_json(self._output, x.rank)
         if output is not None:
@@ -328,6 +329,9 @@ def _format_map(m: OutputIndexMap) -> str:
 def _parse_json(value: JSON) -> tuple[IndexDomain, tuple[OutputIndexMap, ...]]:
     try:
         members = Members(plain_json(value))
+        from chunkwise.core.index_space.domain_json import parse_bounds
+        from chunkwise.core.index_space.transform_json import parse_output
+
         domain = IndexDomain._from_bounds(*parse_bounds(members, "input_"))
         output = members.take("output", parse_output, None)
         members.finish()

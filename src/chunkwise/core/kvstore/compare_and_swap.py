@@ -8,8 +8,6 @@ again and again.
 
 from __future__ import annotations
 
-import logging
-import random
 import time
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +18,6 @@ from chunkwise.errors import GenerationMismatchError, LostAnswerError, UnsafeWri
 
 __all__ = ["Losses", "compare_and_swap"]
 
-_LOG = logging.getLogger("chunkwise.retries")
 _AT_ONCE = 2  # attempts without a pause
 _TOLD = 10  # attempts before a line in the log
 _MOST_REFUSED = 8  # attempts in a row with one generation
@@ -55,8 +52,13 @@ class Losses:
                 f"{self._describe()} was changed by others {MOST_LOST} times; try again"
             )
         if self._n_lost == _TOLD:
-            _LOG.warning("%s was changed by others %d times meanwhile; going on", self._describe(), _TOLD)
+            import logging
+
+            log = logging.getLogger("chunkwise.retries")
+            log.warning("%s was changed by others %d times meanwhile; going on", self._describe(), _TOLD)
         if self._n_lost > _AT_ONCE:
+            import random
+
             pause = min(self._longest, _FIRST_PAUSE * 2.0 ** min(self._n_lost, 30))
             time.sleep(random.uniform(0.5, 1.0) * pause)
 

@@ -31,7 +31,6 @@ from chunkwise.core.base.binding import dump
 from chunkwise.core.base.size_bound import held
 from chunkwise.core.kvstore.byte_range import resolve_range
 from chunkwise.core.kvstore.file_error import MISSING, NOT_EMPTY, file_error
-from chunkwise.core.kvstore.file_exchange import can_exchange, exchange_directories, link_file
 from chunkwise.core.kvstore.file_list import delete_files, is_directory, list_directory, walk
 from chunkwise.core.kvstore.file_path import (
     check_case,
@@ -344,15 +343,21 @@ class FileStore:
 
     def can_exchange(self, path: str) -> bool:
         """Return False if the directory, which need not exist, certainly can't be exchanged."""
+        from chunkwise.core.kvstore.file_exchange import can_exchange
+
         return can_exchange(self._path(path))
 
     def exchange_directories(self, new: str, old: str, aside: str) -> bool:
         """Exchange the names of two directories; return False if `old` no longer exists."""
         paths = (self._path(path, changes=True) for path in (new, old, aside))
+        from chunkwise.core.kvstore.file_exchange import exchange_directories
+
         return exchange_directories(*paths, sync=self.writing.sync)
 
     def link_keys(self, keys: Mapping[str, str]) -> None:
         """Share the value of each key with another key, too; an existing value of the other key stays."""
+        from chunkwise.core.kvstore.file_exchange import link_file
+
         for key, other in keys.items():
             path = self._path(other, changes=True)
             try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import shutil
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -82,14 +81,18 @@ def link_file(path: str, other: str) -> None:
             return  # it was deleted meanwhile
         if isinstance(e, OSError) and e.errno == errno.ENOSPC:
             raise
-        shutil.copy2(path, other, follow_symlinks=False)
+        from shutil import copy2
+
+        copy2(path, other, follow_symlinks=False)
 
 
 def exchange_directories(new: str, old: str, aside: str, *, sync: bool) -> bool:
     """Exchange two directories, with `aside` as in `exchange_paths`; return False if `old` is missing."""
+    from shutil import copymode
+
     try:
         with suppress(OSError):  # the new directory gets the old permissions
-            shutil.copymode(old, new)
+            copymode(old, new)
         exchange_paths(new, old, aside)
         if sync:
             for directory in {os.path.dirname(old), os.path.dirname(new)}:

@@ -8,7 +8,6 @@ escape in the ``str``, is compared as itself.  All keys that begin with ``p`` ar
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import quote
 
 from chunkwise.core.base.binding import dump
 from chunkwise.errors import InvalidArgumentError
@@ -26,6 +25,8 @@ def encode_key(key: str) -> bytes:
 
 def quote_key(key: str, safe: str = "/-_.!~*'():@&=+$,;") -> str:
     """Return `key` quoted for a URL; raise InvalidArgumentError if it can't be encoded."""
+    from urllib.parse import quote
+
     return quote(encode_key(key), safe=safe)
 
 

@@ -29,17 +29,10 @@ from chunkwise.core.kvstore.this_process import ProcessName, check_process, proc
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 from chunkwise.errors import FailedPreconditionError
 
-__all__ = ["MappingStore", "holds_bytes"]
+__all__ = ["MappingStore"]
 
 _lock = new_lock()  # shared by all mappings, since two stores may have the same one
 _pickled: WeakValueDictionary[str, MappingStore] = WeakValueDictionary()
-
-
-def holds_bytes(value: object) -> bool:
-    """Return True for a mutable mapping with bytes as values, which JSON can't have."""
-    if not isinstance(value, MutableMapping):
-        return False
-    return isinstance(next(iter(value.values()), None), bytes | bytearray | memoryview)
 
 
 class MappingStore:

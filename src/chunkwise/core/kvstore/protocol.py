@@ -8,7 +8,6 @@ that the key does not exist.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar
@@ -332,7 +331,9 @@ class KvStoreDriver(Readable, Writable, Listable, Protocol):
 
 def digest_generation(value: Buffer | None) -> bytes:
     """Return a digest of a value as its generation, for a store without generations."""
-    return MISSING_GENERATION if value is None else b"\0" + hashlib.blake2b(value, digest_size=16).digest()
+    from hashlib import blake2b  # loads OpenSSL
+
+    return MISSING_GENERATION if value is None else b"\0" + blake2b(value, digest_size=16).digest()
 
 
 def offers(value: object, protocol: Callable[..., P]) -> TypeGuard[P]:

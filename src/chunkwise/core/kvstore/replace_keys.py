@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
-from uuid import uuid4
 
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.keys_below import (
@@ -159,7 +159,7 @@ def _turn(store: KvStoreDriver, path: str) -> Lease | None:
     patience = Patience(store)
     while True:
         lease = Lease(store, path + APPEND, "an array that is being replaced by chunkwise")
-        other = lease.take({"id": uuid4().hex, "state": "writing", "arrays": {}, CLEARS: True})
+        other = lease.take({"id": os.urandom(16).hex(), "state": "writing", "arrays": {}, CLEARS: True})
         if other is None:
             return lease
         if patience.is_over(

@@ -10,7 +10,6 @@ seconds: the name is more likely misspelt, or the server down, than busy.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -29,7 +28,6 @@ __all__ = [
     "Slots",
 ]
 
-_LOG = logging.getLogger("chunkwise.retries")
 _CONNECT_TIMEOUT = 4.0  # seconds; TCP retries after 1 and 3
 _CONNECTION_PATIENCE = 2.0  # seconds, see docs/remote.md
 ANSWER_TIMEOUT = 900.0  # seconds for a whole answer, see docs/remote.md
@@ -85,7 +83,9 @@ class Attempts:
             if left <= 0:
                 return False
             delay = min(delay, left)
-        _LOG.info(
+        import logging
+
+        logging.getLogger("chunkwise.retries").info(
             "could not %s: %s; attempt %d of %d in %.3g s",
             self._what,
             why,

@@ -7,7 +7,6 @@ don't show them.  The owner is a process, so that leftovers of a killed one are 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -110,7 +109,9 @@ def staging_name(name: str, owner: str = "") -> str:
     """Return the name of the staging place beside the node `name`, or inside the node if `name` is empty."""
     raw = name.encode("utf-8", "surrogatepass")
     if len(raw) > _LONGEST:
-        name = raw[:40].decode("utf-8", "ignore") + hashlib.blake2b(raw, digest_size=8).hexdigest()
+        from hashlib import blake2b  # loads OpenSSL
+
+        name = raw[:40].decode("utf-8", "ignore") + blake2b(raw, digest_size=8).hexdigest()
     stem = f".{name}.chunkwise-new" if name else ".chunkwise-new"
     return f"{stem}-{owner}" if owner else stem
 
@@ -177,4 +178,6 @@ def _machine() -> str:
         parts.append(os.readlink("/proc/self/ns/pid"))
     except OSError:
         parts.append(os.uname().nodename if hasattr(os, "uname") else "")
-    return hashlib.blake2b("\n".join(parts).encode(), digest_size=4).hexdigest()
+    from hashlib import blake2b
+
+    return blake2b("\n".join(parts).encode(), digest_size=4).hexdigest()

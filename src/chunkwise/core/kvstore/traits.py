@@ -9,10 +9,12 @@ in all of them until its value is decided.  A store of a third party may lack th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from chunkwise.core.kvstore.request_limits import Coalescing
-from chunkwise.core.kvstore.shard_index_cache import ShardIndexes
+
+if TYPE_CHECKING:
+    from chunkwise.core.kvstore.shard_index_cache import ShardIndexes
 
 __all__ = [
     "DEFAULT_TRAITS",

@@ -9,22 +9,8 @@ from chunkwise.core.grid.rectilinear import Sizes
 from chunkwise.core.index_space import Dim, IndexDomain
 from chunkwise.core.index_space.interval import sized
 from chunkwise.core.specs.chunk_grid_constraints import GridConstraints
-from chunkwise.core.specs.chunk_layout_json import layout_to_json, parse_layout
-from chunkwise.core.specs.chunk_layout_keywords import (
-    ChunkLayoutKeywords,
-    apply_keywords,
-    merge_grid,
-)
-from chunkwise.core.specs.constraint import (
-    Constraint,
-    Vector,
-    hard_part,
-    merge_scalar,
-    merge_vector,
-    prefixed,
-    soft_part,
-)
-from chunkwise.core.specs.layout_constraints import GRID_USAGES, MEMBERS, LayoutConstraints
+from chunkwise.core.specs.constraint import hard_part, prefixed
+from chunkwise.core.specs.layout_constraints import GRID_USAGES, ChunkLayoutKeywords, LayoutConstraints
 from chunkwise.core.specs.pretty import pretty_repr
 from chunkwise.errors import InvalidArgumentError
 
@@ -80,19 +66,18 @@ class ChunkLayout(LayoutConstraints):
     Grid: TypeAlias = GridConstraints
 
     __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, json: JSON = MISSING, **keywords: Unpack[ChunkLayoutKeywords]) -> None:
-        self._rank = self._inner_order = None
-        self._grid_origin = self._chunk_shapes = ()
+        self._rank = None
+        self._constraints = {}
         self._grids = {usage: GridConstraints() for usage in GRID_USAGES}
         if json is MISSING:
             if keywords:
-                apply_keywords(self, keywords)
+                self._apply(keywords)
         elif keywords:
             raise TypeError("ChunkLayout takes either JSON or keywords, not both")
         else:
-            parse_layout(self, plain_json(json))
+            self._parse(plain_json(json))
 
     @property
     def rank(self) -> int:
@@ -107,27 +92,27 @@ class ChunkLayout(LayoutConstraints):
     @property
     def inner_order(self) -> tuple[int, ...] | None:
         """Hard constraint on the order of dimensions inside a chunk."""
-        return self._inner_order.value if self._inner_order and self._inner_order.hard else None
+        return self._value("inner_order", hard=True)  # type: ignore[no-any-return]
 
     @property
     def inner_order_soft_constraint(self) -> tuple[int, ...] | None:
         """Soft constraint on the order of dimensions, if there is no hard one."""
-        return self._inner_order.value if self._inner_order and not self._inner_order.hard else None
+        return self._value("inner_order", hard=False)  # type: ignore[no-any-return]
 
     @property
     def grid_origin(self) -> tuple[int | None, ...] | None:
         """Hard constraints on the origin of the grids; None if the rank is unknown."""
-        return None if self._rank is None else hard_part(self._grid_origin, self._rank)
+        return self._values("grid_origin", hard=True)
 
     @property
     def grid_origin_soft_constraint(self) -> tuple[int | None, ...] | None:
         """Soft constraints on the origin of the grids, in dimensions without a hard one."""
-        return None if self._rank is None else soft_part(self._grid_origin, self._rank)
+        return self._values("grid_origin", hard=False)
 
     @property
     def chunk_shapes(self) -> tuple[Sizes | None, ...] | None:
         """Sizes of the write chunks of a rectilinear grid along each dimension; None for other grids."""
-        return hard_part(self._chunk_shapes, 0) or None
+        return hard_part(self._vector("chunk_shapes"), 0) or None
 
     @property
     def write_chunk(self) -> GridConstraints:
@@ -160,20 +145,10 @@ class ChunkLayout(LayoutConstraints):
         """
         return self._template("read_chunk")
 
-    @property
-    def origins(self) -> Vector:
-        """Constraints on the grid origin, both hard and soft; empty if there are none."""
-        return self._grid_origin
-
-    @property
-    def order(self) -> Constraint | None:
-        """Constraint on the inner order, hard or soft."""
-        return self._inner_order
-
     def update(self, **keywords: Unpack[ChunkLayoutKeywords]) -> None:
         """Add constraints; on error nothing is changed."""
         changed = self.copy()
-        apply_keywords(changed, keywords)
+        changed._apply(keywords)
         self.become(changed)
 
     def merged(self, other: ChunkLayout) -> ChunkLayout:
@@ -189,43 +164,16 @@ class ChunkLayout(LayoutConstraints):
         if self.is_empty:
             return other.copy()
         out = self.copy()
-        if other._rank is not None:
-            with prefixed("Error setting inner_order" if other._inner_order else "Error setting grid_origin"):
-                out.set_rank(other._rank)
-        if other._inner_order is not None:
-            with prefixed("Error setting inner_order"):
-                out._inner_order = merge_scalar(out._inner_order, other._inner_order)
-        with prefixed("Error setting grid_origin"):
-            out._grid_origin = merge_vector(out._grid_origin, other._grid_origin)
-        with prefixed("Error setting chunk_shapes"):
-            out._chunk_shapes = merge_vector(out._chunk_shapes, other._chunk_shapes)
-        for usage in GRID_USAGES:
-            merge_grid(out, usage, other._grids[usage])
-        out._check_chunk_shapes()
+        out._merge(other)
         return out
 
     @property
     def is_empty(self) -> bool:
         """True if nothing is known, not even the rank."""
-        return (
-            self._rank is None
-            and self._inner_order is None
-            and not self._grid_origin
-            and not self._chunk_shapes
-            and not [grid for grid in self._grids.values() if not grid.is_empty]
-        )
+        return super().is_empty and all(grid.is_empty for grid in self._grids.values())
 
-    def to_json(self) -> dict[str, JSON]:
-        """Return the JSON form, with the rank only if no other member implies it."""
-        return layout_to_json(self)
-
-    def copy(self) -> ChunkLayout:
-        """Return an independent copy."""
-        other = ChunkLayout.__new__(ChunkLayout)
-        other.become(self)
-        return other
-
-    __copy__ = copy
+    def __copy__(self) -> ChunkLayout:
+        return self.copy()
 
     def __repr__(self) -> str:
         return pretty_repr("ChunkLayout", self.to_json())
@@ -233,7 +181,8 @@ class ChunkLayout(LayoutConstraints):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ChunkLayout):
             raise TypeError(f"ChunkLayout can only be compared with ChunkLayout, not {type(other).__name__}")
-        return all(getattr(self, name) == getattr(other, name) for name in MEMBERS)
+        mine, theirs = ((x._rank, x._constraints, x._grids) for x in (self, other))
+        return mine == theirs
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ChunkLayout, (self.to_json(),)
@@ -241,8 +190,8 @@ class ChunkLayout(LayoutConstraints):
     def _template(self, usage: str) -> IndexDomain:
         if self._rank is None:
             raise InvalidArgumentError("Rank of chunk layout is unspecified")
-        sizes = hard_part(self._grids[usage].sizes, self._rank)
-        origins = hard_part(self._grid_origin, self._rank)
+        sizes = hard_part(self._grids[usage]._vector("shape"), self._rank)
+        origins = hard_part(self._vector("grid_origin"), self._rank)
         return IndexDomain(
             [_extent(dim, o, n) for dim, (o, n) in enumerate(zip(origins, sizes, strict=True))]
         )

@@ -24,7 +24,6 @@ from typing import Final
 from chunkwise.core.base.binding import dump
 from chunkwise.core.specs.chunk_grid_constraints import GridConstraints
 from chunkwise.core.specs.chunk_layout import ChunkLayout
-from chunkwise.core.specs.chunk_layout_keywords import merge_grid
 from chunkwise.core.specs.constraint import prefixed
 from chunkwise.errors import InvalidArgumentError
 
@@ -44,7 +43,7 @@ def choose_chunk_shape(layout: ChunkLayout, extents: Sequence[int | None]) -> tu
     _check_regular(layout)
     merged = layout.copy()
     with prefixed("write_chunk constraints not compatible with existing read_chunk constraints"):
-        merge_grid(merged, "read_chunk", layout.write_chunk)
+        merged._merge_grid("read_chunk", layout.write_chunk)
     grid = merged.read_chunk
     return complete_chunk_shape(_sizes(grid, extents), _ratios(grid, extents), _target(grid), extents)
 
@@ -65,7 +64,7 @@ def choose_read_write_chunk_shapes(
     read_grid, write_grid = layout.read_chunk, layout.write_chunk
     read, write = _sizes(read_grid, extents), _sizes(write_grid, extents)
     for dim in range(len(extents)):
-        hard = [bool(g.sizes and (c := g.sizes[dim]) and c.hard) for g in (read_grid, write_grid)]
+        hard = [bool((v := g._vector("shape")) and (c := v[dim]) and c.hard) for g in (read_grid, write_grid)]
         read[dim], write[dim] = _reconcile(dim, read[dim], write[dim], *hard)
     read_shape = complete_chunk_shape(
         read,
@@ -88,7 +87,7 @@ def choose_grid_origin(
     layout: ChunkLayout, inclusive_min: Sequence[int | None], chunk_shape: Sequence[int]
 ) -> tuple[int, ...]:
     """Return an origin of the chunk grid: the constrained one, or one at which the domain starts a chunk."""
-    constraints = layout.origins or (None,) * len(chunk_shape)
+    constraints = layout._vector("grid_origin") or (None,) * len(chunk_shape)
     return tuple(
         c.value if c else 0 if lo is None else lo % size
         for c, lo, size in zip(constraints, inclusive_min, chunk_shape, strict=True)
@@ -174,7 +173,7 @@ def _reconcile(dim: int, read: int, write: int, read_hard: bool, write_hard: boo
 def _sizes(grid: GridConstraints, extents: Sequence[int | None]) -> list[int]:
     """Return the sizes set in `grid`, with 0 for unset ones, and the extent in place of -1."""
     out = []
-    for dim, constraint in enumerate(grid.sizes or (None,) * len(extents)):
+    for dim, constraint in enumerate(grid._vector("shape") or (None,) * len(extents)):
         size = constraint.value if constraint else 0
         if size == -1:
             extent = extents[dim]
@@ -186,8 +185,9 @@ def _sizes(grid: GridConstraints, extents: Sequence[int | None]) -> list[int]:
 
 
 def _ratios(grid: GridConstraints, extents: Sequence[int | None]) -> list[float]:
-    return [c.value if c else 1.0 for c in grid.ratios or (None,) * len(extents)]
+    return [c.value if c else 1.0 for c in grid._vector("aspect_ratio") or (None,) * len(extents)]
 
 
 def _target(grid: GridConstraints) -> int:
-    return grid.target.value if grid.target else DEFAULT_ELEMENTS
+    target = grid._scalar("elements")
+    return target.value if target else DEFAULT_ELEMENTS

@@ -11,15 +11,17 @@ import operator
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chunkwise.core.base.binding import JSON, MISSING, dump, expect_object, not_too_deep, plain_json
 from chunkwise.core.base.catalogue import UNSUPPORTED_RESOURCES, context_resources
 from chunkwise.core.base.fork import new_rlock
-from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.specs.pretty import pretty_repr
 from chunkwise.core.specs.resources.kind import ResourceConfig
 from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, UnsupportedError, noted
+
+if TYPE_CHECKING:
+    from chunkwise.core.kvstore.memory import MemoryStore
 
 __all__ = [
     "Context",
@@ -116,6 +118,8 @@ class ContextResource:
 
     def __reduce__(self) -> tuple[Any, ...]:
         context = None if self._context is None else self._context()
+        from chunkwise.core.kvstore.memory import MemoryStore
+
         # A storage is data, so it is not created anew with the resource.
         state = self.value if isinstance(self.value, MemoryStore) else None
         if context is not None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chunkwise.core.base.binding import JSON, dump, parse_array
-from chunkwise.core.specs.layout_view import DimensionLink
 from chunkwise.core.specs.unit import Unit
 from chunkwise.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from chunkwise.core.specs.layout_view import DimensionLink
 
 __all__ = [
     "DimensionUnits",

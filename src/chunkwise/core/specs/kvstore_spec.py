@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, cast
 
 from chunkwise.core.base.binding import JSON, MISSING, Members, dump, expect_object, expect_string
 from chunkwise.core.base.cached import copied
 from chunkwise.core.base.catalogue import kvstores
-from chunkwise.core.kvstore.mapping import holds_bytes
+from chunkwise.core.base.extras import is_of
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.specs.context import Context, ContextResource, ContextSpec
 from chunkwise.core.specs.pretty import pretty_repr
@@ -31,11 +32,46 @@ if TYPE_CHECKING:
 __all__ = [
     "KvStoreSpec",
     "Locatable",
+    "instead_of",
     "is_kvstore_driver",
     "is_kvstore_object",
     "kvstore_missing",
+    "member",
     "parse_kvstore_spec",
 ]
+
+
+class _Member(NamedTuple):
+    name: str
+    parse: Callable[[JSON], Any]
+    default: tuple[Any, ...]  # empty if the member is required
+    shown: Literal["always", "with defaults", "if set"]
+    to_json: Callable[[Any], Any]
+    example: JSON
+
+
+def member(
+    name: str,
+    parse: Callable[[JSON], Any],
+    *default: Any,
+    shown: Literal["always", "with defaults", "if set"] = "always",
+    to_json: Callable[[Any], Any] = lambda value: value,
+    example: JSON = None,
+) -> Any:
+    """Return the field for member `name` of a spec's JSON, which is required if there is no default.
+
+    JSON has it always, or unless it is the default, except that ``include_defaults`` may ask for it.
+    """
+    kind = _Member(name, parse, default, shown, to_json, example)
+    if default:
+        return field(default=default[0], metadata={"member": kind})
+    return field(metadata={"member": kind})
+
+
+@cache
+def _members_of(spec: type) -> dict[str, _Member]:
+    """Return the members by the names of fields."""
+    return {f.name: f.metadata["member"] for f in fields(spec) if "member" in f.metadata}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -55,11 +91,20 @@ class KvStoreSpec:
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
         """Take the driver's own members; return them as fields."""
-        return {}
+        return {
+            key: members.take(m.name, m.parse, *m.default, example=m.example)
+            for key, m in _members_of(cast(type, cls)).items()
+        }
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
         """Return the driver's own members."""
-        return {}
+        out = {}
+        for key, m in _members_of(cast(type, type(self))).items():
+            value = getattr(self, key)
+            shown = m.shown == "always" or (include_defaults and m.shown == "with defaults")
+            if shown or value != m.default[0]:
+                out[m.name] = m.to_json(value)
+        return out
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store of a bound spec, and its prefix for keys under `path`."""
@@ -225,8 +270,11 @@ def is_kvstore_object(member: str, value: object) -> bool:
     """Return True if `value`, in a member `name`, is itself a store, of obstore, fsspec or the user."""
     if member not in ("kvstore", "object") or isinstance(value, type):
         return False
-    if isinstance(value, MutableMapping) and (holds_bytes(value) or (member == "object" and not value)):
-        return True
+    if isinstance(value, MutableMapping):
+        # Values of bytes, which JSON can't have.
+        first = next(iter(value.values()), None)
+        if isinstance(first, bytes | bytearray | memoryview) or (member == "object" and not value):
+            return True
     return (
         isinstance(value, KvStoreSpec)
         or hasattr(value, "fs")  # a mapper of fsspec is a Mapping with this attribute
@@ -257,3 +305,11 @@ def parse_kvstore_spec(value: JSON, from_url: Callable[[str], KvStoreSpec]) -> K
         error = UnknownExtensionError(f"{dump(name)} is not a registered KvStore driver")
         raise noted(prefix(error, 'Error parsing object member "driver"'), kvstores.hint(name)) from None
     return kind.parse(members)
+
+
+def instead_of(place: object) -> str:
+    """Return what to pass in place of an array or a group of zarr-python."""
+    if not is_of(place, "zarr"):
+        return ""
+    path = getattr(place, "path", "")
+    return f'; give its store, {{"driver": "object", "object": x.store, "path": {dump(path)}}}'

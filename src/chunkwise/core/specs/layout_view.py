@@ -8,16 +8,14 @@ can't be met.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from math import gcd
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
 
 from chunkwise.core.grid.rectilinear import Sizes
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.specs.chunk_grid_constraints import GridConstraints
 from chunkwise.core.specs.chunk_layout import ChunkLayout
-from chunkwise.core.specs.constraint import Constraint, Vector, prefixed
+from chunkwise.core.specs.constraint import Constrained, Vector, prefixed
 from chunkwise.core.specs.layout_constraints import GRID_USAGES
 from chunkwise.errors import InvalidArgumentError
 
@@ -71,21 +69,15 @@ def view_layout(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayout:
         return layout.copy()
     links = one_to_one(transform)
     out = ChunkLayout(rank=transform.input_rank)
-    if layout.order is not None:
+    if (order := layout._scalar("inner_order")) is not None:
         inputs = single_inputs(transform)
-        first = [link.dim for o in layout.order.value if (link := inputs[o]) is not None]
-        out.set_inner_order(_completed(first, transform.input_rank), hard=layout.order.hard)
-    _set_origins(out, _converted(layout.origins, links, _view_origin))
+        first = [link.dim for o in order.value if (link := inputs[o]) is not None]
+        out._set("inner_order", _completed(first, transform.input_rank), hard=order.hard)
+    for hard, value in _converted(layout, "grid_origin", links, "view"):
+        out._set("grid_origin", value, hard=hard)
     _set_chunk_shapes(out, layout.chunk_shapes, links)
     for usage in GRID_USAGES:
-        grid: GridConstraints = getattr(layout, usage)
-        _set_grid(
-            out,
-            usage,
-            _converted(grid.sizes, links, _view_size),
-            _converted(grid.ratios, links, lambda ratio, link: ratio / abs(link.stride)),
-            grid.target,
-        )
+        _set_grid(out, usage, getattr(layout, usage), links, "view")
     return out
 
 
@@ -96,12 +88,13 @@ def inverse_view_layout(layout: ChunkLayout, transform: IndexTransform) -> Chunk
     links = single_inputs(transform)
     used = {link.dim for link in links if link is not None}
     out = ChunkLayout(rank=transform.output_rank)
-    if layout.order is not None:
-        first = [o for d in layout.order.value for o, link in enumerate(links) if link and link.dim == d]
-        out.set_inner_order(_completed(first, transform.output_rank), hard=layout.order.hard)
+    if (order := layout._scalar("inner_order")) is not None:
+        first = [o for d in order.value for o, link in enumerate(links) if link and link.dim == d]
+        out._set("inner_order", _completed(first, transform.output_rank), hard=order.hard)
     with prefixed("Error transforming grid_origin"):
-        _check_used(layout.origins, used)
-        _set_origins(out, _converted(layout.origins, links, _array_origin))
+        _check_used(layout._vector("grid_origin"), used)
+        for hard, value in _converted(layout, "grid_origin", links, "inverse_view"):
+            out._set("grid_origin", value, hard=hard)
     with prefixed("Error transforming chunk_shapes"):
         for dim, sizes in enumerate(layout.chunk_shapes or ()):
             if sizes is not None and not any(link and link.dim == dim and link.stride == 1 for link in links):
@@ -110,33 +103,11 @@ def inverse_view_layout(layout: ChunkLayout, transform: IndexTransform) -> Chunk
     for usage in GRID_USAGES:
         grid: GridConstraints = getattr(layout, usage)
         with prefixed(f"Error transforming {usage}"):
-            with prefixed("Error transforming shape"):
-                _check_used(grid.sizes, used)
-            with prefixed("Error transforming aspect_ratio"):
-                _check_used(grid.ratios, used)
-            _set_grid(
-                out,
-                usage,
-                _converted(grid.sizes, links, lambda n, link: n if n == -1 else n * abs(link.stride)),
-                _converted(grid.ratios, links, lambda ratio, link: ratio * abs(link.stride)),
-                grid.target,
-            )
+            for name in ("shape", "aspect_ratio"):
+                with prefixed(f"Error transforming {name}"):
+                    _check_used(grid._vector(name), used)
+            _set_grid(out, usage, grid, links, "inverse_view")
     return out
-
-
-def _view_size(size: int, link: DimensionLink) -> int:
-    return size if size == -1 else size // gcd(link.stride, size)
-
-
-def _view_origin(origin: int, link: DimensionLink) -> int:
-    """Return the first index of the view from which on all elements are at `origin` or beyond."""
-    # With a negative stride, a chunk begins at its far end, which is one below the next origin.
-    distance = origin - link.offset - (link.stride < 0)
-    return -(-distance // link.stride)
-
-
-def _array_origin(origin: int, link: DimensionLink) -> int:
-    return link.offset + link.stride * (origin - (link.stride < 0))
 
 
 def _completed(first: Sequence[int], rank: int) -> list[int]:
@@ -145,14 +116,19 @@ def _completed(first: Sequence[int], rank: int) -> list[int]:
 
 
 def _converted(
-    vector: Vector, links: Sequence[DimensionLink | None], convert: Callable[[Any, DimensionLink], Any]
-) -> Vector:
-    """Return the constraints of linked dimensions, converted, in the order of `links`."""
-    out: list[Constraint | None] = []
-    for link in links:
-        c = vector[link.dim] if vector and link is not None else None
-        out.append(None if c is None or link is None else Constraint(convert(c.value, link), c.hard))
-    return tuple(out)
+    source: Constrained,
+    name: str,
+    links: Sequence[DimensionLink | None],
+    direction: Literal["view", "inverse_view"],
+) -> Iterator[tuple[bool, Any]]:
+    """Yield the hard and the soft values of linked dimensions, in the order of `links`."""
+    if (one := source._scalar(name)) is not None:
+        yield one.hard, one.value
+    elif vector := source._vector(name):
+        convert = getattr(source._ROWS[name], direction)
+        for hard in (True, False):
+            found = [(None if link is None else vector[link.dim], link) for link in links]
+            yield hard, [convert(c.value, link) if c and c.hard == hard else None for c, link in found]
 
 
 def _check_used(vector: Vector, used: set[int]) -> None:
@@ -161,36 +137,25 @@ def _check_used(vector: Vector, used: set[int]) -> None:
             raise InvalidArgumentError(f"No output dimension corresponds to input dimension {dim}")
 
 
-def _parts(vector: Vector) -> list[tuple[bool, list[Any]]]:
-    """Return the hard and the soft values of `vector`, each with None in the other dimensions."""
-    return [(hard, [c.value if c and c.hard == hard else None for c in vector]) for hard in (True, False)]
-
-
-def _set_origins(layout: ChunkLayout, origins: Vector) -> None:
-    for hard, values in _parts(origins):
-        layout.set_grid_origin(values, hard=hard)
-
-
 def _set_chunk_shapes(
     layout: ChunkLayout, shapes: Sequence[Sizes | None] | None, links: Sequence[DimensionLink | None]
 ) -> None:
     """Set the sizes of the cells of linked dimensions, except where elements are skipped."""
     if shapes is not None:
-        layout.set_chunk_shapes([None if k is None or k.stride != 1 else shapes[k.dim] for k in links])
+        values = [None if k is None or k.stride != 1 else shapes[k.dim] for k in links]
+        layout._set("chunk_shapes", values, hard=True)
 
 
 def _set_grid(
-    layout: ChunkLayout, usage: str, sizes: Vector, ratios: Vector, elements: Constraint | None
+    layout: ChunkLayout,
+    usage: str,
+    grid: GridConstraints,
+    links: Sequence[DimensionLink | None],
+    direction: Literal["view", "inverse_view"],
 ) -> None:
-    for hard, values in _parts(sizes):
-        layout.set_grid(usage, "shape", partial(GridConstraints.set_shape, sizes=values, hard=hard))
-    for hard, values in _parts(ratios):
-        layout.set_grid(
-            usage, "aspect_ratio", partial(GridConstraints.set_aspect_ratio, ratios=values, hard=hard)
-        )
-    if elements is not None:
-        set_elements = partial(GridConstraints.set_elements, elements=elements.value, hard=elements.hard)
-        layout.set_grid(usage, "elements", set_elements)
+    for name in grid._ROWS:
+        for hard, value in _converted(grid, name, links, direction):
+            layout._set_of_grid(usage, name, value, hard=hard)
 
 
 def inverse_view_domain(domain: IndexDomain, transform: IndexTransform) -> IndexDomain:

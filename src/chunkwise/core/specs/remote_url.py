@@ -22,16 +22,12 @@ _HOSTS = (
 )
 
 
-def remote_members(
-    driver: str, scheme: str, rest: str, decode: Callable[[str], str]
-) -> dict[str, Any] | None:
-    """Return the members of a URL; None if `driver` is not a remote one."""
+def remote_members(driver: str, scheme: str, rest: str, decode: Callable[[str], str]) -> dict[str, Any]:
+    """Return the members of the URL of an HTTP server or a bucket."""
     if driver == "http":
         if "#" in rest:
             raise noted(InvalidArgumentError("Fragment identifier not supported"), ENCODED)
         return {"base_url": f"{scheme}://{rest}"}
-    if driver not in ("s3", "gcs", "azure"):
-        return None
     name, _, path = rest.partition("/")
     decoded = decode(path)
     decode(name)  # for a query or fragment directly after the name

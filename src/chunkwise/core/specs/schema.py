@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Unpack
 
 import numpy.typing as npt
@@ -23,17 +23,8 @@ from chunkwise.core.specs.fill_value import (
     fill_from_json,
     view_fill_value,
 )
-from chunkwise.core.specs.layout_view import (
-    inverse_view_domain,
-    inverse_view_layout,
-    one_to_one,
-    single_inputs,
-    view_layout,
-)
 from chunkwise.core.specs.pretty import pretty_repr
-from chunkwise.core.specs.schema_constraints import MEMBERS, SchemaConstraints
-from chunkwise.core.specs.schema_json import parse_schema, schema_to_json
-from chunkwise.core.specs.schema_keywords import SchemaKeywords, apply_schema_keywords
+from chunkwise.core.specs.schema_constraints import MEMBERS, SchemaConstraints, SchemaKeywords
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = ["Schema"]
@@ -86,7 +77,7 @@ class Schema(SchemaConstraints, IndexingMixin):
         elif keywords:
             raise TypeError("Schema takes either JSON or keywords, not both")
         else:
-            parse_schema(self, plain_json(json))
+            self._parse(plain_json(json))
 
     # -- members ----------------------------------------------------------------------------------
 
@@ -161,9 +152,6 @@ class Schema(SchemaConstraints, IndexingMixin):
         changed = self.copy()
         changed._apply(keywords)
         self._become(changed)
-
-    def _apply(self, keywords: Mapping[str, Any]) -> None:
-        apply_schema_keywords(self, keywords)
 
     def converted_fill_value(self, dtype: DataType) -> npt.NDArray[Any] | None:
         """Return the fill value as one of `dtype`; None if there is none.
@@ -262,6 +250,8 @@ class Schema(SchemaConstraints, IndexingMixin):
         keep_domain : bool
             Whether the view gets the domain of the transform; False if this schema has none.
         """
+        from chunkwise.core.specs.layout_view import one_to_one, view_layout
+
         out = Schema()
         out._rank = transform.input_rank
         out._dtype, out._codec, out._fill_is_json = self._dtype, self._codec, self._fill_is_json
@@ -287,6 +277,8 @@ class Schema(SchemaConstraints, IndexingMixin):
                 f"Cannot inverse transform schema of rank {self._rank} by index transform of rank "
                 f"{transform.input_rank} -> {transform.output_rank}"
             )
+        from chunkwise.core.specs.layout_view import inverse_view_domain, inverse_view_layout, single_inputs
+
         out = Schema()
         out._rank = None if self._rank is None else transform.output_rank
         out._dtype, out._codec, out._fill_is_json = self._dtype, self._codec, self._fill_is_json
@@ -302,10 +294,6 @@ class Schema(SchemaConstraints, IndexingMixin):
             with prefixed("Error transforming dimension_units"):
                 out._units = inverse_view_units(self._units, single_inputs(transform))
         return out
-
-    def to_json(self, include_defaults: bool = False) -> dict[str, JSON]:
-        """Return the JSON form, with ``rank`` whenever it is known.  No member has a default to include."""
-        return schema_to_json(self)
 
     def __repr__(self) -> str:
         return pretty_repr("Schema", self.to_json())

@@ -17,7 +17,6 @@ from chunkwise.core.base.binding import (
     plain_json,
 )
 from chunkwise.core.base.catalogue import drivers
-from chunkwise.core.base.html import panel, text_block
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.index_space import Indexable, IndexDomain, IndexingMixin, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
@@ -253,6 +252,8 @@ class Spec(IndexingMixin):
             return "Spec(...)"
 
     def _repr_html_(self) -> str:
+        from chunkwise.core.base.html import panel, text_block
+
         return panel("Spec", text_block(repr(self)))
 
     def __eq__(self, other: object) -> bool:

@@ -9,7 +9,7 @@ from chunkwise.core.base.binding import MISSING, Members, expect_int, expect_str
 from chunkwise.core.specs.context import ContextSpec
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec, parse_kvstore_spec
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.schema_json import dtype_from_json
+from chunkwise.core.specs.schema_constraints import dtype_from_json
 from chunkwise.core.specs.url import kvstore_json_from_url
 from chunkwise.errors import SpecError
 

@@ -14,7 +14,7 @@ from chunkwise.core.specs.open_mode import OpenMode, Recheck
 from chunkwise.core.specs.public_kvstore_spec import Spec as PublicKvStoreSpec
 from chunkwise.core.specs.public_kvstore_spec import as_kvstore_spec
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.schema_keywords import SCHEMA_OPTIONS, SchemaKeywords
+from chunkwise.core.specs.schema_constraints import SCHEMA_OPTIONS, SchemaKeywords
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = ["SpecKeywords", "identity_of", "updated_spec"]

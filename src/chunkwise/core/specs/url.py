@@ -11,15 +11,12 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
-from urllib.parse import quote, unquote_to_bytes
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.base.catalogue import DRIVERS, KVSTORES
 from chunkwise.core.base.registry import Entry
 from chunkwise.core.dtypes.data_type import dtypes
-from chunkwise.core.kvstore.ocdbt.version_name import parse_version_text
 from chunkwise.core.kvstore.platform import WINDOWS
-from chunkwise.core.specs.remote_url import ENCODED, remote_members
 from chunkwise.errors import InvalidArgumentError, hint, noted, prefix
 
 __all__ = [
@@ -76,6 +73,8 @@ def is_url(text: str) -> bool:
 
 def quote_path(path: str, more: str = "") -> str:
     """Return `path` percent-encoded for a URL; the characters of `more` are kept too."""
+    from urllib.parse import quote
+
     try:
         return quote(path, safe="/-_.!~*'():&=+$,;" + more)
     except UnicodeEncodeError:
@@ -220,9 +219,10 @@ def _kvstore(part: Component, driver: str, base: dict[str, Any] | None) -> dict[
         if base is None:
             if not rest.startswith("//"):
                 raise InvalidArgumentError(f"Scheme {dump(part.scheme + '://')} not present in url")
-            members = remote_members(driver, part.scheme, rest[2:], _path)
-            if members is not None:
-                return {"driver": driver, **members}
+            if driver in ("http", "s3", "gcs", "azure"):
+                from chunkwise.core.specs.remote_url import remote_members
+
+                return {"driver": driver, **remote_members(driver, part.scheme, rest[2:], _path)}
             path = _path(rest[2:])
             if driver == "file":
                 path = path_of_file_url(path)
@@ -232,6 +232,8 @@ def _kvstore(part: Component, driver: str, base: dict[str, Any] | None) -> dict[
                 raise InvalidArgumentError(f"Scheme {dump(part.scheme + ':')} not present in url")
             spec = {"driver": driver, "base": base}
             if driver == "ocdbt" and rest.startswith("@"):
+                from chunkwise.core.kvstore.ocdbt.version_name import parse_version_text
+
                 version, _, rest = rest[1:].partition("/")
                 spec["version"] = parse_version_text(version).json
             path = _path(rest)
@@ -276,13 +278,18 @@ def _path(rest: str) -> str:
     """Decode the path of a component, after which nothing may follow."""
     rest, _, fragment = rest.partition("#")
     path, _, query = rest.partition("?")
-    if query:
-        raise noted(InvalidArgumentError("Query string not supported"), ENCODED)
-    if fragment:
-        raise noted(InvalidArgumentError("Fragment identifier not supported"), ENCODED)
+    if query or fragment:
+        from chunkwise.core.specs.remote_url import ENCODED
+
+        part = "Query string" if query else "Fragment identifier"
+        raise noted(InvalidArgumentError(f"{part} not supported"), ENCODED)
     wrong = _NOT_ENCODED.search(path)
     if wrong is not None:
         raise InvalidArgumentError(f"Invalid percent-encoding at position {wrong.start()}: {dump(path)}")
+    if "%" not in path and path.isascii():
+        return path
+    from urllib.parse import unquote_to_bytes
+
     try:
         return unquote_to_bytes(path).decode()
     except UnicodeError:

@@ -10,9 +10,8 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from chunkwise.core.base.binding import JSON, Members, dump
+from chunkwise.core.base.binding import JSON, Members
 from chunkwise.core.base.catalogue import DRIVERS, kvstores
-from chunkwise.core.base.extras import is_of
 from chunkwise.core.driver.auto.found_instead import file_kind
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver, is_store
 from chunkwise.core.kvstore.this_process import AbsentStore, sent_store
@@ -21,6 +20,7 @@ from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.kvstore_spec import (
     KvStoreSpec,
     Locatable,
+    instead_of,
     is_kvstore_object,
     kvstore_missing,
     parse_kvstore_spec,
@@ -38,7 +38,6 @@ __all__ = [
     "LocationLike",
     "in_database",
     "inside_file",
-    "instead_of",
     "is_root_of_file",
     "locate",
     "located",
@@ -227,14 +226,6 @@ def located(options: Mapping[str, Any] | None, *places: Any) -> list[Any]:
         place if given is place else _of_json(given, os.fspath(place), None)
         for place, given in zip(places, each_with_storage_options(options, *places), strict=True)
     ]
-
-
-def instead_of(place: object) -> str:
-    """Return what to pass in place of an array or a group of zarr-python."""
-    if not is_of(place, "zarr"):
-        return ""
-    path = getattr(place, "path", "")
-    return f'; give its store, {{"driver": "object", "object": x.store, "path": {dump(path)}}}'
 
 
 def _is_store_object(place: object) -> bool:

@@ -99,7 +99,5 @@ def remove_groups(made: Sequence[Location]) -> None:
         if in_one_step(location.store):
             delete_own(location)
         else:
-            delete_where(
-                location.store, keys.start, keys.stop, found.__contains__
-            )  # not what others make now
+            delete_where(location.store, keys.start, keys.stop, found.__contains__)
         update_consolidated(location.store, location.path)

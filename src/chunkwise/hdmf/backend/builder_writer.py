@@ -1,32 +1,47 @@
-"""From hdmf builders to a store: groups, datasets, attributes, links and references."""
+"""From hdmf builders to a store: groups, datasets, attributes, links, references, and untyped members."""
+
+# hdmf makes new builders of containers that were changed.  Groups, datasets, attributes and links of the file
+# that the schema doesn't have, and so no container, are put into them again.  What the schema has and is not
+# there any more was removed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from hdmf.backends.io import HDMFIO
-from hdmf.build import DatasetBuilder, GroupBuilder
+from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder
 from hdmf.data_utils import AbstractDataChunkIterator, DataIO
+from hdmf.spec import NamespaceCatalog
 
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 from chunkwise.extension.inside import is_of
 from chunkwise.extension.trees import tree_format
-from chunkwise.hdmf.backend.builder_paths import identity_of, path_of, target_of
-from chunkwise.hdmf.backend.builder_references import BuilderReferences
-from chunkwise.hdmf.backend.builder_streams import BuilderStreams
-from chunkwise.hdmf.backend.builder_values import element_of_builder, is_reference, is_scalar, with_references
+from chunkwise.hdmf.backend.builder_references import BuilderReferences, identity_of, path_of, target_of
+from chunkwise.hdmf.backend.builder_values import (
+    BuilderStreams,
+    element_of_builder,
+    is_reference,
+    is_scalar,
+    with_references,
+)
 from chunkwise.hdmf.backend.data_io import settings_of, settings_of_h5
-from chunkwise.hdmf.backend.declared_types import as_declared, declared_dtype
-from chunkwise.hdmf.backend.h5_builders import H5Builders, is_h5_io
-from chunkwise.hdmf.backend.h5_source import H5Source, attribute_of_h5, h5_dataset_of
+from chunkwise.hdmf.backend.h5_copy import H5Builders, is_h5_io
+from chunkwise.hdmf.backend.h5_values import H5Source, attribute_of_h5, h5_dataset_of
 from chunkwise.hdmf.backend.lazy import LazyDataset
-from chunkwise.hdmf.backend.untyped import keep_untyped
+from chunkwise.hdmf.backend.schema import as_declared, declared_dtype, spec_of
 from chunkwise.hdmf.conventions.base import NewDataset
-from chunkwise.hdmf.model.attributes import ATTR_DTYPES, RESERVED, data_type_of, dump_attributes, is_typed
+from chunkwise.hdmf.model.attributes import (
+    ATTR_DTYPES,
+    RESERVED,
+    SPECLOC,
+    data_type_of,
+    dump_attributes,
+    is_typed,
+)
 from chunkwise.hdmf.model.codecs import Settings, usable_settings
 from chunkwise.hdmf.model.element import Element, number
 from chunkwise.hdmf.model.place import canonical_source
@@ -38,7 +53,89 @@ from chunkwise.hdmf.storage.store import Dataset
 from chunkwise.hdmf.storage.stored_form import stored_settings
 from chunkwise.hdmf.storage.stream import StreamOptions
 
-__all__ = ["BuilderWriter", "check_link_name"]
+__all__ = ["BuilderWriter", "check_link_name", "keep_untyped"]
+
+# -- untyped members ----------------------------------------------------------------------------------
+
+_OWN = ("neurodata_type", "data_type", "namespace", "object_id", SPECLOC)
+
+
+Attributes: TypeAlias = Callable[[Any], Mapping[str, Any]]
+
+
+def keep_untyped(
+    new: GroupBuilder, old: GroupBuilder, catalog: NamespaceCatalog, attributes_of: Attributes
+) -> None:
+    """Add members that only the file has, and no container, to the builders made from containers.
+
+    Parameters
+    ----------
+    new, old : GroupBuilder
+        The root that is written, and that which was read.
+    catalog : NamespaceCatalog
+    attributes_of : callable
+        Returns the attributes of a builder that was read.
+    """
+    if new is old:
+        return
+    before = {identity_of(builder): builder for builder in _all(old) if is_typed(builder.attributes)}
+    after = {identity_of(builder): builder for builder in _all(new) if is_typed(builder.attributes)}
+    for identity, builder in after.items():
+        found = before.get(identity)
+        if found is not None and found is not builder and type(found) is type(builder):
+            _keep(builder, found, spec_of(catalog, builder.attributes), after, attributes_of)
+
+
+def _all(root: GroupBuilder) -> Iterator[Any]:
+    pending: list[Any] = [root]
+    while pending:
+        builder = pending.pop()
+        yield builder
+        if isinstance(builder, GroupBuilder):
+            pending += [*builder.groups.values(), *(d for d in builder.datasets.values() if d is not None)]
+
+
+def _keep(new: Any, old: Any, spec: Any, after: dict[Any, Any], attributes_of: Attributes) -> None:
+    for name, value in attributes_of(old).items():
+        if name not in new.attributes and name not in _OWN and _has(spec, "get_attribute", name) is None:
+            new.set_attribute(name, value)
+    if not isinstance(old, GroupBuilder):
+        return
+    for member, get in (("groups", "get_group"), ("datasets", "get_dataset")):
+        for name, child in getattr(old, member).items():
+            if child is None or is_typed(child.attributes):
+                continue
+            inner = _has(spec, get, name)
+            found = getattr(new, member).get(name)
+            if found is not None:
+                if found is not child and not is_typed(found.attributes):
+                    _keep(found, child, inner, after, attributes_of)
+            elif inner is None and not _is_there(new, name):
+                (new.set_group if member == "groups" else new.set_dataset)(child)
+    for name, link in old.links.items():
+        if _has(spec, "get_link", name) is None and not _is_there(new, name):
+            target = target_of(link)
+            if is_typed(target.attributes) and _names_type(spec):
+                continue  # one of a container's children; the schema names only their types
+            found = after.get(identity_of(target), target)
+            new.set_link(LinkBuilder(found, name, source=link.source))
+
+
+def _has(spec: Any, get: str, name: str) -> Any:
+    """Return the specification of a member; None if there is none."""
+    return None if spec is None or not hasattr(spec, get) else getattr(spec, get)(name)
+
+
+def _names_type(spec: Any) -> bool:
+    listed = (*getattr(spec, "groups", ()), *getattr(spec, "datasets", ()), *getattr(spec, "links", ()))
+    return any(getattr(one, "name", None) is None for one in listed)
+
+
+def _is_there(group: GroupBuilder, name: str) -> bool:
+    return name in group.groups or name in group.datasets or name in group.links
+
+
+# -- the writer ---------------------------------------------------------------------------------------
 
 _NARROW = (np.dtype("u1"), np.dtype("u2"))
 
@@ -133,7 +230,7 @@ class BuilderWriter:
         node = self.store.tree.nodes.get(path)
         if node is not None and self.store.is_dataset(path):
             raise InvalidArgumentError(f"{path} is a dataset in {self.store.source}, not a group")
-        # The group is in the tree before what is in it, and in the store when its links are complete.
+        # The group is in the tree before its members, and in the store when its links are complete.
         if node is None:
             self.writer.begin_group(path)
         for child in builder.groups.values():
@@ -172,7 +269,7 @@ class BuilderWriter:
             self.add_links(path, links)
 
     def set_attributes(self, path: str, attributes: Mapping[str, Any]) -> None:
-        """Set some attributes of what is stored at a path; None removes one."""
+        """Set some attributes of the object stored at a path; None removes one."""
         try:
             new = dump_attributes(attributes, self._stored_reference, self.keep_types)
         except (ChunkwiseError, TypeError) as e:
@@ -208,7 +305,7 @@ class BuilderWriter:
         text = isinstance(data, LazyDataset) and data.dataset.element.kind in ("text", "bytes")
         link = self.link_data
         while isinstance(data, DataIO):
-            link = getattr(data, "link_data", link)  # what is wrapped says itself, as in hdmf
+            link = getattr(data, "link_data", link)  # the wrapped data decides, as in hdmf
             settings = settings_of(data) if settings is None else settings
             if data.data is None and data.shape is not None:  # an array that is filled later
                 self._reserve(path, builder, data, settings)

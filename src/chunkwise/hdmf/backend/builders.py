@@ -1,5 +1,9 @@
 """From the tree of a store to hdmf builders: one for each object, for the life of the I/O object."""
 
+# hdmf checks every argument of every constructor by rules that are looked up for each call; opening a file
+# of some hundred objects consists of little else.  What a builder is made of is not assumed but looked up in
+# one that the constructor made, and if a copy does not turn out like it, the constructor is used after all.
+
 # All groups and datasets of a tree are built first, then links and references, which find their targets
 # there; so cycles end, and targets have their real parents.  Of another store only what is linked to is
 # built, without a parent: as with HDF5, what links to it becomes the parent of the container.
@@ -13,17 +17,129 @@ from typing import Any
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 
 from chunkwise.errors import ChunkwiseError
-from chunkwise.hdmf.backend.builder_factory import BuilderFactory
-from chunkwise.hdmf.backend.builder_paths import ROOT
-from chunkwise.hdmf.backend.builder_references import RegionReference
-from chunkwise.hdmf.backend.declared_types import DATE_WORDS, as_declared, declared_dtype
+from chunkwise.hdmf.backend.builder_references import ROOT, RegionReference
 from chunkwise.hdmf.backend.resolvers import resolver_of
+from chunkwise.hdmf.backend.schema import DATE_WORDS, as_declared, declared_dtype
 from chunkwise.hdmf.model.attributes import map_references, references_in
 from chunkwise.hdmf.model.reference import Reference, join_path, parent_path
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning, StoreSet
 from chunkwise.hdmf.storage.store import Dataset, HdmfStore
 
-__all__ = ["BuilderTree"]
+__all__ = ["BuilderFactory", "BuilderTree"]
+
+# -- construction of builders -------------------------------------------------------------------------
+
+
+class _Template:
+    """Members of the instances of one class, and the names of those that differ."""
+
+    def __init__(self, cls: type, example: Any, marks: dict[str, Any]) -> None:
+        self.cls = cls
+        self.attributes = dict(vars(example))
+        self.items = dict(dict.items(example))
+        self.places = {
+            mark: [key for key, value in self.attributes.items() if value is given]
+            for mark, given in marks.items()
+        }
+
+    def make(self, members: dict[str, Any], items: dict[str, Any]) -> Any:
+        out: Any = self.cls.__new__(self.cls)  # type: ignore[call-overload]
+        own = vars(out)
+        for key, value in self.attributes.items():
+            own[key] = dict(value) if type(value) is dict else value
+        for mark, value in members.items():
+            for key in self.places[mark]:
+                own[key] = value
+        for key, value in self.items.items():
+            dict.__setitem__(
+                out, key, items[key] if key in items else dict(value) if type(value) is dict else value
+            )
+        return out
+
+
+class BuilderFactory:
+    """Makes group and dataset builders, and registers them in their parents."""
+
+    def __init__(self) -> None:
+        name, source, dtype = "a name", "a source", "a dtype"
+        parent = GroupBuilder("parent", source=source)
+        marks = {"name": name, "source": source, "parent": parent}
+        group = GroupBuilder(name, parent=parent, source=source)
+        dataset = DatasetBuilder(name, None, dtype=dtype, parent=parent, source=source)
+        self._group = _Template(GroupBuilder, group, marks)
+        self._dataset = _Template(DatasetBuilder, dataset, {**marks, "dtype": dtype})
+        self._fast = self._works()
+
+    def _works(self) -> bool:
+        above = GroupBuilder("above", source="s")
+        try:
+            pairs = [
+                (
+                    self._new_group("g", {"a": 1}, above, "s"),
+                    GroupBuilder("g", attributes={"a": 1}, parent=above, source="s"),
+                ),
+                (
+                    self._new_dataset("d", 5, "int", {"b": 2}, above, "s"),
+                    DatasetBuilder("d", 5, dtype="int", attributes={"b": 2}, parent=above, source="s"),
+                ),
+            ]
+            return all(vars(a) == vars(b) and dict(dict.items(a)) == dict(dict.items(b)) for a, b in pairs)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return False
+
+    def _new_group(self, name: str, attributes: dict[str, Any], parent: Any, source: str) -> Any:
+        out = self._group.make(
+            {"name": name, "source": source, "parent": parent}, {"attributes": dict(attributes)}
+        )
+        out.obj_type.update(dict.fromkeys(attributes, "attributes"))
+        return out
+
+    def _new_dataset(
+        self, name: str, data: Any, dtype: Any, attributes: dict[str, Any], parent: Any, source: str
+    ) -> Any:
+        members = {"name": name, "source": source, "parent": parent, "dtype": dtype}
+        return self._dataset.make(members, {"data": data, "attributes": dict(attributes)})
+
+    def group(
+        self, name: str, attributes: dict[str, Any], parent: GroupBuilder | None, source: str
+    ) -> GroupBuilder:
+        """Return a group builder, put into its parent."""
+        if not self._fast or parent is None or not _is_free(parent, name):
+            made = GroupBuilder(name, attributes=attributes, source=source)
+            if parent is not None:
+                parent.set_group(made)
+            return made
+        out = self._new_group(name, attributes, parent, source)
+        dict.__getitem__(parent, "groups")[name] = out
+        parent.obj_type[name] = "groups"
+        return out  # type: ignore[no-any-return, unused-ignore]
+
+    def dataset(
+        self,
+        name: str,
+        data: Any,
+        dtype: Any,
+        attributes: dict[str, Any],
+        parent: GroupBuilder | None,
+        source: str,
+    ) -> DatasetBuilder:
+        """Return a dataset builder, put into its parent; raises as `group` does."""
+        if not self._fast or parent is None or not _is_free(parent, name):
+            made = DatasetBuilder(name, data, dtype=dtype, attributes=attributes, source=source)
+            if parent is not None:
+                parent.set_dataset(made)
+            return made
+        out = self._new_dataset(name, data, dtype, attributes, parent, source)
+        dict.__getitem__(parent, "datasets")[name] = out
+        parent.obj_type[name] = "datasets"
+        return out  # type: ignore[no-any-return, unused-ignore]
+
+
+def _is_free(parent: Any, name: str) -> bool:
+    return name not in parent.obj_type
+
+
+# -- builders of a store ------------------------------------------------------------------------------
 
 
 class BuilderTree:
@@ -101,7 +217,7 @@ class BuilderTree:
                 pending += [(join_path(at, name), builder) for name in reversed(store.names(at))]
 
     def _stands_alone(self, store: HdmfStore, path: str) -> bool:
-        """Return True for what is linked to in another store, unless the group that it is in was built."""
+        """Return True for a link's target in another store, unless the group around it was built."""
         above = parent_path(path)
         return store is not self.stores.main and (store.source, above) not in self._complete
 

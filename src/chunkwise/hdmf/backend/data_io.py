@@ -10,6 +10,7 @@ import numpy as np
 from hdmf.data_utils import DataIO
 
 from chunkwise.copying.array_options import array_options, shard_sizes
+from chunkwise.core.kvstore.reference.hdf5_elements import SHUFFLE, filter_documents, filters_of
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import as_integer, as_items
 from chunkwise.hdmf.model.codecs import Settings
@@ -18,9 +19,7 @@ __all__ = ["ZarrDataIO", "settings_of", "settings_of_h5"]
 
 _UNSET: Any = object()
 
-# Filters of HDF5 by their registered numbers; Blosc's compressors by their order there.
-_DEFLATE, _SHUFFLE, _BLOSC, _ZSTD = 1, 2, 32001, 32015
-_BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
+_KEPT = (1, SHUFFLE, 32001, 32015)  # filters of HDF5 by their registered numbers: zlib, Blosc, zstd
 
 
 class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
@@ -253,21 +252,12 @@ def settings_of_h5(dataset: Any) -> Settings:
 
 def codecs_of_h5(dataset: Any) -> list[Any]:
     """Return codecs of numcodecs that do what the filters of a dataset of h5py do; warn of others."""
-    plist, codecs = dataset.id.get_create_plist(), []
-    for i in range(plist.get_nfilters()):
-        number, _, values, name = plist.get_filter(i)
-        codec = None
-        if number == _SHUFFLE and dataset.dtype.kind != "O":
-            codec = numcodecs.Shuffle(dataset.dtype.itemsize)
-        elif number == _DEFLATE:
-            codec = numcodecs.Zlib(values[0])
-        elif number == _BLOSC and len(values) > 6 and values[6] < len(_BLOSC_NAMES):
-            codec = numcodecs.Blosc(_BLOSC_NAMES[values[6]], values[4], values[5])
-        elif number == _ZSTD:
-            codec = numcodecs.Zstd(values[0] if values else 3)
-        elif number != _SHUFFLE:
-            text = name.decode(errors="replace")
-            warnings.warn(f"filter {number} ({text}) of {dataset.name} is left out", stacklevel=3)
-        if codec is not None:
-            codecs.append(codec)
+    codecs, itemsize = [], dataset.dtype.itemsize
+    for one in filters_of(dataset):
+        is_skipped = one.number not in _KEPT or (one.number == SHUFFLE and dataset.dtype.kind == "O")
+        documents = None if is_skipped else filter_documents([one], itemsize)
+        if documents is not None:
+            codecs += [numcodecs.get_codec(dict(document)) for document in documents]
+        elif one.number != SHUFFLE:
+            warnings.warn(f"filter {one.number} ({one.name}) of {dataset.name} is left out", stacklevel=3)
     return codecs

@@ -1,4 +1,6 @@
-"""An HDF5 file as a store: all groups, datasets, attributes, links and references, typed or not."""
+"""HDF5 files as stores: copies of whole files, and what the builders of a file do not say."""
+
+# hdmf takes a reference to a region for one to the whole dataset, and leaves references in arrays alone.
 
 # An object that has several names becomes one object with links to it.  Objects of other HDF5 files are
 # copied to where the first link to each is, as a store can't link to HDF5.
@@ -6,29 +8,96 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
+from hdmf.backends.io import HDMFIO
+from hdmf.build import Builder, ReferenceBuilder
 from hdmf.spec import NamespaceCatalog
 
+from chunkwise.core.kvstore.reference.hdf5_objects import address_of, object_id
 from chunkwise.errors import InvalidArgumentError, LossWarning
 from chunkwise.extension.trees import tree_format
-from chunkwise.hdmf.backend.builder_streams import BuilderStreams
+from chunkwise.hdmf.backend.builder_references import path_of
+from chunkwise.hdmf.backend.builder_values import BuilderStreams
 from chunkwise.hdmf.backend.data_io import settings_of_h5
-from chunkwise.hdmf.backend.declared_types import declared_dtype
-from chunkwise.hdmf.backend.h5_source import H5Source, attributes_of_h5
-from chunkwise.hdmf.backend.h5_values import naming
-from chunkwise.hdmf.backend.spec_cache import put_specification
+from chunkwise.hdmf.backend.h5_values import H5Source, attributes_of_h5, naming
+from chunkwise.hdmf.backend.schema import declared_dtype, put_specification
 from chunkwise.hdmf.model.attributes import SPECLOC, dump_attributes
+from chunkwise.hdmf.model.place import canonical_source
 from chunkwise.hdmf.model.reference import Reference, join_path
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.resolve import BrokenLinkWarning
 
-__all__ = ["H5Copy"]
+__all__ = ["H5Builders", "H5Copy", "is_h5_io", "unreadable"]
+
+# -- builders of a file -------------------------------------------------------------------------------
+
+
+def is_h5_io(io: HDMFIO | None) -> bool:
+    """Return True if files are read by hdmf's HDF5 backend."""
+    return any(cls.__module__.startswith("hdmf.backends.hdf5") for cls in type(io).__mro__)
+
+
+def unreadable(io: Any) -> str | None:
+    """Return the name of a dataset that hdmf fails to read, without saying which; None if there is none."""
+    found: list[str] = []
+
+    def visit(name: str, node: Any) -> None:
+        dtype = getattr(node, "dtype", None)
+        if dtype is not None and dtype.kind == "V" and dtype.names is None:
+            found.append(str(node.name))
+
+    io._file.visititems(visit)
+    return found[0] if found else None
+
+
+class H5Builders:
+    """The builders of one file."""
+
+    def __init__(self, io: Any, convert: Callable[[Any, Reference], Reference]) -> None:
+        self._file = io._file
+        self._source = canonical_source(str(io.source))
+        self._convert = convert
+
+    def _object(self, builder: Any) -> Any:
+        """Return the object that a builder was read from; None if it was made otherwise."""
+        if builder.location is None or builder.source is None:
+            return None
+        if canonical_source(builder.source) != self._source:
+            return None
+        return self._file.get(path_of(builder))
+
+    def attributes(self, builder: Any) -> Mapping[str, Any]:
+        """Return the attributes of a builder, references as records; labels of dimensions are its names."""
+        given: dict[str, Any] = builder.attributes
+        names = [k for k, v in given.items() if isinstance(v, Builder) or _has_objects(v)]
+        if "DIMENSION_LABELS" in given:
+            names.append("DIMENSION_LABELS")
+        found = self._object(builder) if names else None
+        if found is None:
+            return given
+        return {k: v for k, v in given.items() if k not in names} | attributes_of_h5(
+            found, self._convert, [name for name in names if name in found.attrs]
+        )
+
+    def dataset(self, builder: Any) -> Any:
+        """Return the dataset of h5py for a builder whose data hdmf has read; None if that says all."""
+        data = builder.data
+        if isinstance(data, ReferenceBuilder) or (_has_objects(data) and data.shape == ()):
+            return self._object(builder)
+        return None
+
+
+def _has_objects(value: Any) -> bool:
+    return isinstance(value, np.ndarray | np.void) and value.dtype.hasobject
+
+
+# -- copies of files ----------------------------------------------------------------------------------
 
 
 class _Object(NamedTuple):
@@ -97,7 +166,7 @@ class H5Copy:
             self._note_broken_references(each)
 
     def _add(self, node: Any, at: str, parent: _Object | None) -> None:
-        self._places[_address(node)] = at
+        self._places[address_of(node)] = at
         attributes = {k: node.attrs[k] for k in _TYPE_NAMES if k in node.attrs}
         attributes = {k: v.decode() if isinstance(v, bytes) else v for k, v in attributes.items()}
         self._objects.append(_Object(node, at, at.rpartition("/")[2], attributes, parent))
@@ -126,18 +195,18 @@ class H5Copy:
                 self._pending.append((group, name, target))
 
     def _link_or_add(self, group: _Object, name: str, target: Any) -> None:
-        at = self._places.get(_address(target))
+        at = self._places.get(address_of(target))
         if at is None:
             self._add(target, join_path(group.at, name), group)
         else:
             self._links.setdefault(group.at, {})[name] = self._record(target, at)
 
     def _record(self, target: Any, at: str) -> Reference:
-        return Reference(at, ".", _identity(target), _identity(self._file))
+        return Reference(at, ".", object_id(target), object_id(self._file))
 
     def _refer(self, target: Any, value: Reference) -> Reference:
         """Return the record of a reference to an object of h5py."""
-        at = self._places.get(_address(target))
+        at = self._places.get(address_of(target))
         if at is None:
             raise InvalidArgumentError(
                 f"there is a reference to {target.name} of {target.file.filename}, to which no link leads: "
@@ -173,7 +242,7 @@ class H5Copy:
     _dropping = False
 
     def _refer_or_none(self, target: Any, value: Reference) -> Any:
-        return self._refer(target, value) if _address(target) in self._places else None
+        return self._refer(target, value) if address_of(target) in self._places else None
 
     def write(
         self, writer: NodeWriter, streams: BuilderStreams, *, keep_types: bool, compat_regions: bool
@@ -248,17 +317,6 @@ class H5Copy:
 
 
 _TYPE_NAMES = ("neurodata_type", "data_type", "namespace")
-
-
-def _address(node: Any) -> Any:
-    info = h5py.h5o.get_info(node.id)
-    return int(info.fileno), info.addr
-
-
-def _identity(node: Any) -> str | None:
-    value = node.attrs.get("object_id")
-    value = value.decode() if isinstance(value, bytes) else value
-    return value if isinstance(value, str) else None
 
 
 def _where(link: Any) -> str:

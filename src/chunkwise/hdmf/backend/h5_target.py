@@ -20,9 +20,8 @@ from hdmf.backends.utils import NamespaceToBuilderHelper
 from hdmf.spec import NamespaceCatalog
 
 from chunkwise.errors import ChunkwiseError, LossWarning
-from chunkwise.hdmf.backend.declared_types import DATE_WORDS, as_declared, declared_dtype
 from chunkwise.hdmf.backend.h5_values import h5_attribute, h5_dtype, h5_values, naming, select_in_space
-from chunkwise.hdmf.backend.spec_cache import NAMESPACE
+from chunkwise.hdmf.backend.schema import DATE_WORDS, NAMESPACE, as_declared, declared_dtype
 from chunkwise.hdmf.model.attributes import SPECLOC, is_typed, references_in
 from chunkwise.hdmf.model.element import Element, text
 from chunkwise.hdmf.model.reference import Reference, join_path

@@ -29,14 +29,21 @@ from chunkwise.extension.trees import (
     format_of,
 )
 from chunkwise.hdmf.backend.builders import BuilderTree
-from chunkwise.hdmf.backend.new_store import NewStore
-from chunkwise.hdmf.backend.stored_group import StoredGroup
+from chunkwise.hdmf.backend.lazy import StoredGroup
 from chunkwise.hdmf.backend.writing import StoreWriting
 from chunkwise.hdmf.model.codecs import check_compressor
-from chunkwise.hdmf.model.place import Place, named_place, place_of, source_name, with_storage_options
+from chunkwise.hdmf.model.place import (
+    Place,
+    is_nested,
+    is_read_only,
+    is_store_of_zarr2,
+    named_place,
+    place_of,
+    source_name,
+    with_storage_options,
+)
 from chunkwise.hdmf.model.tree import Format, detect_format
-from chunkwise.hdmf.model.zarr_python_stores import is_nested, is_read_only, is_store_of_zarr2
-from chunkwise.hdmf.opening import UNFINISHED, new_store, no_store, open_store
+from chunkwise.hdmf.opening import UNFINISHED, NewStore, new_store, no_store, open_store
 from chunkwise.hdmf.replacement import finish_replacement
 from chunkwise.hdmf.storage.large_datasets import LargeDatasets
 from chunkwise.hdmf.storage.node_writer import NodeWriter
@@ -236,7 +243,7 @@ class ZarrIO(StoreWriting):
 
     @property
     def file(self) -> StoredGroup | None:
-        """The root of what is stored, as a group with attributes; None if the store is closed."""
+        """The root of the store, as a group with attributes; None if the store is closed."""
         return None if self._store is None else StoredGroup(self)
 
     _file = file  # pynwb hands it to load_namespaces

@@ -1,21 +1,105 @@
-"""NWB files in Zarr v2, Zarr v3 and N5 stores."""
+"""NWB files in Zarr v2, Zarr v3 and N5 stores, and hdmf-zarr 0.14's classes for Zarr v2 files."""
+
+# hdmf checks the arguments of each call by rules that it goes through anew, and asks several times for each
+# object which type, namespace and class it has, in calls that are nested five deep: a quarter of the time
+# that it takes to make containers.  The answers here are those of hdmf's own classes.  Nothing is kept, so
+# types that are registered later count.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from copy import copy, deepcopy
 from typing import Any
 
 import numpy as np
-from hdmf.build import BuildManager, DatasetBuilder, TypeMap
+from hdmf.build import BuildManager, DatasetBuilder, GroupBuilder, TypeMap
 
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extension.inside import check_choice, options_of
 from chunkwise.hdmf.backend.io import MODES, ZarrIO
-from chunkwise.hdmf.backend.manager import StoreBuildManager, StoreTypeMap
-from chunkwise.hdmf.backend.spec_cache import cached_versions
+from chunkwise.hdmf.backend.schema import cached_versions
 from chunkwise.hdmf.model.place import Place, place_of, with_storage_options
+from chunkwise.hdmf.model.tree import detect_format
 from chunkwise.hdmf.opening import open_store
+from chunkwise.hdmf.storage.resolve import BrokenLinkError
 
-__all__ = ["NWBZarrIO", "read_nwb", "validate"]
+__all__ = [
+    "NWBZarrIO",
+    "NWBZarrV2IO",
+    "StoreBuildManager",
+    "StoreTypeMap",
+    "ZarrV2IO",
+    "is_zarr_v2_file",
+    "read_nwb",
+    "validate",
+]
+
+# -- types --------------------------------------------------------------------------------------------
+
+
+class StoreTypeMap(TypeMap):  # type: ignore[misc, unused-ignore]
+    """A copy of a type map."""
+
+    def __init__(self, source: TypeMap) -> None:
+        super().__init__(copy(source.namespace_catalog), type_config=deepcopy(source.type_config))
+        self.merge(source)
+        catalog = self.namespace_catalog
+        self._type_keys = {
+            GroupBuilder: catalog.group_spec_cls.type_key(),
+            DatasetBuilder: catalog.dataset_spec_cls.type_key(),
+        }
+
+    def extend(self, extensions: Sequence[str | os.PathLike[str] | TypeMap]) -> None:
+        """Load files of namespaces, and the namespaces of type maps; known ones are kept."""
+        catalog = self.namespace_catalog
+        for extension in extensions:
+            if not isinstance(extension, TypeMap):
+                self.load_namespaces(os.fspath(extension))
+                continue
+            others = extension.namespace_catalog
+            for name in others.namespaces:
+                if name not in catalog.namespaces:
+                    catalog.add_namespace(name, others.get_namespace(name))
+            self.merge(extension)
+
+    def get_builder_dt(self, builder: Any) -> Any:
+        """Return the data type of a builder; None if it has none."""
+        key = self._type_keys.get(type(builder))
+        found = None if key is None else builder.attributes.get(key)
+        return found if type(found) is str else super().get_builder_dt(builder)
+
+    def get_builder_ns(self, builder: Any) -> Any:
+        """Return the namespace of a builder; None if it has none."""
+        if type(builder) in self._type_keys:
+            return builder.attributes.get("namespace")
+        return super().get_builder_ns(builder)
+
+    def get_cls(self, builder: Any) -> Any:
+        """Return the container class for a builder; raises ValueError if it has no data type."""
+        data_type, namespace = self.get_builder_dt(builder), self.get_builder_ns(builder)
+        if data_type is None or namespace is None:
+            return super().get_cls(builder)
+        return self.get_dt_container_cls(data_type, namespace)
+
+
+class StoreBuildManager(BuildManager):  # type: ignore[misc, unused-ignore]
+    """Makes containers of builders, and builders of containers."""
+
+    def get_builder_dt(self, builder: Any) -> Any:
+        """Return the data type of a builder; None if it has none."""
+        return self.type_map.get_builder_dt(builder)
+
+    def get_builder_ns(self, builder: Any) -> Any:
+        """Return the namespace of a builder; None if it has none."""
+        return self.type_map.get_builder_ns(builder)
+
+    def get_cls(self, builder: Any) -> Any:
+        """Return the container class for a builder; raises ValueError if it has no data type."""
+        return self.type_map.get_cls(builder)
+
+
+# -- NWB files ----------------------------------------------------------------------------------------
 
 
 class NWBZarrIO(ZarrIO):
@@ -199,3 +283,107 @@ def validate(path: Place, **options: Any) -> list[Any]:
     with NWBZarrIO(path, mode="r", **options) as io:
         found = list(pynwb.validate(io=io))
         return [*found, *io.broken_links]
+
+
+# -- hdmf-zarr 0.14's classes -------------------------------------------------------------------------
+
+
+def is_zarr_v2_file(path: Place, storage_options: dict[str, Any] | None = None) -> bool:
+    """Return True if there is a Zarr v2 array or group at a path or URL; never raises."""
+    try:
+        return detect_format(place_of(with_storage_options(path, storage_options))) == "zarr2"
+    except (ChunkwiseError, OSError):
+        return False
+
+
+class ZarrV2IO(ZarrIO):
+    """Reads HDMF containers in Zarr v2.
+
+    Parameters
+    ----------
+    path : str, path or KvStore
+    mode : {"r", "r-"}
+    manager, storage_options
+        As for `ZarrIO`.
+    allow_pickle : bool
+        A permission that hdmf-zarr asks for.  It is never used: pickles are read without executing them.
+    **options
+        Others of `ZarrIO`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For a mode that writes, and for a store of another format.
+    """
+
+    def __init__(
+        self,
+        path: Place,
+        mode: str = "r",
+        manager: Any = None,
+        storage_options: dict[str, Any] | None = None,
+        *,
+        allow_pickle: bool = False,
+        **options: Any,
+    ) -> None:
+        if mode not in ("r", "r-"):
+            raise InvalidArgumentError(
+                f"{type(self).__name__} only reads; mode is {mode!r}, but must be r or r-"
+            )
+        super().__init__(path, mode, manager, storage_options, **options)
+        self.allow_pickle = allow_pickle
+        if self.store.format != "zarr2":
+            found = self.store.format
+            self.close()
+            raise InvalidArgumentError(f"{self.source} is {found}, but {type(self).__name__} reads zarr2")
+
+
+class NWBZarrV2IO(ZarrV2IO, NWBZarrIO):
+    """Reads NWB files in Zarr v2; parameters are those of `ZarrV2IO` and `NWBZarrIO`."""
+
+    def export_to_v3(
+        self,
+        path: Place,
+        nwbfile: Any = None,
+        write_args: dict[str, Any] | None = None,
+        storage_options: dict[str, Any] | None = None,
+    ) -> None:
+        """Write the file, as stored or as modified since it was read, as Zarr v3; data is copied.
+
+        Parameters
+        ----------
+        path : str, path or KvStore
+            Target; an existing store is replaced.
+        nwbfile : NWBFile, optional
+        write_args : dict, optional
+            Those of `ZarrIO.export`.
+        storage_options : dict, optional
+            Of the new store.
+
+        Raises
+        ------
+        BrokenLinkError
+            If a link of the file is broken: it would be missing in the new one.
+        """
+        if nwbfile is None:
+            nwbfile = self.read()
+        if self.broken_links:
+            raise BrokenLinkError(
+                f"{self.source} is not converted, since broken links would be missing: "
+                + "; ".join(self.broken_links)
+            )
+        nwbfile.set_modified()
+        with NWBZarrIO(path, "w", storage_options=storage_options, format="zarr3") as io:
+            io.export(self, nwbfile, write_args={**(write_args or {}), "link_data": False})
+
+    @staticmethod
+    def convert_to_v3(
+        source_path: Place,
+        dest_path: Place,
+        write_args: dict[str, Any] | None = None,
+        storage_options: dict[str, Any] | None = None,
+        allow_pickle: bool = False,
+    ) -> None:
+        """Write a Zarr v2 file as Zarr v3; see `export_to_v3`."""
+        with NWBZarrV2IO(source_path, allow_pickle=allow_pickle) as io:
+            io.export_to_v3(dest_path, write_args=write_args, storage_options=storage_options)

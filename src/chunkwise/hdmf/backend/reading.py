@@ -12,9 +12,8 @@ from hdmf.build import ConstructError, DatasetBuilder, GroupBuilder
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.backend.builder_references import RegionReference
 from chunkwise.hdmf.backend.builders import BuilderTree
-from chunkwise.hdmf.backend.lazy import LazyDataset, let_grow
-from chunkwise.hdmf.backend.spec_cache import load_cached_namespaces, unknown_type
-from chunkwise.hdmf.backend.stored_group import StoredGroup
+from chunkwise.hdmf.backend.lazy import LazyDataset, StoredGroup, let_grow
+from chunkwise.hdmf.backend.schema import load_cached_namespaces, unknown_type
 from chunkwise.hdmf.model.attributes import is_typed
 from chunkwise.hdmf.model.place import with_storage_options
 from chunkwise.hdmf.model.reference import Reference, canonical_path, parse_reference
@@ -54,7 +53,7 @@ class StoreReading(HDMFIO):  # type: ignore[misc, unused-ignore]
 
     @property
     def builders(self) -> BuilderTree:
-        """The builders of what was read or written so far."""
+        """The builders of all objects read or written so far."""
         self.store  # noqa: B018 - raises if it is closed
         assert self._tree is not None
         return self._tree

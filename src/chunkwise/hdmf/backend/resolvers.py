@@ -12,9 +12,9 @@ from hdmf.query import BuilderResolver, ContainerResolver
 
 from chunkwise.hdmf.backend.lazy import LazyDataset
 from chunkwise.hdmf.model.element import Element, Member
-from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hdmf.model.selection import split_names
+from chunkwise.hdmf.model.values import map_objects
 
 __all__ = [
     "BuilderReferences",
@@ -123,7 +123,7 @@ class _Regions(_References):
         return None if reference is None else self._io.region_data(reference, self._dataset.store)
 
     def ref(self, i: int) -> Any:
-        """Return one region reference: its target's builder, and what is selected of it."""
+        """Return one region reference: its target's builder, and the selected elements."""
         reference = self._read(i)
         return None if reference is None else self._io.region_reference(reference, self._dataset.store)
 

@@ -19,17 +19,15 @@ from chunkwise.core.kvstore.request_limits import Slots
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension.inside import KeyRange, Pool
 from chunkwise.extension.trees import renew_copies_above
-from chunkwise.hdmf.backend.builder_paths import path_of
+from chunkwise.hdmf.backend.builder_references import path_of
 from chunkwise.hdmf.backend.builder_writer import BuilderWriter, check_link_name
-from chunkwise.hdmf.backend.h5_builders import is_h5_io, unreadable
-from chunkwise.hdmf.backend.lazy import LazyDataset
-from chunkwise.hdmf.backend.new_store import NewStore
+from chunkwise.hdmf.backend.h5_copy import is_h5_io, unreadable
+from chunkwise.hdmf.backend.lazy import LazyDataset, StoredGroup, path_in
 from chunkwise.hdmf.backend.reading import StoreReading
-from chunkwise.hdmf.backend.spec_cache import copy_specifications, write_specifications
-from chunkwise.hdmf.backend.stored_group import StoredGroup, path_in
+from chunkwise.hdmf.backend.schema import copy_specifications, write_specifications
 from chunkwise.hdmf.model.place import Place, canonical_source, named_place
 from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path
-from chunkwise.hdmf.opening import UNFINISHED
+from chunkwise.hdmf.opening import UNFINISHED, NewStore
 from chunkwise.hdmf.storage.large_datasets import LargeDatasets
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import Dataset, HdmfStore
@@ -270,7 +268,7 @@ class StoreWriting(StoreReading):
         self.set_written(builder)
 
     def write_attributes(self, obj: Any, attributes: Mapping[str, Any], **kwargs: Any) -> None:
-        """Set attributes of a group or dataset, or of what is at a path; None removes one.
+        """Set attributes of a group or dataset, or of the object at a path; None removes one.
 
         References may be builders, containers or records.
         """

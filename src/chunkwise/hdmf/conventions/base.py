@@ -197,7 +197,7 @@ def object_scalar(fill: Any) -> npt.NDArray[Any]:
 
 def choose_chunks(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     """Return chunks of about 1 MiB: all of a small dataset, whole rows of a larger one where they fit."""
-    # What is empty is going to grow; h5py guesses the same.
+    # An empty dataset will grow; h5py guesses the same.
     chunks = [int(n) or _EMPTY_EXTENT for n in shape]
     # Halving the longest axis keeps pieces compact; the first goes first, as data grows along it.
     while itemsize * math.prod(chunks) > TARGET_NBYTES and max(chunks, default=1) > 1:

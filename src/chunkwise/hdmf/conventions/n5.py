@@ -24,11 +24,10 @@ from chunkwise.hdmf.model.attributes import finite_attributes
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.declaration import n5_type
 from chunkwise.hdmf.model.element import Element, number
-from chunkwise.hdmf.model.logical import to_logical
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import join_path
 from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
-from chunkwise.hdmf.model.values import as_values
+from chunkwise.hdmf.model.values import as_values, to_logical
 
 __all__ = ["N5Convention", "decode_items", "encoded_shape", "restore_number"]
 

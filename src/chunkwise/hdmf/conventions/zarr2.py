@@ -24,11 +24,10 @@ from chunkwise.hdmf.conventions.base import (
 )
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element, text
-from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, dump_identity, dump_reference
 from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
-from chunkwise.hdmf.model.values import as_values
+from chunkwise.hdmf.model.values import as_values, map_objects
 
 __all__ = ["JSON2", "Zarr2Convention"]
 

@@ -26,11 +26,10 @@ from chunkwise.hdmf.conventions.base import (
 from chunkwise.hdmf.model.attributes import finite_attributes
 from chunkwise.hdmf.model.codecs import Settings, codec_document
 from chunkwise.hdmf.model.element import Element, text
-from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, dump_reference
 from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
-from chunkwise.hdmf.model.values import as_values
+from chunkwise.hdmf.model.values import as_values, map_objects
 
 __all__ = ["Zarr3Convention", "is_utf8", "longest_text", "text_of"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chunkwise.copying.compressor import compressor_to_json, parse_compressor
+from chunkwise.copying.codec_option import compressor_to_json, parse_compressor
 from chunkwise.errors import (
     ChunkwiseError,
     InvalidArgumentError,
@@ -62,7 +62,7 @@ class Settings:
     filters: Sequence[Any] | None = None
     # The codec that makes bytes of an array, Zarr v3 only; None for the usual one.
     serializer: Any = None
-    # What is read where nothing was written; None for zero.
+    # Value of elements that were not written; None for zero.
     fill_value: Any = None
 
     def compressors(self, format: Format) -> list[dict[str, Any]]:

@@ -52,9 +52,9 @@ class Element:
 
     # Booleans, times and raw bytes are numbers.
     kind: Kind
-    # Of a number, in native byte order.
+    # Type of a number, in native byte order.
     dtype: np.dtype[Any] | None = None
-    # Of a compound.
+    # Members of a compound.
     members: tuple[Member, ...] = ()
     # Type name as the store declares it, ``"int"`` for Python integers; empty if it does not.
     word: str = field(default="", compare=False)

@@ -231,7 +231,7 @@ class PhysicalArray:
         return out if selection.mask is None else out[selection.mask]
 
     def _transform(self, selection: Selection) -> IndexTransform:
-        """Return the transform to the stored array, from the result or from what is its transpose."""
+        """Return the transform to the stored array, from the result or from its transpose."""
         if not self.rules.reversed_axes:
             return selection.transform(self.stored.shape)
         if selection.is_paired:  # where the dimension of the points goes depends on the order

@@ -1,17 +1,37 @@
-"""The nodes of a store with their documents, read once: from consolidated metadata, or by walking."""
+"""The nodes of a store with their documents, read once: by walking, from consolidated metadata, or copies."""
 
-# After this nothing more is read to know what is in a store, and looking a path up is a dict access.
+# They belong to consolidated metadata, which hold copies of documents only, and none in N5: the chunks of
+# small datasets, and in N5 all documents.  They are written when the store is closed.  A copy is used only
+# if a listing of the store proves that it is the value of its key: by the ETag that the key had when it was
+# copied, in this very store, or by an ETag that is the MD5 of the copy, as that of a plain upload to S3.
+# All else is read from its own key.  Stores that don't list ETags, files of this machine among them, are
+# opened without copies.
+
+# After this, no more documents are read, and looking up a path is a dict access.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import base64
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
-from typing import Any, Literal, TypeAlias, cast, get_args
+from itertools import groupby, islice
+from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
-from chunkwise.errors import FailedPreconditionError, NotFoundError, UnsupportedError
-from chunkwise.extension import Stamped
-from chunkwise.extension.inside import UNKNOWN_GENERATION, Pool, load_json, read_bounded
+from chunkwise.core.kvstore.object_read import e_tag_in, is_version
+from chunkwise.errors import DataCorruptionError, FailedPreconditionError, NotFoundError, UnsupportedError
+from chunkwise.extension import KvStoreDriver, Stamped
+from chunkwise.extension.inside import (
+    UNKNOWN_GENERATION,
+    EntryListable,
+    KeyRange,
+    load_json,
+    offers,
+    read_bounded,
+    traits_of,
+)
 from chunkwise.extension.n5 import ATTRIBUTES_KEY
 from chunkwise.extension.trees import (
     Location,
@@ -21,14 +41,126 @@ from chunkwise.extension.trees import (
     node_of,
     parse_snapshot,
     read_document,
+    together,
     tree_format,
     walk,
     with_copies,
 )
-from chunkwise.hdmf.model.copies import COPIES, Proven, read_copies, read_names, read_values
 from chunkwise.hdmf.model.reference import canonical_path, join_path, parent_path
 
-__all__ = ["Format", "StoredNode", "Tree", "attributes_member", "detect_format", "read_tree"]
+__all__ = [
+    "COPIES",
+    "Format",
+    "Proven",
+    "StoredNode",
+    "Tree",
+    "attributes_member",
+    "detect_format",
+    "dump_copies",
+    "read_copies",
+    "read_names",
+    "read_tree",
+    "read_values",
+]
+
+# -- copies of small values ---------------------------------------------------------------------------
+
+COPIES = ".chunkwise-copies"
+"""Key of the copies."""
+
+_LARGEST = 1 << 15  # bytes of one value
+_MOST = 1 << 22  # of all
+_MAX_TEXT = 1 << 26
+_MOST_KEYS = 10_000  # that are listed; ten requests on most servers
+
+
+class Proven(NamedTuple):
+    """Copies that are the values of their keys, and all keys, or None if there are too many."""
+
+    values: dict[str, bytes | None]
+    keys: frozenset[str] | None
+
+
+def read_values(kv: KvStoreDriver, keys: Sequence[str]) -> list[Stamped]:
+    """Return the values of keys; several at a time are requested from a server."""
+
+    def read(key: str) -> Stamped:
+        stamped = kv.read(key)
+        return stamped._replace(value=None if stamped.value is None else bytes(stamped.value))
+
+    return together(kv, read, keys)
+
+
+def dump_copies(kv: KvStoreDriver, root: str, read: Iterable[tuple[str, Stamped]]) -> bytes:
+    """Return the stored form of copies of those values that are small, as long as they are small together."""
+    listable = offers(kv, EntryListable)
+    values: dict[str, Any] = {}
+    total = 0
+    for key, (value, generation, _) in read:
+        nbytes = 0 if value is None else len(value)
+        if nbytes > _LARGEST or total + nbytes > _MOST:
+            continue
+        total += nbytes
+        e_tag = e_tag_in(generation) if listable else None
+        values[key] = None if value is None else [e_tag, base64.b64encode(value).decode()]
+    text = json.dumps({"store": _digest_of_place(kv, root), "values": values}, separators=(",", ":"))
+    return zlib.compress(text.encode())
+
+
+def read_copies(kv: KvStoreDriver, root: str) -> Proven | None:
+    """Return the copies at a root that its keys prove; None if there are none, or the store can't tell."""
+    lister: object = kv
+    if traits_of(kv).request_concurrency is None or not offers(lister, EntryListable):
+        return None
+    copies = _load_copies(kv, root)
+    if copies is None:
+        return None
+    keys = KeyRange.of_prefix(root)
+    entries = list(islice(lister.list_entries(keys.start, keys.stop), _MOST_KEYS))
+    is_whole = len(entries) < _MOST_KEYS
+    e_tags = {entry.key[len(root) :]: entry.e_tag for entry in entries}
+    values: dict[str, bytes | None] = {}
+    for key, copy in copies.items():
+        if copy is None:
+            if is_whole and key not in e_tags:
+                values[key] = None
+        elif is_version(e_tags.get(key), copy[0]) or is_version(e_tags.get(key), _md5(copy[1])):
+            values[key] = copy[1]
+    return Proven(values, frozenset(e_tags) if is_whole else None)
+
+
+def _load_copies(kv: KvStoreDriver, root: str) -> dict[str, tuple[str | None, bytes] | None] | None:
+    """Return the copies at a root, each with the ETag that its key had; None if there are none."""
+    raw = read_bounded(kv, root + COPIES).value
+    if raw is None:
+        return None
+    try:
+        found = json.loads(zlib.decompressobj().decompress(raw, _MAX_TEXT))
+        here = found["store"] == _digest_of_place(kv, root)
+        return {
+            key: None if copy is None else (copy[0] if here else None, base64.b64decode(copy[1]))
+            for key, copy in found["values"].items()
+        }
+    except (zlib.error, ValueError, LookupError, TypeError, AttributeError) as e:
+        raise DataCorruptionError(f"{kv.describe(root + COPIES)}: {e!r:.100}") from None
+
+
+def read_names(kv: KvStoreDriver, root: str) -> Proven | None:
+    """Return the keys that have copies at the root of a store that can't list its own; no copy is proven."""
+    copies = _load_copies(kv, root)
+    return None if copies is None else Proven({}, frozenset(copies))
+
+
+def _md5(value: bytes) -> str:
+    return hashlib.md5(value, usedforsecurity=False).hexdigest()
+
+
+def _digest_of_place(kv: KvStoreDriver, root: str) -> str:
+    """Return the digest of the names of a store and a root: ETags mean nothing in others."""
+    return hashlib.blake2b(repr((kv.identity, root)).encode(), digest_size=16).hexdigest()
+
+
+# -- nodes --------------------------------------------------------------------------------------------
 
 Format: TypeAlias = Literal["zarr2", "zarr3", "n5"]
 
@@ -61,13 +193,13 @@ class Tree:
     """All nodes of a store."""
 
     format: Format
-    # From path to node; each group before what is in it.
+    # From path to node; each group before its members.
     nodes: dict[str, StoredNode] = field(default_factory=dict)
     # From the path of a group to the names in it.
     children: dict[str, list[str]] = field(default_factory=dict)
     # Whether this comes from consolidated metadata.
     consolidated: bool = False
-    # Copies of small values by key relative to the store; see `chunkwise.hdmf.model.copies`.
+    # Copies of small values by key relative to the store; see `chunkwise.hdmf.model.tree`.
     values: dict[str, bytes | None] = field(default_factory=dict)
 
     @property
@@ -131,11 +263,9 @@ def read_tree(
     format: Format,
     consolidated: bool | Literal["check"] = True,
     root: str = "/",
-    *,
-    pool: Pool | None = None,
 ) -> Tree:
     """Read the documents of all nodes."""
-    tree = _read_consolidated(location, format, pool or Pool()) if consolidated else None
+    tree = _read_consolidated(location, format) if consolidated else None
     if tree is not None and consolidated != "check":
         return tree
     try:
@@ -145,7 +275,7 @@ def read_tree(
             raise
         # Plain web servers don't list; the keys that had copies when the store was closed are its documents.
         names = read_names(location.store, location.path)
-        found = None if names is None else _read_listed(location, names, pool or Pool())
+        found = None if names is None else _read_listed(location, names)
         if found is None:
             raise UnsupportedError(
                 f"{location.text}: an N5 store on a server that lists no keys is opened by the names in "
@@ -214,10 +344,10 @@ def _stored_node(path: str, node: Node, attributes: Any = None) -> StoredNode:
 # -- consolidated -------------------------------------------------------------------------------------
 
 
-def _read_consolidated(location: Location, format: Format, pool: Pool) -> Tree | None:
+def _read_consolidated(location: Location, format: Format) -> Tree | None:
     if not tree_format(format).consolidated_key:
         proven = read_copies(location.store, location.path)
-        return None if proven is None else _read_listed(location, proven, pool)
+        return None if proven is None else _read_listed(location, proven)
     tree = _read_snapshot(location, format)
     if tree is not None and (proven := read_copies(location.store, location.path)) is not None:
         tree.values = proven.values
@@ -249,7 +379,7 @@ def _canonical_copies(copies: dict[str, Any]) -> dict[str, Any]:
     return canonical
 
 
-def _read_listed(location: Location, proven: Proven, pool: Pool) -> Tree | None:
+def _read_listed(location: Location, proven: Proven) -> Tree | None:
     """Return the nodes of N5 whose documents are among the keys of a store, read level by level."""
     root = find_documented(location, "n5")
     if root is None or proven.keys is None:
@@ -260,7 +390,7 @@ def _read_listed(location: Location, proven: Proven, pool: Pool) -> Tree | None:
     for _, level in groupby(sorted(paths, key=_depth_and_path), key=lambda path: path.count("/")):
         found = {path: path[1:] + _DOCUMENT for path in level if _is_group(tree, parent_path(path))}
         unproven = [key for key in found.values() if key not in tree.values]
-        read = read_values(location.store, pool, [location.path + key for key in unproven])
+        read = read_values(location.store, [location.path + key for key in unproven])
         raws = {key: stamped.value for key, stamped in zip(unproven, read, strict=True)}
         for path, key in found.items():
             raw = raws[key] if key in raws else tree.values[key]

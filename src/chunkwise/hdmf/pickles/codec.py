@@ -1,6 +1,6 @@
 """The ``pickle`` filter of HDMF stores as a codec that runs no pickle."""
 
-# Memo references make a value that is short to store and long to walk, so what is visited is counted
+# Memo references make a value that is short to store and long to walk, so visits are counted
 # against the size of the pickle, and nesting is limited.
 
 from __future__ import annotations

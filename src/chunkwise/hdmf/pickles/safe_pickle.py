@@ -157,7 +157,7 @@ class _Machine:
             self.n_opcodes += 1
             if opcode == _STOP:
                 break
-            if opcode == _LONG_GET and self.at + 4 <= end:  # a third of what is in lists of records
+            if opcode == _LONG_GET and self.at + 4 <= end:  # a third of the opcodes in lists of records
                 slot = int.from_bytes(data[self.at : self.at + 4], "little")
                 self.at += 4
                 push(memo[slot] if slot in memo else self.get(slot))
@@ -361,6 +361,6 @@ _HANDLERS = [_OPCODES.get(bytes((opcode,))) for opcode in range(256)]
 
 
 def parse_pickle(data: bytes) -> tuple[Any, int]:
-    """Return the value of a pickle, with stubs for what is not plain, and the number of its opcodes."""
+    """Return the value of a pickle, with stubs for objects that aren't plain, and its number of opcodes."""
     machine = _Machine(data)
     return machine.run(), machine.n_opcodes

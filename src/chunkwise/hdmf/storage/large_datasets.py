@@ -12,12 +12,12 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy.typing as npt
 
-from chunkwise.copying.copy_arrays import check_memory, copy_arrays, intermediate_name, room_of
+from chunkwise.copying.copy_arrays import check_memory, copy_arrays, intermediate_name
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_place import CopyPlace
 from chunkwise.copying.copy_plan import CopyPlan
-from chunkwise.copying.executors import Workers
+from chunkwise.copying.executors import Workers, room_of
 from chunkwise.copying.journal import Journal
 from chunkwise.copying.journal_document import JournalDocument, read_journal
 from chunkwise.copying.new_array import open_array
@@ -31,10 +31,10 @@ from chunkwise.extension.trees import Location, tree_format
 from chunkwise.hdmf.conventions.base import NewDataset
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element
-from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hdmf.model.tree import Format
+from chunkwise.hdmf.model.values import map_objects
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import Dataset
 from chunkwise.hdmf.storage.stream import ArrayStream, RowPieces, StreamOptions
@@ -57,7 +57,7 @@ class LargeDatasets:
         self,
         location: Location,  # of the root
         workers: Workers,
-        task: Mapping[str, Any],  # what is copied and how: it is resumed only if it is the same
+        task: Mapping[str, Any],  # source and options: resumed only if they are the same
         how: CopyOptions,
         *,
         compare: _Compare | None = None,  # all but these paths
@@ -97,7 +97,7 @@ class LargeDatasets:
             return False
         if tree_format(format).reversed_axes != array.rules.reversed_axes:
             found = found.transpose(range(found.rank)[::-1])
-        # What is stored otherwise than it is used, such as truth in N5, is translated by conventions.
+        # Conventions translate values whose stored type differs, such as booleans in N5.
         dtypes = {found.dtype.memory_dtype, target.dtype.memory_dtype, element.memory_dtype}
         if len(dtypes) != 1 or found.shape != target.shape:
             return False

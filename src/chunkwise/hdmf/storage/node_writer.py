@@ -19,11 +19,10 @@ from chunkwise.hdmf.conventions.base import NewDataset
 from chunkwise.hdmf.conventions.n5 import N5Convention
 from chunkwise.hdmf.conventions.zarr3 import is_utf8, longest_text
 from chunkwise.hdmf.model.codecs import Settings
-from chunkwise.hdmf.model.copies import COPIES, dump_copies, read_values
 from chunkwise.hdmf.model.element import Element, Member, number, region
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, join_path, parent_path
-from chunkwise.hdmf.model.tree import StoredNode
+from chunkwise.hdmf.model.tree import COPIES, StoredNode, dump_copies, read_values
 from chunkwise.hdmf.storage.store import HdmfStore
 from chunkwise.hdmf.storage.unsynced import UnsyncedStore
 
@@ -78,7 +77,7 @@ class NodeWriter:
         self._begun.add(path)
 
     def group(self, path: str, attributes: Mapping[str, Any], links: Mapping[str, Reference]) -> None:
-        """Make a group, or replace what is known of one."""
+        """Make a group, or replace its attributes and links."""
         convention = self.store.convention
         own: dict[str, Any] = {}
         if links:
@@ -158,7 +157,7 @@ class NodeWriter:
                     array = store.array_of(node)
                     if array.size <= _MOST_ELEMENTS and (key := array.single_key) is not None:
                         keys.append(key)
-        values = read_values(kv, store.pool, keys)
+        values = read_values(kv, keys)
         relative = [key[len(root) :] for key in keys]
         kv.write(root + COPIES, dump_copies(kv, store.home, zip(relative, values, strict=True)))
 

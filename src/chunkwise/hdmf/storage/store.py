@@ -1,4 +1,4 @@
-"""A store and its datasets: one leads to the other, and what is read or written is forgotten together."""
+"""A store and its datasets: each leads to the other, and they share what they keep in memory."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ from chunkwise.hdmf.conventions.n5 import restore_number
 from chunkwise.hdmf.model.attributes import object_id_of
 from chunkwise.hdmf.model.declaration import Declaration, declare
 from chunkwise.hdmf.model.element import Element
-from chunkwise.hdmf.model.logical import infer_element, to_logical
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import join_path, parent_path
 from chunkwise.hdmf.model.selection import members_of, parse_selection, split_names
 from chunkwise.hdmf.model.tree import Tree
-from chunkwise.hdmf.model.values import as_values
-from chunkwise.hdmf.storage.stored_tree import StoredTree
-from chunkwise.hdmf.storage.stored_values import put, read_encoded, stored_shape, with_regions
+from chunkwise.hdmf.model.values import as_values, infer_element, to_logical
+from chunkwise.hdmf.storage.stored_tree import StoredTree, put, read_encoded, stored_shape, with_regions
 
 __all__ = ["Dataset", "HdmfStore"]
 

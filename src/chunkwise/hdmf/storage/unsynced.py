@@ -1,6 +1,6 @@
 """A kvstore during the writing of a new HDMF store, which waits for the disk once, at the end."""
 
-# Nobody can open a new store before the documents of its root are there, which are written last.  So what is
+# A new store can't be opened before the documents of its root exist, which are written last.  So the files
 # below may reach the disk at any time before that, and thousands of small files wait for it together.
 
 from __future__ import annotations

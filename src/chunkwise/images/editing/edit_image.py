@@ -6,33 +6,35 @@ again afterwards, so that no member that says otherwise is overlooked.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from chunkwise import Unit
+from chunkwise import Attributes, Unit
 from chunkwise.copying.resolve import resolve
-from chunkwise.errors import DataCorruptionError, InvalidArgumentError, UnsupportedError
-from chunkwise.extension import JSON
-from chunkwise.extension.inside import dump, parse_json, with_storage_options
-from chunkwise.extension.trees import LocationLike, locate
-from chunkwise.images.editing.change import Change, Edit, apply
-from chunkwise.images.editing.edit_n5 import n5_edits
-from chunkwise.images.editing.edit_ome import ome_edits
+from chunkwise.errors import (
+    AbortedError,
+    DataCorruptionError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnsupportedError,
+)
+from chunkwise.extension.inside import dump, read_bounded, with_storage_options
+from chunkwise.extension.trees import Location, LocationLike, locate, require_node
+from chunkwise.images.conventions.convention import Change, Edit, plain
+from chunkwise.images.conventions.known import convention_of
+from chunkwise.images.conventions.ome_display import color_of
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import symbol_of, unit_in
 from chunkwise.images.multiscale.metadata import Transformation
-from chunkwise.images.multiscale.ome_display import color_of
 from chunkwise.images.multiscale.open import open_multiscale
 
 __all__ = ["edit_image"]
 
 T = TypeVar("T")
 
-_PRECOMPUTED = "neuroglancer precomputed"
-_N5 = ("n5-viewer", "cosem", "paintera", "bdv")
+_MOST_TRIES = 100
 
 
 def edit_image(
@@ -107,7 +109,7 @@ def edit_image(
         names={number: str(name) for number, name in names.items()},
         colors={number: _color(color, number) for number, color in shown.items()},
     )
-    apply(_edits(image, place, change))
+    _apply(_edits(image, place, change))
     changed = open_multiscale(place)
     assert isinstance(changed, MultiscaleImage)
     _check(changed, change)
@@ -115,30 +117,35 @@ def edit_image(
 
 
 def _edits(image: MultiscaleImage, place: LocationLike, change: Change) -> list[Edit]:
-    convention = image.convention
-    found = None if convention == _PRECOMPUTED else resolve(place).location
-    location = found or locate(place)
-    if convention.startswith("ome-ngff-"):
-        return ome_edits(image, location, change)
-    if change.names or change.colors:
-        raise UnsupportedError(f"{convention} has no place for names and colours of channels")
-    if convention in _N5:
-        return n5_edits(image, location, change)
-    if convention == _PRECOMPUTED:
-        return [Edit(location, "info", lambda value: _info(value, image, change))]
-    raise UnsupportedError(f"{image.location}: the metadata of {convention} can't be edited")
+    convention = convention_of(image.convention)
+    if (change.names or change.colors) and not (convention and convention.has_channels):
+        raise UnsupportedError(f"{image.convention} has no place for names and colours of channels")
+    if convention is None:
+        raise UnsupportedError(f"{image.location}: the metadata of {image.convention} can't be edited")
+    return convention.edits(image, resolve(place).location or locate(place), change)
 
 
-def _info(value: bytes, image: MultiscaleImage, change: Change) -> bytes:
-    """Return the document of a precomputed volume, whose sizes are in nanometres."""
-    if any(unit != "nm" for unit in change.units[:3]):
-        raise UnsupportedError("units: sizes in a precomputed volume are in nm")
-    if change.moves(image):
-        raise UnsupportedError("translation: chunks of a precomputed volume are named by their positions")
-    document: dict[str, JSON] = parse_json(value)
-    for entry, place in zip(document["scales"], change.places, strict=True):
-        entry["resolution"] = [int(n) if n.is_integer() else n for n in place.scale[:3]]
-    return json.dumps(document).encode()
+def _apply(edits: Sequence[Edit]) -> None:
+    """Make all edits, after each was tried; those of one document see each other's results."""
+    for location, key, change in edits:
+        change(_bytes(location, key)[0] if key is not None else Attributes(require_node(location)).asdict())
+    for location, key, change in edits:
+        if key is None:
+            Attributes(require_node(location)).change(change)
+            continue
+        for _ in range(_MOST_TRIES):
+            value, generation = _bytes(location, key)
+            if location.store.write(location.path + key, change(value), if_equal=generation) is not None:
+                break
+        else:
+            raise AbortedError(f"{location.describe(key)} is changed by other writers all the time")
+
+
+def _bytes(location: Location, key: str) -> tuple[bytes, bytes]:
+    found = read_bounded(location.store, location.path + key)
+    if found.value is None:
+        raise NotFoundError(f"there is no {location.describe(key)}")
+    return bytes(found.value), found.generation
 
 
 def _change(image: MultiscaleImage, scale: object, units: object, translation: object) -> Change:
@@ -164,7 +171,8 @@ def _change(image: MultiscaleImage, scale: object, units: object, translation: o
             raise InvalidArgumentError(f"{at}: expected a positive size, but received {given!r}")
     factors = [new / old for new, old in zip(sizes, first.scale, strict=True)]
     moved = _by_axis(image, translation, "translation")
-    if image.convention == _PRECOMPUTED:  # which has positions in voxels
+    convention = convention_of(image.convention)
+    if convention is not None and convention.is_placed_in_voxels:
         starts = [start * factor for start, factor in zip(starts, factors, strict=True)]
     starts = [
         _number(moved[dim], f"translation: {image.axes[dim].name}") if dim in moved else start
@@ -173,14 +181,9 @@ def _change(image: MultiscaleImage, scale: object, units: object, translation: o
     places = []
     for level in image._metadata.levels:
         by_dim = zip(*level.place, first.translation, starts, factors, strict=True)
-        pairs = [(_plain(s * f), _plain(start + (t - old) * f)) for s, t, old, start, f in by_dim]
+        pairs = [(plain(s * f), plain(start + (t - old) * f)) for s, t, old, start, f in by_dim]
         places.append(Transformation(tuple(s for s, _ in pairs), tuple(t for _, t in pairs)))
     return Change(tuple(symbols), tuple(factors), tuple(places))
-
-
-def _plain(number: float) -> float:
-    """Round a product to 14 digits: 0.04 * 1000 is 40, not 40.00000000000001."""
-    return float(f"{number:.14g}")
 
 
 def _number(value: object, where: str) -> float:

@@ -7,25 +7,36 @@ arrays, such as a stack, has the axes on which these agree, and is labels if one
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias
 
 from chunkwise import OutputIndexMethod, TensorStore
 from chunkwise.errors import ChunkwiseError
+from chunkwise.extension import JSON
 from chunkwise.extension.inside import array_sources
-from chunkwise.extension.trees import ChunkedArray, Location, is_declared, locate, tree_format
+from chunkwise.extension.trees import (
+    ChunkedArray,
+    Location,
+    Node,
+    is_declared,
+    locate,
+    node_attributes,
+    tree_format,
+)
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
+from chunkwise.images.conventions.ome_groups import Options, image_of
 from chunkwise.images.multiscale.find_images import find_images
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import AXIS_KINDS, symbol_of
 from chunkwise.images.multiscale.metadata import Channel
-from chunkwise.images.multiscale.ome_groups import Options, image_of
 from chunkwise.images.multiscale.own_axes import ArrayAxis, own_axes
 
-__all__ = ["ArrayAxis", "ArrayImage", "image_of_array", "level_at"]
+__all__ = ["ArrayAxis", "ArrayImage", "image_label_of", "image_of_array", "level_at", "marks_of_labels"]
+
+_LABEL = "image-label"
 
 _NEARLY = 1e-6  # of a voxel
 _ABOVE = 3  # groups that an array is looked for in as a level
@@ -43,6 +54,7 @@ class ArrayImage:
     channels: tuple[int, ...] | None = None  # which of those of the image the view has; None for all
     shown: tuple[Channel, ...] = ()  # how those of the view are shown
     is_labels: bool | None = None  # None if nothing says so
+    image_label: Mapping[str, JSON] = field(default_factory=dict)  # what is said of labels, such as colours
     notes: tuple[str, ...] = ()  # what could not be understood
     error: ChunkwiseError | None = None  # of the image that it may be a level of
 
@@ -86,6 +98,48 @@ def image_of_array(store: TensorStore, image: object = None) -> ArrayImage:
     )
 
 
+def marks_of_labels(place: TensorStore | Node) -> dict[str, JSON]:
+    """Return the attributes by which a copy of an array or group says that it holds labels; none for others.
+
+    A level of an image doesn't say so itself, and a group may leave that to the one above.
+    """
+    if isinstance(place, Node):
+        return _marks_of_group(place)
+    if place.dtype.memory_dtype.kind not in "iub":
+        return {}
+    known: _Known = {}
+    try:
+        sources = {id(one[0]): one for one in array_sources(place._array, place._transform, holes=True)}
+    except ChunkwiseError:  # of a layer, which the copy tells of
+        return {}
+    for source in sources.values():
+        found = _of_level(TensorStore._make(*source), known)
+        if found.is_labels:
+            return {_LABEL: dict(found.image_label)}
+    return {}
+
+
+def _marks_of_group(node: Node) -> dict[str, JSON]:
+    above = node.location.parent
+    if above is None or (node.location.name != "data" and above.name != "labels"):
+        return {}  # of Paintera, and of OME-Zarr
+    own = node_attributes(node)
+    members = own.get("ome", own)
+    images = [image for image in _images_at(node.location) if isinstance(image, MultiscaleImage)]
+    if _LABEL in members or not any(image.is_labels for image in images):
+        return {}
+    return {"ome": {**members, _LABEL: {}}} if "ome" in own else {_LABEL: {}}
+
+
+def image_label_of(document: Mapping[str, Any]) -> dict[str, JSON]:
+    """Return what attributes say of labels, without what holds for their own place only."""
+    for own in (document.get("ome"), document):  # of one made from OME-Zarr, they may be beside
+        label = own.get(_LABEL) if isinstance(own, Mapping) else None
+        if isinstance(label, Mapping) and label:
+            return {name: value for name, value in label.items() if name not in ("version", "source")}
+    return {}
+
+
 def _of_stored(store: TensorStore) -> ArrayImage:
     found = _of_level(store, {})
     node = store._find_node().node if isinstance(store._array, ChunkedArray) else None
@@ -105,11 +159,14 @@ def _of_level(view: TensorStore, known: _Known) -> ArrayImage:
     nothing = ArrayImage((ArrayAxis(),) * view.rank)
     try:
         found = _level_of_array(view, known)
+        if found is not None:
+            return _of_image(view, *found)
     except ChunkwiseError as e:
-        return replace(nothing, error=e, notes=(f"the image can't be read: {e.message}",))
-    if found is None:
-        return nothing
-    return _of_image(view, *found)
+        nothing = replace(nothing, error=e, notes=(f"the image can't be read: {e.message}",))
+    attributes = view.attrs if isinstance(view._array, ChunkedArray) else {}
+    if _LABEL in attributes:  # a copy of a level of labels
+        return replace(nothing, is_labels=True, image_label=image_label_of(attributes))
+    return nothing
 
 
 def _of_image(view: TensorStore, image: MultiscaleImage, number: int) -> ArrayImage:
@@ -131,7 +188,8 @@ def _of_image(view: TensorStore, image: MultiscaleImage, number: int) -> ArrayIm
     shown = image.channels
     if chosen is not None:
         shown = tuple(shown[n] for n in chosen if n < len(shown))
-    return ArrayImage(_of_view(view, axes), image, number, chosen, shown, image.is_labels)
+    label = image_label_of(image.metadata) if image.is_labels else {}
+    return ArrayImage(_of_view(view, axes), image, number, chosen, shown, image.is_labels, label)
 
 
 def _level_of_array(view: TensorStore, known: _Known) -> tuple[MultiscaleImage, int] | None:
@@ -143,7 +201,7 @@ def _level_of_array(view: TensorStore, known: _Known) -> tuple[MultiscaleImage, 
     spec = _whole(view).spec().to_json()
     if spec["driver"] != "neuroglancer_precomputed" or view.kvstore is None:
         return None
-    from chunkwise.images.multiscale.precomputed import precomputed_image  # with the driver, which few need
+    from chunkwise.images.conventions.precomputed import precomputed_image  # with the driver, which few need
 
     volume = precomputed_image(locate(view.kvstore))
     return None if volume is None else (volume, spec["scale_index"])

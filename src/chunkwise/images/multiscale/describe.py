@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from chunkwise.copying.summary import shape_text
 from chunkwise.errors import ChunkwiseError
+from chunkwise.images.conventions.ome_plates import Plate, Well
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.metadata import Channel
-from chunkwise.images.multiscale.ome_plates import Plate, Well
 from chunkwise.images.multiscale.open import Multiscale
 
 __all__ = ["describe_images"]

@@ -11,17 +11,17 @@ from chunkwise.extension import JSON
 from chunkwise.extension.trees import tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.ome_groups import (
+from chunkwise.images.conventions.ome_groups import (
     ImageCollection,
     Options,
     image_of,
     labels_of_group,
     series_of,
 )
-from chunkwise.images.multiscale.ome_plates import Plate, Well
+from chunkwise.images.conventions.ome_plates import Plate, Well
+from chunkwise.images.multiscale.image import MultiscaleImage
 
-__all__ = ["Multiscale", "find_images", "image_of_group"]
+__all__ = ["Multiscale", "find_images", "images_of_place", "only_image"]
 
 _SHOWN = 10
 
@@ -33,7 +33,7 @@ def find_images(group: Group, options: Options, name: str | None = None) -> Mult
     ome = group.attrs.get("ome")
     own: Mapping[str, JSON] = ome if isinstance(ome, dict) else group.attrs
     if tree_format(group.format).has_containers:
-        from chunkwise.images.multiscale.n5_groups import find_n5_images  # many modules, for N5 alone
+        from chunkwise.images.conventions.n5_viewers import find_n5_images  # many modules, for N5 alone
 
         return find_n5_images(group)
     if "plate" in own:
@@ -49,7 +49,19 @@ def find_images(group: Group, options: Options, name: str | None = None) -> Mult
     return None
 
 
-def image_of_group(place: ResolvedPlace) -> MultiscaleImage | None:
+def images_of_place(place: ResolvedPlace) -> Multiscale | None:
+    """Return the image, plate or others that a group is, or a file describes; None if it is none."""
+    if place.images is not None:
+        described: Multiscale = place.images()
+        return described
+    node = place.as_node(damaged=True)
+    if node.kind != "group" or node.undeclared:
+        return None
+    group = open_group(node.location, format=node.format, context=place.context)
+    return find_images(group, Options(drafts=True))
+
+
+def only_image(place: ResolvedPlace) -> MultiscaleImage | None:
     """Return the image that a group is, or that is the only one in it; None if there is none.
 
     Raises
@@ -57,23 +69,12 @@ def image_of_group(place: ResolvedPlace) -> MultiscaleImage | None:
     InvalidArgumentError
         If there are several images; the message names them.
     """
-    location, node = place.location, place.as_node()
-    assert location is not None
+    text = place.as_node().location.text
     try:
-        if place.images is not None:
-            found: Multiscale | None = place.images()
-        else:
-            group = open_group(location, format=node.format, context=place.context)
-            found = find_images(group, Options(drafts=True))
+        found: Multiscale | None = place.found_images
     except ChunkwiseError as e:
-        raise InvalidArgumentError(
-            f"{location.text} is a group whose image can't be read: {e.message}"
-        ) from e
-    return None if found is None else _only_image(found, location.text)
-
-
-def _only_image(found: Multiscale, text: str) -> MultiscaleImage:
-    if isinstance(found, MultiscaleImage):
+        raise InvalidArgumentError(f"{text} is a group whose image can't be read: {e.message}") from e
+    if found is None or isinstance(found, MultiscaleImage):
         return found
     if isinstance(found, ImageCollection):
         names = list(found)

@@ -30,6 +30,7 @@ NAN_COLOR = (139, 61, 135)
 """Colour of NaN on the page, in its first view and in notebooks; no grey level has it."""
 
 _SAMPLE = 1 << 21  # elements that a contrast is chosen by, at most
+_MARGIN = 0.25  # beside the window in a histogram, in parts of it
 _FEWEST = 1000  # with fewer elements percentiles say little: the last level may be one mean of all
 
 
@@ -60,11 +61,15 @@ def contrast_level(levels: Sequence[TensorStore], fixed: Mapping[int, int]) -> T
 
 
 def contrast_of(
-    view: TensorStore, fixed: Mapping[int, int], percentiles: Sequence[float] = PERCENTILES
+    view: TensorStore,
+    fixed: Mapping[int, int],
+    percentiles: Sequence[float] = PERCENTILES,
+    over: Sequence[float] | None = None,
 ) -> dict[str, Any]:
     """Return black and white levels for the elements at the given indices, and a histogram.
 
-    Chunks that can't be read don't count.
+    The histogram is that of the values between `over`, by default the two levels, with a margin beside them:
+    single outliers don't make it one bar. Chunks that can't be read don't count.
     """
     bounds = tuple(
         (fixed[dim], fixed[dim] + 1) if dim in fixed else (0, n) for dim, n in enumerate(view.shape)
@@ -73,8 +78,13 @@ def contrast_of(
     low, high = contrast_limits([values], (percentiles[0], percentiles[1]))
     finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
     least, most = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-    counts, _ = np.histogram(finite.astype(np.float64), 64, (least, most if most > least else least + 1))
-    return {"window": [low, high], "range": [least, most], "histogram": counts.tolist()}
+    ends = (low, high) if over is None else (min(over), max(over))
+    margin = _MARGIN * (ends[1] - ends[0])
+    span = [max(min(least, ends[0]), ends[0] - margin), min(max(most, ends[1]), ends[1] + margin)]
+    counts, _ = np.histogram(
+        finite.astype(np.float64), 64, (span[0], span[1] if span[1] > span[0] else span[0] + 1)
+    )
+    return {"window": [low, high], "range": [least, most], "span": span, "histogram": counts.tolist()}
 
 
 def scale_levels(

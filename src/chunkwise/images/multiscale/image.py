@@ -15,7 +15,6 @@ from chunkwise.copying.resolve import Resolvable, ResolvedPlace
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import brief, hooks, load, panel, table
-from chunkwise.extension.trees import ChunkedArray
 from chunkwise.images.multiscale.image_axes import unit_in, unit_text
 from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.metadata import Axis, Channel, ImageMetadata, LevelMetadata, Transformation
@@ -127,7 +126,7 @@ class MultiscaleImage(Resolvable):
     def _full_resolution(self) -> TensorStore:
         """Return the first level: the stored array, or what is put together of several."""
         level = most_voted(self.levels[0])
-        node = level._find_node().node if isinstance(level._array, ChunkedArray) else None
+        node = level._whole_node(placed=True)
         return level if node is None else open_array(node.location, found=node, read=True)
 
     @property

@@ -19,9 +19,9 @@ from chunkwise.extension.inside import with_storage_options
 from chunkwise.extension.trees import Location, is_root_of_file
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
+from chunkwise.images.conventions.ome_groups import Options
 from chunkwise.images.multiscale.find_images import Multiscale, find_images
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.ome_groups import Options
 from chunkwise.images.multiscale.single_array import image_of_arrays, single_array
 
 __all__ = ["Multiscale", "open_multiscale", "single_array"]
@@ -141,7 +141,7 @@ def open_multiscale(
 
 def _precomputed(location: Location, context: Context | None) -> MultiscaleImage | None:
     """Return the precomputed volume at a location as an image; None if there is none."""
-    from chunkwise.images.multiscale.precomputed import precomputed_image  # with the driver, which few need
+    from chunkwise.images.conventions.precomputed import precomputed_image  # with the driver, which few need
 
     return precomputed_image(location, context)
 

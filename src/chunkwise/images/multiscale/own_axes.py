@@ -12,9 +12,9 @@ from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import Location, tree_format
 from chunkwise.groups.open_group import open_group
+from chunkwise.images.conventions.n5_axes import axes_and_sizes
 from chunkwise.images.multiscale.image_axes import AxisKind, axis_kind, image_axes, symbol_of
 from chunkwise.images.multiscale.metadata import expect_numbers
-from chunkwise.images.multiscale.n5_axes import axes_and_sizes
 
 __all__ = ["ArrayAxis", "own_axes"]
 

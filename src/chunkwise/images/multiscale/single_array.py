@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from chunkwise import TensorStore
+from chunkwise.images.conventions.ome_display import label_colors_of
 from chunkwise.images.multiscale.array_axes import ArrayAxis, image_of_array
 from chunkwise.images.multiscale.image import MultiscaleImage, placed
 from chunkwise.images.multiscale.image_axes import axis_kind, axis_names, symbol_of
@@ -30,6 +31,7 @@ def single_array(store: TensorStore, place: str = "", assumed: str = "") -> Mult
             location = kvstore.path
     known = image_of_array(store)
     axes, level = _placed_axes(store, known.axes, "", location)
+    problems: list[str] = []
     metadata = ImageMetadata(
         "raw",
         axes,
@@ -37,8 +39,8 @@ def single_array(store: TensorStore, place: str = "", assumed: str = "") -> Mult
         name,
         known.shown,
         is_labels=known.is_labels is True,
-        label_colors={} if known.image is None else known.image.label_colors,
-        problems=known.notes,
+        label_colors=label_colors_of(known.image_label, f"{location}: image-label", problems),
+        problems=(*known.notes, *problems),
         assumed=(*filter(None, [assumed]), *known.assumed(store, [axis.name for axis in axes])),
     )
     if known.image is not None:

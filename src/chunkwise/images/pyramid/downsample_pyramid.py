@@ -34,10 +34,12 @@ from chunkwise.extension.trees import (
     locate,
     located,
 )
+from chunkwise.images.conventions.convention import Kept, PyramidConvention
+from chunkwise.images.conventions.known import PYRAMIDS, find_convention
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
 from chunkwise.images.multiscale.single_array import single_array
-from chunkwise.images.pyramid.convention import CONVENTIONS, Convention, PyramidGroup, find_convention
-from chunkwise.images.pyramid.kept import NOTHING, kept_attributes
+from chunkwise.images.pyramid.group import PyramidGroup
+from chunkwise.images.pyramid.kept import kept_attributes
 from chunkwise.images.pyramid.plan import PyramidOptions, plan_pyramid
 from chunkwise.images.pyramid.pyramid_copy import Pyramid, PyramidCopy, PyramidProgress
 
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from chunkwise.images.pyramid.volume_pyramid import VolumePyramid
 
 __all__ = ["DEFAULT_MEMORY", "downsample_pyramid", "prepare_pyramid"]
+
+_AVERAGED = "elements are averaged, as those of an image; labels=True (--labels) says otherwise"
 
 DEFAULT_MEMORY = 256 << 20
 """Bytes that threads of this process use for blocks."""
@@ -270,27 +274,28 @@ def prepare_pyramid(
     known = image_of_array(store, found.image)
     if first is not None and known.error is not None:
         raise known.error  # what the metadata say would be lost
-    if labels is None:
-        labels = known.is_labels is True
+    is_labels = known.is_labels is True if labels is None else labels
     options = PyramidOptions(
-        method=method or ("mode" if labels else "mean"),
-        labels=labels,
+        method=method or ("mode" if is_labels else "mean"),
+        labels=is_labels,
         factors=factors,
         levels=levels,
         axes=None if named is None else [one or "" for one in named],
         units=sized,
         arrays={} if volume is not None else given,
     )
-    chosen = CONVENTIONS["ome-ngff-0.5"]  # whose axes a volume has, in another order
+    chosen = PYRAMIDS["ome-ngff-0.5"]  # whose axes a volume has, in another order
     if volume is None:
         chosen = _convention(convention, known, first, format)
     plan = plan_pyramid(store, known, chosen, options, first_name=first)
-    if found.assumed and named is None:
-        plan = replace(plan, assumed=(found.assumed, *plan.assumed))
+    assumed = [found.assumed] if found.assumed and named is None else []
+    if labels is None and method is None and known.is_labels is None and _may_be_labels(store):
+        assumed.append(_AVERAGED)
+    plan = replace(plan, assumed=(*assumed, *plan.assumed))
     if volume is not None:
         from chunkwise.images.pyramid.volume_pyramid import VolumePyramid  # with the driver
 
-        pyramid = VolumePyramid(plan, known, volume, given, how, workers, labels=labels)
+        pyramid = VolumePyramid(plan, known, volume, given, how, workers, labels=is_labels)
         warn_of_losses([("", note) for note in pyramid.left_out])
         return pyramid
     if first is not None and plan.convention.format != format:
@@ -303,12 +308,18 @@ def prepare_pyramid(
     if first is None:
         name = name or kept.name or None
     else:
-        kept = NOTHING
+        kept = Kept()
     warn_of_losses([("", note) for note in kept.left_out])
     made = PyramidGroup(
         group, plan.convention, name or _plain_name(group), first=first, renamed=bool(name), kept=kept
     )
-    return PyramidCopy(plan, group, made, how, workers, first=first, labels=labels, left_out=kept.left_out)
+    return PyramidCopy(plan, group, made, how, workers, first=first, labels=is_labels, left_out=kept.left_out)
+
+
+def _may_be_labels(store: TensorStore) -> bool:
+    """Return True for integers of 32 bits or more, as labels have them, and few images."""
+    dtype = store.dtype.memory_dtype
+    return dtype.kind in "iu" and dtype.itemsize > 2
 
 
 def _not_told(progress: PyramidProgress) -> None:
@@ -322,14 +333,14 @@ def _plain_name(location: Location) -> str:
     return name or "image"
 
 
-def _convention(name: str | None, known: ArrayImage, first: str | None, format: str) -> Convention:
+def _convention(name: str | None, known: ArrayImage, first: str | None, format: str) -> PyramidConvention:
     """Return the convention: that of the image itself if it only gets more levels."""
     own = None if known.image is None or first is None else known.image.convention
     if own == "ome-ngff-0.6":
         raise UnsupportedError(
             "levels can't be added to a draft of OME-Zarr 0.6; give a destination to have it copied"
         )
-    if name is None and own in CONVENTIONS and CONVENTIONS[own].format == format:
+    if name is None and own in PYRAMIDS and PYRAMIDS[own].format == format:
         name = own
     return find_convention(name, format)
 

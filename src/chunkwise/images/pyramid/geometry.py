@@ -9,26 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
 
 from chunkwise import Unit
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import as_integer, as_items
+from chunkwise.images.conventions.convention import Level
 from chunkwise.images.multiscale.image_axes import ImageAxis, unit_in
 
-__all__ = ["Level", "choose_factors", "first_level", "next_level"]
+__all__ = ["choose_factors", "first_level", "next_level"]
 
 _MOST_LEVELS = 32
-
-
-class Level(NamedTuple):
-    """One resolution; all tuples have an entry for each axis."""
-
-    shape: tuple[int, ...]
-    step: tuple[int, ...]  # factors relative to the level before
-    factors: tuple[int, ...]  # relative to the first level
-    scale: tuple[float, ...]  # size of a voxel, in the axes' units
-    translation: tuple[float, ...]  # centre of the first voxel, in the axes' units
 
 
 def first_level(

@@ -12,24 +12,23 @@ from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.copy_source import CopySource, stored_source
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import ChunkedArray, Location, find_node, node_attributes, require_node
+from chunkwise.extension.trees import Location, find_node, node_attributes, require_node
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.images.multiscale.array_axes import ArrayImage
+from chunkwise.images.conventions.n5_group import LEVEL_MEMBERS
+from chunkwise.images.conventions.ome_groups import ImageCollection
+from chunkwise.images.conventions.ome_metadata import ome_members, parse_ome_image
+from chunkwise.images.multiscale.array_axes import ArrayImage, image_label_of
 from chunkwise.images.multiscale.find_images import Multiscale
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import AxisKind, ImageAxis
 from chunkwise.images.multiscale.joined import are_alike, joined
 from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.metadata import Axis, LevelMetadata
-from chunkwise.images.multiscale.ome_groups import ImageCollection
-from chunkwise.images.multiscale.ome_versions import ome_members
-from chunkwise.images.multiscale.ome_zarr import parse_ome_image
 from chunkwise.images.multiscale.open import open_multiscale
-from chunkwise.images.pyramid.kept import image_label_of, kept_attributes
+from chunkwise.images.pyramid.kept import kept_attributes
 
 __all__ = [
-    "OF_VIEWERS",
     "ImageLevel",
     "NgffImage",
     "images_in",
@@ -39,12 +38,6 @@ __all__ = [
     "names_beside",
     "read_image",
 ]
-
-OF_VIEWERS = (
-    "pixelResolution", "downsamplingFactors", "transform", "affineTransform", "axes", "units", "resolution",
-    "isLabelMultiset", "multiScale", "offset",
-)  # fmt: skip
-"""Attributes that say what a level is in the layout of a viewer of N5."""
 
 _IN_N5 = ("bdv", "n5-viewer")
 """Conventions of containers of several images."""
@@ -117,7 +110,7 @@ def _with_channels(attributes: dict[str, JSON], parts: list[MultiscaleImage]) ->
 
 def level_source(store: TensorStore, usual: tuple[int, ...] | None, where: str) -> CopySource:
     """Return a level as the source of a copy: the stored array, or what is put together of several."""
-    node = store._find_node().node if isinstance(store._array, ChunkedArray) else None
+    node = store._whole_node(placed=True)
     if node is not None:
         return stored_source(node.location)
     store = store.translate_to[(0,) * store.rank]
@@ -205,7 +198,7 @@ def read_image(location: Location, images: Multiscale | None = None) -> NgffImag
         path = image.paths[number]
         source = level_source(most_voted(level), image.stored_chunks, f"{image.location}/{path}")
         attributes = source.template.attributes
-        own = {name: value for name, value in attributes.items() if name not in OF_VIEWERS}
+        own = {name: value for name, value in attributes.items() if name not in LEVEL_MEMBERS}
         source = source._replace(template=source.template.replaced({"attributes": own}))
         levels.append(ImageLevel(path, source, image.scales[number], image.translations[number]))
     name = image._metadata.name or ""

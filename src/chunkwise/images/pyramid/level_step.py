@@ -14,7 +14,7 @@ from typing import Any
 import numpy.typing as npt
 
 from chunkwise import IndexDomain, TensorStore, array, downsample
-from chunkwise.copying.copy_work import StepResult
+from chunkwise.copying.copy_arrays import StepResult
 from chunkwise.copying.fence import guard_of
 from chunkwise.copying.narrowing import Narrowing
 from chunkwise.copying.stored_node import check_array_visible

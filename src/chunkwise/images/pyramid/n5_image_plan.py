@@ -17,12 +17,14 @@ from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, Unsupport
 from chunkwise.extension import JSON
 from chunkwise.extension.n5 import array_data_type
 from chunkwise.extension.trees import FormatName, Location, container_root
+from chunkwise.images.conventions.bdv_file import bdv_file_beside, made_bdv_file
+from chunkwise.images.conventions.convention import Level, NewImage
+from chunkwise.images.conventions.n5 import Stack
+from chunkwise.images.conventions.n5_viewers import N5_CONVENTIONS
 from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
 from chunkwise.images.multiscale.open import Multiscale
-from chunkwise.images.pyramid.geometry import Level
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
 from chunkwise.images.pyramid.image_sources import ImageLevel, NgffImage, names_beside, read_image
-from chunkwise.images.pyramid.n5_layouts import LAYOUTS, Stack, bdv_xml
 
 __all__ = ["N5ImagePlan"]
 
@@ -43,7 +45,7 @@ class N5ImagePlan(ImagePlan):
         images: Multiscale | None = None,
     ) -> None:
         super().__init__(source, destination, options)
-        self._layout = LAYOUTS[layout]
+        self._layout = N5_CONVENTIONS[layout]
         self._image = image = read_image(source, images)
         self.beside = names_beside(source) or []
         first = image.levels[0]
@@ -51,7 +53,7 @@ class N5ImagePlan(ImagePlan):
         self._space = [dim for dim in order if image.axes[dim].kind == "space"]
         self._channel, self._time = (_only(image, kind) for kind in ("channel", "time"))
         axes = [image.axes[dim] for dim in self._space]
-        self._layout.check(axes)
+        self._layout.check_stack(axes)
         if not all(first.source.store.shape):
             raise InvalidArgumentError(f"{source.text}: the image is empty: {list(first.source.store.shape)}")
         self._n_new = 3 - len(axes) if self._layout.needs_z else 0
@@ -67,8 +69,8 @@ class N5ImagePlan(ImagePlan):
         """Raise AlreadyExistsError if the XML file is there already, unless it may be replaced."""
         if self._xml is not None and not (how.overwrite or how.go_on):
             at, key = self._xml
-            if at.store.read(key).value is not None:
-                raise AlreadyExistsError(f"{at.store.describe(key)} is there already")
+            if at.store.read(at.path + key).value is not None:
+                raise AlreadyExistsError(f"{at.describe(key)} is there already")
 
     def levels(self) -> Iterator[LevelSource]:
         """Yield the arrays."""
@@ -83,11 +85,9 @@ class N5ImagePlan(ImagePlan):
         found: dict[str, dict[str, JSON]] = {}
         data_type = array_data_type(self.options.get("dtype", self._image.levels[0].source.store.dtype))
         named = [(f"s{number}", level) for number, level in enumerate(self._levels)]
+        new = NewImage(self._axes, named, labels=self._image.labels, data_type=data_type)
         for stack in self._stacks():
-            made = self._layout.group_attributes(
-                stack, self._axes, named, data_type=data_type, labels=self._image.labels
-            )
-            for path, attributes in made.items():
+            for path, attributes in self._layout.stack_attributes(stack.path, new).items():
                 found.setdefault(path, {}).update(attributes)
             if self._image.labels:  # which viewers have no word for, or one that needs more files
                 found[stack.path]["image-label"] = dict(self._image.image_label)
@@ -151,7 +151,7 @@ class N5ImagePlan(ImagePlan):
                 "units": tuple(units) if full else (),
                 "attributes": {
                     **part.template.attributes,
-                    **self._layout.level_attributes(self._axes, self._levels[0], level),
+                    **self._layout.level_attributes(self._axes, level),
                 },
             }
         )
@@ -165,12 +165,11 @@ class N5ImagePlan(ImagePlan):
     def _own_notes(self) -> list[str]:
         image, viewer = self._image, self._layout.viewer
         out = []
-        if self._layout.name != "n5-viewer":
-            for number, level in enumerate(self._levels):
-                if any(offset := self._layout.offset(self._levels[0], level)):
-                    unit = self._axes[0].unit or "pixels"
-                    far = ", ".join(f"{distance:g}" for distance in offset)
-                    out.append(f"s{number} lies {far} {unit} along x, y, z from where {viewer} has it")
+        for number, level in enumerate(self._levels):
+            if any(offset := self._layout.offset(self._levels[0], level)):
+                unit = self._axes[0].unit or "pixels"
+                far = ", ".join(f"{distance:g}" for distance in offset)
+                out.append(f"s{number} lies {far} {unit} along x, y, z from where {viewer} has it")
         if self._time is not None:
             axis = image.axes[self._time]
             if axis.scale != 1 or axis.unit:
@@ -183,13 +182,13 @@ class N5ImagePlan(ImagePlan):
 
     def _xml_location(self) -> tuple[Location, str]:
         """Return the directory of the XML file, and its key."""
-        above = self.destination.parent
-        if above is None or container_root(above) is not None:
+        file = bdv_file_beside(self.destination)
+        if file is None or container_root(file[0]) is not None:
             raise InvalidArgumentError(
                 f"{self.destination.text}: BigDataViewer takes a whole container, with its XML file "
                 "beside it, not a group in one"
             )
-        return above, above.path + self.destination.name.removesuffix(".n5") + ".xml"
+        return file
 
     def finish(self) -> None:
         """Write the XML file of BigDataViewer."""
@@ -197,7 +196,7 @@ class N5ImagePlan(ImagePlan):
             return
         sizes = self._image.levels[0].source.store.shape
         channels, times = (1 if dim is None else sizes[dim] for dim in (self._channel, self._time))
-        document = bdv_xml(
+        document = made_bdv_file(
             self.destination.name,
             self._image.name or self.destination.name.removesuffix(".n5"),
             self._axes,
@@ -205,7 +204,8 @@ class N5ImagePlan(ImagePlan):
             n_channels=channels,
             n_times=times,
         )
-        self._xml[0].store.write(self._xml[1], document)
+        at, key = self._xml
+        at.store.write(at.path + key, document)
 
 
 def _only(image: NgffImage, kind: str) -> int | None:

@@ -17,15 +17,17 @@ from chunkwise.copying.copy_source import CopySource
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import Location, tree_format
+from chunkwise.images.conventions.convention import Kept
+from chunkwise.images.conventions.n5_group import LEVEL_MEMBERS
+from chunkwise.images.conventions.ome import OME_ZARR, check_ngff_axes, ngff_image
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis, slowest_first
 from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
-from chunkwise.images.pyramid.image_sources import OF_VIEWERS, images_of, level_source, names_beside
-from chunkwise.images.pyramid.kept import Kept, kept_attributes
-from chunkwise.images.pyramid.ngff import check_ngff_axes, ngff_group, ngff_image
+from chunkwise.images.pyramid.image_sources import images_of, level_source, names_beside
+from chunkwise.images.pyramid.kept import kept_attributes
 
 __all__ = ["NgffImagePlan"]
 
@@ -56,7 +58,7 @@ class NgffImagePlan(ImagePlan):
         rules = tree_format(format)
         if not rules.ngff_version:
             raise InvalidArgumentError(f"OME-Zarr is Zarr v3 or v2, not {format}")
-        self._version, self.format = rules.ngff_version, rules.name
+        self._convention, self.format = OME_ZARR[rules.ngff_version], rules.name
         found = open_multiscale(source, drafts=True) if images is None else images
         self.beside = names_beside(source) or []
         self._problems = list(found.problems) if not isinstance(found, MultiscaleImage) else []
@@ -136,7 +138,7 @@ class NgffImagePlan(ImagePlan):
                     "attributes": {
                         name: value
                         for name, value in source.template.attributes.items()
-                        if name not in OF_VIEWERS
+                        if name not in LEVEL_MEMBERS
                     },
                 }
             )
@@ -155,4 +157,4 @@ class NgffImagePlan(ImagePlan):
             or self.destination.name.removesuffix(".zarr").removesuffix(".ome")
         )
         entry = ngff_image(name, part.axes, levels)
-        return ngff_group(self._version, entry, part.kept, labels=image.is_labels)
+        return self._convention.image_attributes(entry, part.kept, labels=image.is_labels)

@@ -10,16 +10,16 @@ from typing import Any
 from chunkwise import TensorStore, Unit
 from chunkwise.copying.array_options import check_named, for_array, for_format
 from chunkwise.copying.array_template import ArrayTemplate
-from chunkwise.copying.compressor import parse_compressor
+from chunkwise.copying.codec_option import parse_compressor
 from chunkwise.core.driver.downsample.spec import METHODS
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import check_choice
 from chunkwise.extension.trees import tree_format
+from chunkwise.images.conventions.convention import Level, PyramidConvention
+from chunkwise.images.conventions.n5_axes import in_one_unit
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image_axes import ImageAxis, image_axes, slowest_first
-from chunkwise.images.pyramid.convention import Convention
-from chunkwise.images.pyramid.geometry import Level, choose_factors, first_level, next_level
-from chunkwise.images.pyramid.n5_layouts import in_one_unit
+from chunkwise.images.pyramid.geometry import choose_factors, first_level, next_level
 
 __all__ = ["PyramidOptions", "PyramidPlan", "plan_pyramid"]
 
@@ -47,7 +47,7 @@ class PyramidOptions:
 class PyramidPlan:
     """A pyramid that is to be written."""
 
-    convention: Convention
+    convention: PyramidConvention
     method: str
     axes: tuple[ImageAxis, ...]  # in the order of the arrays
     source: TensorStore  # with its dimensions in this order and their names as labels, from 0 on
@@ -60,7 +60,7 @@ class PyramidPlan:
 def plan_pyramid(
     array: TensorStore,
     known: ArrayImage,
-    convention: Convention,
+    convention: PyramidConvention,
     options: PyramidOptions,
     *,
     first_name: str | None = None,
@@ -146,7 +146,7 @@ def _usual(source: TensorStore, axes: Sequence[ImageAxis]) -> ArrayTemplate:
     )
 
 
-def _names(convention: Convention, n: int, first: str | None) -> list[str]:
+def _names(convention: PyramidConvention, n: int, first: str | None) -> list[str]:
     """Return the names of the arrays: numbered from 0 on, also if the first has its name already."""
     if first is None:
         prefix = convention.prefix
@@ -165,7 +165,7 @@ def _names(convention: Convention, n: int, first: str | None) -> list[str]:
 def _template(
     usual: ArrayTemplate,
     axes: Sequence[ImageAxis],
-    convention: Convention,
+    convention: PyramidConvention,
     level: Level,
     given: Mapping[str, Any],
     begin: Sequence[float],

@@ -23,18 +23,18 @@ from chunkwise.copying.copy_plan import CopyPlan, sizes_of_json
 from chunkwise.copying.executors import Workers
 from chunkwise.copying.journal import Journal
 from chunkwise.copying.journal_document import JournalDocument, Ranges
-from chunkwise.copying.new_array import open_array
+from chunkwise.copying.new_array import open_array, target_spec
 from chunkwise.copying.planned_copy import PlannedCopy
 from chunkwise.copying.small_arrays import SmallArrays
-from chunkwise.copying.target import target_spec
-from chunkwise.copying.task_stages import Chain
+from chunkwise.copying.tasks import Chain
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.copying.work import TaskRunner
 from chunkwise.errors import AbortedError, FailedPreconditionError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import BLOCK_NBYTES, Blocks, DriverSpec, divide, item_nbytes, memory_limit
 from chunkwise.extension.trees import JOURNAL, Location, check_place, tree_format
-from chunkwise.images.pyramid.convention import PyramidGroup
+from chunkwise.images.conventions.convention import NewImage
+from chunkwise.images.pyramid.group import PyramidGroup
 from chunkwise.images.pyramid.level_step import LevelStep, blocks_of_levels
 from chunkwise.images.pyramid.plan import PyramidPlan
 from chunkwise.images.pyramid.preview import PyramidPreview, preview_levels
@@ -313,7 +313,7 @@ class PyramidCopy(PlannedCopy):
             self._group.clear()
         pyramid = self._pyramid
         levels = list(zip(pyramid.names, pyramid.levels, strict=True))
-        self._group.finish(pyramid.axes, levels, method=pyramid.method, labels=self._labels)
+        self._group.finish(NewImage(pyramid.axes, levels, labels=self._labels, method=pyramid.method))
 
     def _commit(self, confirm: Callable[[], None]) -> None:
         """Do nothing: the levels have taken their places."""

@@ -15,11 +15,11 @@ from chunkwise import Context, Spec, TensorStore, Unit, newaxis
 from chunkwise import open as open_spec
 from chunkwise.copying.array_options import array_options, for_array
 from chunkwise.copying.array_template import ArrayTemplate
-from chunkwise.copying.copy_arrays import check_memory, copy_arrays, intermediate_name, room_of
+from chunkwise.copying.copy_arrays import check_memory, copy_arrays, intermediate_name
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_plan import CopyPlan
-from chunkwise.copying.executors import Workers
+from chunkwise.copying.executors import Workers, room_of
 from chunkwise.copying.journal_document import JournalDocument
 from chunkwise.copying.narrowing import narrowing
 from chunkwise.copying.planned_copy import PlannedCopy

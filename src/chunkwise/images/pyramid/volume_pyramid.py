@@ -10,7 +10,7 @@ from chunkwise import TensorStore, downsample
 from chunkwise import open as open_spec
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.executors import Workers
-from chunkwise.copying.task_stages import Chain
+from chunkwise.copying.tasks import Chain
 from chunkwise.copying.work import TaskRunner
 from chunkwise.errors import AbortedError
 from chunkwise.extension import JSON

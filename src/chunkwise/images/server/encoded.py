@@ -10,8 +10,8 @@ import numpy as np
 
 from chunkwise import Schema, TensorStore, cast
 from chunkwise.copying.array_template import ArrayTemplate
-from chunkwise.copying.compressor import Compressor
-from chunkwise.copying.target import target_spec
+from chunkwise.copying.codec_option import Compressor
+from chunkwise.copying.new_array import target_spec
 from chunkwise.core.engine.chunk_codec import open_fill_test
 from chunkwise.errors import UnsupportedError
 from chunkwise.extension import Members

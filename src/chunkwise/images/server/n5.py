@@ -5,7 +5,7 @@ The stored blocks are passed through where every client can decode them; otherwi
 
 from __future__ import annotations
 
-from chunkwise.copying.compressor import Compressor
+from chunkwise.copying.codec_option import Compressor
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump_bytes
 from chunkwise.extension.n5 import ITEM_NBYTES, N5_FORMAT

@@ -7,7 +7,6 @@ each of its channels is a layer, because only precomputed volumes have all chann
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -58,7 +57,6 @@ def neuroglancer_state(url: str, sources: Sources, *, windows: bool = False) -> 
                 found = sources.find(below)
                 labels = None if found is None else image_at(below, found)
                 if labels is not None:
-                    labels = replace(labels, is_labels=True)
                     layers += _layers(url, below, labels, windows, f"{path[-1]} {label}", first)
             except ChunkwiseError:
                 continue  # the page tells what is wrong

@@ -15,13 +15,14 @@ from chunkwise.copying.summary import summarize
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError, UnsupportedError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump_bytes, plain_json
+from chunkwise.images.conventions.ome_plates import Plate, Well
 from chunkwise.images.multiscale.grey import PERCENTILES, contrast_level, contrast_of
 from chunkwise.images.multiscale.image_axes import unit_text
-from chunkwise.images.multiscale.ome_plates import Plate, Well
 from chunkwise.images.multiscale.sampling import read_extremes
 from chunkwise.images.server.content import BINARY, Computed, Content, Document
 from chunkwise.images.server.forms import first_shown, forms_of
 from chunkwise.images.server.image import ServedImage, image_at, multiscale_at
+from chunkwise.images.server.label_list import find_labels
 from chunkwise.images.server.plate import describe_plate, describe_well, find_thumbnail, well_of
 from chunkwise.images.server.sources import Sources
 from chunkwise.images.server.tiles import Damage, Plane, check_plane, chunks_in, read_cells, read_plane
@@ -246,6 +247,9 @@ def _contrast(sources: Sources, path: tuple[str, ...], query: Mapping[str, str])
     image = _found_image(sources, path)
     texts = _texts(query, "at")
     view = contrast_level(image.views, {dim: 0 for dim, at in enumerate(texts) if at})
+    over = [float(text) for text in query.get("over", "").split(",") if text] or None
+    if over is not None and (len(over) != 2 or not np.isfinite(over).all()):
+        raise InvalidArgumentError("over: expected two numbers")
     numbers = [float(text) for text in query.get("percentiles", "").split(",") if text] or PERCENTILES
     if len(numbers) != 2 or not 0 <= numbers[0] < numbers[1] <= 100:
         raise InvalidArgumentError("percentiles: expected two numbers from 0 to 100")
@@ -258,9 +262,15 @@ def _contrast(sources: Sources, path: tuple[str, ...], query: Mapping[str, str])
     nbytes = min(view.size, 1 << 22) * 24
 
     def make() -> bytes:
-        return dump_bytes(_plain(contrast_of(view, fixed, numbers)))
+        return dump_bytes(_plain(contrast_of(view, fixed, numbers, over)))
 
     return Computed(make, nbytes, "application/json")
+
+
+def _labels(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> Content:
+    """Return the labels of an image at a position, the largest first, and a place in each."""
+    found = find_labels(_found_image(sources, path), _integers(query, "at"), query.get("find", ""))
+    return Computed(lambda: dump_bytes(_plain(found.read())), found.nbytes, "application/json")
 
 
 def _cells(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> Content:
@@ -345,6 +355,7 @@ _CALLS: dict[str, Callable[[Sources, tuple[str, ...], Mapping[str, str]], Conten
     "tile": _tile,
     "thumbnail": _thumbnail,
     "contrast": _contrast,
+    "labels": _labels,
     "value": _value,
     "cells": _cells,
     "extremes": _extremes,

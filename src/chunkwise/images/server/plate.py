@@ -13,7 +13,7 @@ import numpy.typing as npt
 from chunkwise import TensorStore
 from chunkwise.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from chunkwise.extension import JSON
-from chunkwise.images.multiscale.ome_plates import Plate, Well
+from chunkwise.images.conventions.ome_plates import Plate, Well
 from chunkwise.images.server.image import ServedImage, image_at, multiscale_at, shown_dims
 from chunkwise.images.server.sources import Sources
 from chunkwise.images.server.tiles import Damage, Plane, read_plane
@@ -131,7 +131,6 @@ def find_thumbnail(
         names = ", ".join(found.image.labels) or "none"
         raise NotFoundError(f"{'/'.join(path)} has no labels {labels!r}; it has {names}")
     above = _thumbnail(sources, (*path, "labels", *labels.split("/")), (), size, fields, found)
-    above = replace(above, image=replace(above.image, is_labels=True))
     (across, down, _), _, _ = shown_dims(found.image)
     (own_across, own_down, _), _, _ = shown_dims(above.image)
     edges = []

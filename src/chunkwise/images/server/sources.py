@@ -16,10 +16,10 @@ from chunkwise import array as array_of
 from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnlistedError
 from chunkwise.extension.inside import is_kvstore_object, is_url
-from chunkwise.extension.trees import ChunkedArray, children, locate, nothing_at, require_node
+from chunkwise.extension.trees import children, locate, nothing_at, require_node
 from chunkwise.groups.group import Group
+from chunkwise.images.conventions.ome_plates import Plate, Well
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.ome_plates import Plate, Well
 from chunkwise.images.multiscale.open import open_multiscale
 from chunkwise.images.server.confined import ConfinedStore
 from chunkwise.images.server.image import arranged, multiscale_at
@@ -197,13 +197,11 @@ def _group_of(image: MultiscaleImage, name: str) -> ServedGroup:
 
 
 def _of_view(view: TensorStore, name: str) -> ServedArray:
-    whole = view.domain == view._array.domain and isinstance(view._array, ChunkedArray)
-    node = view._find_node().node if whole and view.transaction is None else None
     try:
         attributes = view.attrs.asdict()
     except ChunkwiseError:
         attributes = {}
-    return ServedArray(at_zero(view), view.name or name, node, attributes)
+    return ServedArray(at_zero(view), view.name or name, view._whole_node(), attributes)
 
 
 def _names_in(sources: Sources, path: tuple[str, ...], group: ServedGroup) -> list[str]:

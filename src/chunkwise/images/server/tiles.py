@@ -158,9 +158,8 @@ def for_browsers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def chunks_in(view: TensorStore, plane: Plane) -> dict[str, Any]:
     """Return the stored chunks that a plane meets: place, key, size in bytes or None for a missing one."""
     check_plane(view, plane._replace(step=max(plane.step, plane.n_elements // MOST_PIXELS + 1)))
-    array = view._array
-    node = view._find_node().node
-    if not isinstance(array, ChunkedArray) or node is None or array.domain.shape != view.shape:
+    array, node = view._array, view._whole_node(placed=True)
+    if node is None or not isinstance(array, ChunkedArray):
         return {"chunks": [], "note": "this array is computed; it has no chunks of its own"}
     stored, location = array.stored, node.location
     cells = []

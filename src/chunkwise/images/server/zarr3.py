@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from chunkwise.copying.array_template import inner_chain
-from chunkwise.copying.compressor import Compressor
+from chunkwise.copying.codec_option import Compressor
 from chunkwise.copying.migrate import plan_migration
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extension import JSON
 from chunkwise.extension.formats import ZARR3_FORMAT, parse_codecs
 from chunkwise.extension.inside import dump_bytes
+from chunkwise.images.conventions.convention import Kept
+from chunkwise.images.conventions.ome import OME_ZARR, ngff_image, omero_of
+from chunkwise.images.conventions.ome_metadata import WITHOUT_SIZES
 from chunkwise.images.multiscale.image_axes import AxisKind, ImageAxis
-from chunkwise.images.multiscale.ome_versions import WITHOUT_SIZES
-from chunkwise.images.pyramid.kept import omero_of
-from chunkwise.images.pyramid.ngff import ngff_image
 from chunkwise.images.server.content import Content, Document, StoredValue
 from chunkwise.images.server.encoded import EncodedArray, template_for
 from chunkwise.images.server.image import ServedImage, arranged, image_of, image_of_group
@@ -133,11 +133,8 @@ def _ngff(image: ServedImage) -> dict[str, JSON]:
         return {}
     axes = [ImageAxis(axis.name, cast(AxisKind, axis.type), 1.0, axis.unit) for axis in image.axes]
     levels = list(zip(image.paths, image.scales, image.translations, strict=True))
-    own: dict[str, JSON] = {"version": "0.5", "multiscales": [ngff_image(image.name, axes, levels)]}
-    own.update({"omero": omero} if (omero := omero_of(image.channels)) else {})
-    if image.is_labels:
-        own["image-label"] = {}
-    return {"ome": own}
+    entry, kept = ngff_image(image.name, axes, levels), Kept(omero=omero_of(image.channels))
+    return OME_ZARR["0.5"].image_attributes(entry, kept, labels=image.is_labels)
 
 
 def _is_without_sizes(multiscales: object) -> bool:

@@ -85,8 +85,8 @@ class ArraySpec(DriverSpec):
         """Return type, domain, layout in memory and dimension units."""
         rank = self.array.ndim
         layout = ChunkLayout(rank=rank)
-        layout.set_grid_origin([0] * rank, hard=True)
-        layout.set_inner_order(range(rank), hard=True)
+        layout._set("grid_origin", [0] * rank, hard=True)
+        layout._set("inner_order", range(rank), hard=True)
         out = Schema(dtype=self.element_type, domain=self.domain, chunk_layout=layout)
         units = self.schema.dimension_units
         if units is not None and len(units) == self.array.ndim:

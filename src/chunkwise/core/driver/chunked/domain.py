@@ -90,7 +90,7 @@ def create_layout(schema: Schema, rank: int) -> ChunkLayout:
     """Return the chunk layout of a schema, for chunks that begin at the origin."""
     layout = schema.chunk_layout
     layout.set_rank(rank)
-    layout.set_grid_origin([0] * rank, hard=True)
+    layout._set("grid_origin", [0] * rank, hard=True)
     if any(size is not None for size in layout.codec_chunk.shape or ()):
         raise InvalidArgumentError("codec_chunk_shape not supported")
     return layout

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from chunkwise.core.base.binding import JSON, Members, dump, expect_bool, expect_object
-from chunkwise.core.base.cached import cached_property
+from chunkwise.core.base.cached import cached_property, copied
 from chunkwise.core.driver.chunked.format import Format, Metadata
 from chunkwise.core.driver.chunked.open_flow import OpenRequest
 from chunkwise.core.dtypes.data_type import DataType
@@ -20,7 +20,7 @@ from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.spec_members import SpecMembers
 from chunkwise.errors import InvalidArgumentError, SpecError, prefix
 
-__all__ = ["ChunkedSpec", "parse_recheck"]
+__all__ = ["ChunkedSpec", "elsewhere", "is_movable", "parse_recheck"]
 
 
 def parse_recheck(value: JSON) -> Recheck:
@@ -247,3 +247,14 @@ class ChunkedSpec(DriverSpec):
             self.schema,
             describe,
         )
+
+
+def is_movable(driver: DriverSpec) -> bool:
+    """Return True if the path of a spec is its kvstore's, so that it can be replaced."""
+    return isinstance(driver, ChunkedSpec) and driver.kvstore is not None
+
+
+def elsewhere(driver: DriverSpec, path: str) -> DriverSpec:
+    """Return a movable spec with another path in its kvstore; everything else is shared."""
+    assert driver.kvstore is not None
+    return copied(driver, kvstore=copied(driver.kvstore, path=path))

@@ -45,8 +45,8 @@ def schema_of(metadata: N5Metadata) -> Schema:
 def _layout(rank: int, block_size: tuple[int, ...] | None) -> ChunkLayout:
     """Return the layout of every dataset: the first dimension innermost, blocks from the origin."""
     layout = ChunkLayout(rank=rank)
-    layout.set_grid_origin([0] * rank, hard=True)
-    layout.set_inner_order(list(range(rank))[::-1], hard=True)
+    layout._set("grid_origin", [0] * rank, hard=True)
+    layout._set("inner_order", list(range(rank))[::-1], hard=True)
     if block_size is not None:
         layout.update(chunk_shape=block_size)
     return layout

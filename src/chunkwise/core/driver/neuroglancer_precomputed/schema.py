@@ -94,8 +94,8 @@ def _layout(
     """Return the constraints on chunks; `read` and `write` are in voxels, None means unknown."""
     layout = ChunkLayout(rank=4)
     origin = [None if o <= -inf else o for o in domain.inclusive_min]
-    layout.set_inner_order([3, 2, 1, 0], hard=True)
-    layout.set_grid_origin(origin, hard=True)
+    layout._set("inner_order", [3, 2, 1, 0], hard=True)
+    layout._set("grid_origin", origin, hard=True)
     nothing = [None] * 3
     layout.update(
         read_chunk_shape=[*(read or nothing), n_channels], write_chunk_shape=[*(write or nothing), n_channels]
@@ -113,9 +113,9 @@ def _merged_layout(own: ChunkLayout, wanted: ChunkLayout) -> ChunkLayout:
     with prefixed(
         "Only lexicographic {channel, z, y, x} inner order is supported: Error setting inner_order"
     ):
-        merged.set_inner_order(own.inner_order or (), hard=True)
+        merged._set("inner_order", own.inner_order or (), hard=True)
     with prefixed("Chunk grid origin must match domain origin: Error setting grid_origin"):
-        merged.set_grid_origin(own.grid_origin or (), hard=True)
+        merged._set("grid_origin", own.grid_origin or (), hard=True)
     try:
         return merged.merged(own)
     except ChunkwiseError as e:
@@ -350,11 +350,12 @@ def _choose_sharding(
 def _shared_bits(keys: MortonKeys, layout: ChunkLayout, size: Sequence[int], chunk: Sequence[int]) -> int:
     """Return the number of lowest bits in which the codes of chunks in one shard may differ."""
     grid = layout.write_chunk
-    sizes = list(grid.sizes or (None,) * 4)[:3]
+    sizes = list(grid._vector("shape") or (None,) * 4)[:3]
     if all(c is None for c in sizes):
-        if grid.target is None:
+        target = grid._scalar("elements")
+        if target is None:
             return 0
-        return min(keys.n_bits, max(0, round(log2(max(1, grid.target.value) / prod(chunk)))))
+        return min(keys.n_bits, max(0, round(log2(max(1, target.value) / prod(chunk)))))
     hard = {dim: c.value for dim, c in enumerate(sizes) if c is not None and c.hard and c.value > 0}
     if hard:
         for n in range(keys.n_bits + 1):

@@ -10,22 +10,11 @@ from collections.abc import Callable
 
 from chunkwise.core.base.cached import copied
 from chunkwise.core.driver.array.spec import ArraySpec
-from chunkwise.core.driver.chunked.spec import ChunkedSpec
+from chunkwise.core.driver.chunked.spec import elsewhere, is_movable
 from chunkwise.core.specs.driver_spec import DriverSpec
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 
-__all__ = ["elsewhere", "for_each_kind", "is_movable", "kind_of"]
-
-
-def is_movable(driver: DriverSpec) -> bool:
-    """Return True if the path of a spec is its kvstore's, so that it can be replaced."""
-    return isinstance(driver, ChunkedSpec) and driver.kvstore is not None
-
-
-def elsewhere(driver: DriverSpec, path: str) -> DriverSpec:
-    """Return a movable spec with another path in its kvstore; everything else is shared."""
-    assert driver.kvstore is not None
-    return copied(driver, kvstore=copied(driver.kvstore, path=path))
+__all__ = ["for_each_kind", "kind_of"]
 
 
 def for_each_kind(

@@ -63,9 +63,9 @@ def _layout(
 ) -> ChunkLayout:
     dims, last = list(range(rank)), list(range(rank, rank + len(inner)))
     layout = ChunkLayout(rank=rank + len(inner))
-    layout.set_grid_origin([0] * (rank + len(inner)), hard=True)
+    layout._set("grid_origin", [0] * (rank + len(inner)), hard=True)
     if order is not None:
-        layout.set_inner_order([*(dims if order == "C" else dims[::-1]), *last], hard=True)
+        layout._set("inner_order", [*(dims if order == "C" else dims[::-1]), *last], hard=True)
     if chunks is not None:
         layout.update(chunk_shape=[*chunks, *inner])
     return layout
@@ -129,16 +129,16 @@ def create_metadata(
 def _choose_order(wanted: str | None, layout: ChunkLayout, rank: int) -> str:
     dims = list(range(rank))
     if wanted is not None:
-        layout.set_inner_order(dims if wanted == "C" else dims[::-1], hard=True)
+        layout._set("inner_order", dims if wanted == "C" else dims[::-1], hard=True)
         return wanted  # also for rank 0 and 1, where both orders are the same
-    if layout.order is None:
+    if (constraint := layout._scalar("inner_order")) is None:
         return "C"
-    order = list(layout.order.value)
+    order = list(constraint.value)
     if order == dims:
         return "C"
     if order == dims[::-1]:
         return "F"
-    if layout.order.hard:
+    if constraint.hard:
         raise InvalidArgumentError(f'Invalid "inner_order" constraint: {{{", ".join(map(str, order))}}}')
     return "C"
 

@@ -95,15 +95,15 @@ def chain_layout(
     # `inside` are the dimensions inside each element.
     n_all = rank + len(inside)
     layout = ChunkLayout(rank=n_all)
-    layout.set_grid_origin([0] * n_all, hard=True)
+    layout._set("grid_origin", [0] * n_all, hard=True)
     chunk_shape = None if grid is None else grid.chunk_shape
     if isinstance(grid, RectilinearGrid):
-        layout.set_chunk_shapes((*grid.chunk_shapes, *inside))
+        layout._set("chunk_shapes", (*grid.chunk_shapes, *inside), hard=True)
     elif chunk_shape is not None:
         layout.update(write_chunk_shape=(*chunk_shape, *inside))
     found = chain_axes(chain, rank)
     if found.axes is not None and found.is_complete:
-        layout.set_inner_order([*found.axes, *range(rank, n_all)], hard=True)
+        layout._set("inner_order", [*found.axes, *range(rank, n_all)], hard=True)
     read_shape = None if chain is None else chunk_shape
     if found.shards:
         read_shape = found.shards[-1].chunk_shape

@@ -19,7 +19,6 @@ from chunkwise.core.driver.zarr3.metadata import first_chunk_shape
 from chunkwise.core.grid.rectilinear import RectilinearGrid, Sizes
 from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.specs.chunk_layout import ChunkLayout
-from chunkwise.core.specs.chunk_layout_keywords import merge_grid
 from chunkwise.core.specs.chunk_shape import choose_chunk_shape, choose_read_write_chunk_shapes
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.constraint import braces, hard_part, prefixed
@@ -64,7 +63,7 @@ def _choose_shapes(
     own = chain_layout(None if shards else constraints.codecs, constraints.grid, domain.rank)
     layout.become(layout.merged(own))
     if shards and (shape := shards[-1].chunk_shape) is not None:
-        layout.set_grid("read_chunk", "shape", lambda g: g.set_shape(shape, hard=True))
+        layout._set_of_grid("read_chunk", "shape", shape, hard=True)
     if layout.chunk_shapes is not None:
         grid = _rectilinear_grid(layout.chunk_shapes)
         json = {"name": "rectilinear", "configuration": grid.to_json()}
@@ -73,7 +72,7 @@ def _choose_shapes(
             raise InvalidArgumentError(
                 f"chunk_shapes are not compatible with a {dump(json['name'])} chunk grid"
             )
-        inner = hard_part(layout.read_chunk.sizes, domain.rank)
+        inner = hard_part(layout.read_chunk._vector("shape"), domain.rank)
         if any(inner) and not shards:
             raise InvalidArgumentError(
                 f"read_chunk shape {braces(inner)} needs shards in the codecs of a rectilinear chunk grid"
@@ -82,7 +81,7 @@ def _choose_shapes(
         return json, outer, tuple(n or size for n, size in zip(inner, outer, strict=True))
     given = constraints.codecs is not None or sharding_levels(chain) > 0
     if given and not shards and not _asks_for_both(layout):
-        merge_grid(layout, "write_chunk", layout.read_chunk)
+        layout._merge_grid("write_chunk", layout.read_chunk)
         read = write = choose_chunk_shape(ChunkLayout(write_chunk=layout.write_chunk), domain.shape)
     else:
         read, write = choose_read_write_chunk_shapes(layout, domain.shape)
@@ -101,7 +100,7 @@ def _rectilinear_grid(shapes: Sequence[Sizes | None]) -> RectilinearGrid:
 
 def _asks_for_both(layout: ChunkLayout) -> bool:
     """Return True if different sizes of read and write chunks are required."""
-    sizes = zip(layout.read_chunk.sizes, layout.write_chunk.sizes, strict=False)
+    sizes = zip(layout.read_chunk._vector("shape"), layout.write_chunk._vector("shape"), strict=False)
     return any(r and w and r.hard and w.hard and r.value != w.value for r, w in sizes)
 
 
@@ -143,11 +142,12 @@ def _changed(
 def _with_order(chain: list[dict[str, JSON]], layout: ChunkLayout, rank: int) -> list[dict[str, JSON]]:
     """Add a transpose that puts elements in the order of the layout."""
     axes = chain_axes(chain, rank).axes
-    if layout.order is None or axes is None or axes == layout.order.value:
+    order = layout._scalar("inner_order")
+    if order is None or axes is None or axes == order.value:
         return chain
     entry = {
         "name": "transpose",
-        "configuration": {"order": [axes.index(dim) for dim in layout.order.value]},
+        "configuration": {"order": [axes.index(dim) for dim in order.value]},
     }
 
     def change(inner: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
@@ -159,12 +159,12 @@ def _with_order(chain: list[dict[str, JSON]], layout: ChunkLayout, rank: int) ->
 
 def _check_order(chain: list[dict[str, JSON]], layout: ChunkLayout, rank: int) -> None:
     """Raise unless elements are in the order that the layout requires."""
-    if layout.order is None or not layout.order.hard:
+    if layout.inner_order is None:
         return
     axes = chain_axes(chain, rank).axes
     if axes is None:
         raise InvalidArgumentError(
-            f"inner_order {braces(layout.order.value)} can't be met by codecs that change the shape of chunks"
+            f"inner_order {braces(layout.inner_order)} can't be met by codecs that change the shape of chunks"
         )
     with prefixed("Error setting inner_order"):
-        layout.set_inner_order(axes, hard=True)
+        layout._set("inner_order", axes, hard=True)

@@ -16,20 +16,19 @@ from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.kvstore.reference.hdf5_elements import (
     JSON2,
     Array,
+    Filter,
+    add_filters,
+    can_add,
     document_fill,
     element_of,
     encode_chunk,
     fill_of,
+    filter_documents,
+    filters_of,
+    is_suffix,
     marker_of,
 )
-from chunkwise.core.kvstore.reference.hdf5_filters import (
-    Filter,
-    add_filters,
-    can_add,
-    filter_documents,
-    is_suffix,
-)
-from chunkwise.core.kvstore.reference.hdf5_paths import ObjectPaths
+from chunkwise.core.kvstore.reference.hdf5_objects import ObjectPaths
 from chunkwise.core.kvstore.reference.table import BLOCK_NBYTES, Part, Reference, blocks_of
 from chunkwise.errors import DataCorruptionError
 
@@ -81,8 +80,7 @@ def describe_dataset(
     element = element_of(dataset)
     outer = tuple(int(n) for n in (dataset.shape if dataset.shape is not None else (0,)))
     shape = outer + element.inner
-    properties = dataset.id.get_create_plist()
-    filters = _filters(properties)
+    filters = filters_of(dataset)
     documents: list[JSON] | None = (
         [] if element.by_h5py else filter_documents(filters, element.stored.itemsize)
     )
@@ -202,14 +200,6 @@ class _Hole:
             plain = np.full(shape, fill).tobytes()
             self._made = add_filters(plain, (1 << len(filters)) - 1, filters, itemsize)
         return self._made
-
-
-def _filters(properties: Any) -> list[Filter]:
-    out = []
-    for i in range(properties.get_nfilters()):
-        number, _, values, name = properties.get_filter(i)
-        out.append(Filter(int(number), tuple(map(int, values)), name.decode("utf-8", "replace")))
-    return out
 
 
 class _Chunks:

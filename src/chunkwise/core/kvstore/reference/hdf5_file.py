@@ -20,7 +20,7 @@ import numpy.typing as npt
 from chunkwise.core.base.binding import dump
 from chunkwise.core.base.extras import load as load_package
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.reference.hdf5_elements import stored_fill
+from chunkwise.core.kvstore.reference.hdf5_elements import filters_of, stored_fill
 from chunkwise.core.kvstore.reference.store import OpenTarget
 from chunkwise.core.kvstore.value_file import ValueFile
 from chunkwise.errors import (
@@ -299,8 +299,7 @@ def _load_filters(dataset: h5py.Dataset) -> None:
     """Register the filters of a dataset, or raise an error that names the missing one."""
     from h5py import h5z
 
-    properties = dataset.id.get_create_plist()
-    numbers = [int(properties.get_filter(i)[0]) for i in range(properties.get_nfilters())]
+    numbers = [one.number for one in filters_of(dataset)]
     if all(map(h5z.filter_avail, numbers)):
         return
     with suppress(ImportError):

@@ -17,17 +17,17 @@ from chunkwise.core.base.fork import new_rlock
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import Children, KvStoreDriver
 from chunkwise.core.kvstore.reference.hdf5_array import Hdf5Array, describe_dataset
-from chunkwise.core.kvstore.reference.hdf5_attributes import (
+from chunkwise.core.kvstore.reference.hdf5_elements import FILL_VALUE
+from chunkwise.core.kvstore.reference.hdf5_file import Hdf5File, Hdf5Files
+from chunkwise.core.kvstore.reference.hdf5_objects import (
     Attributes,
+    address_of,
     attributes_of,
     conventions_of,
     dimension_names,
     is_mere_dimension,
     links_of,
 )
-from chunkwise.core.kvstore.reference.hdf5_elements import FILL_VALUE
-from chunkwise.core.kvstore.reference.hdf5_file import Hdf5File, Hdf5Files
-from chunkwise.core.kvstore.reference.hdf5_paths import address_of
 from chunkwise.core.kvstore.reference.store import Loaded, OpenTarget
 from chunkwise.core.kvstore.reference.table import CHUNK_NAME, Reference, read_by
 from chunkwise.errors import (

@@ -94,8 +94,9 @@ class OneBaseKvStoreSpec(AdapterKvStoreSpec):
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
-        """Take ``base``."""
-        return {"below": members.take("base", expect_kvstore, example="file:///data/a.zip")}
+        """Take ``base``, and the driver's own members."""
+        below = members.take("base", expect_kvstore, example="file:///data/a.zip")
+        return {"below": below, **super().parse_members(members)}
 
     @property
     def base(self) -> KvStoreSpec:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from chunkwise.core.base.binding import Members, expect_bool, expect_string
+from chunkwise.core.base.binding import expect_bool, expect_string
 from chunkwise.core.kvstore.azure import AzureContainer
 from chunkwise.core.kvstore.object_store import ObjectStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.specs.kvstore_spec import member
 from chunkwise.core.specs.kvstores.remote import RemoteKvStoreSpec
 from chunkwise.core.specs.remote_url import expect_azure_container
 from chunkwise.core.specs.url import quote_path
@@ -29,29 +30,13 @@ class AzureKvStoreSpec(RemoteKvStoreSpec):
         "azure_request_retries",
     )
 
-    container: str
-    account_name: str = ""  # empty for the account from the environment
-    endpoint: str = ""  # URL of the account's blobs, if not Azure's
-    single_writer: bool = False  # there is no other writer, so the server need not support conditional writes
-
-    @classmethod
-    def parse_members(cls, members: Members) -> dict[str, Any]:
-        """Take the members that locate the container."""
-        return {
-            **super().parse_members(members),
-            "container": members.take("container", expect_azure_container, example="images"),
-            "account_name": members.take("account_name", expect_string, ""),
-            "endpoint": members.take("endpoint", expect_string, ""),
-            "single_writer": members.take("single_writer", expect_bool, False),
-        }
-
-    def own_members(self, include_defaults: bool) -> dict[str, Any]:
-        """Return the members that aren't at their default."""
-        out = {**super().own_members(include_defaults), "container": self.container}
-        for name in ("account_name", "endpoint", "single_writer"):
-            if getattr(self, name):
-                out[name] = getattr(self, name)
-        return out
+    container: str = member("container", expect_azure_container, example="images")
+    # empty for the account from the environment
+    account_name: str = member("account_name", expect_string, "", shown="if set")
+    # URL of the account's blobs, if not Azure's
+    endpoint: str = member("endpoint", expect_string, "", shown="if set")
+    # There is no other writer, so the server need not support conditional writes.
+    single_writer: bool = member("single_writer", expect_bool, False, shown="if set")
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store of the container; the path stays a prefix of keys."""

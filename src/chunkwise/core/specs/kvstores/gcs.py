@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from chunkwise.core.base.binding import Members, expect_bool
+from chunkwise.core.base.binding import expect_bool
 from chunkwise.core.kvstore.gcs import GcsBucket
 from chunkwise.core.kvstore.object_store import ObjectStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.specs.kvstore_spec import member
 from chunkwise.core.specs.kvstores.remote import RemoteKvStoreSpec
 from chunkwise.core.specs.remote_url import expect_gcs_bucket
 from chunkwise.core.specs.url import quote_path
@@ -30,22 +31,8 @@ class GcsKvStoreSpec(RemoteKvStoreSpec):
     )
     rare_kinds: ClassVar[tuple[str, ...]] = ("experimental_gcs_rate_limiter", "request_coalescing")
 
-    bucket: str
-    single_writer: bool = False
-
-    @classmethod
-    def parse_members(cls, members: Members) -> dict[str, Any]:
-        """Take ``bucket`` and ``single_writer``, which is an extension."""
-        return {
-            **super().parse_members(members),
-            "bucket": members.take("bucket", expect_gcs_bucket, example="images"),
-            "single_writer": members.take("single_writer", expect_bool, False),
-        }
-
-    def own_members(self, include_defaults: bool) -> dict[str, Any]:
-        """Return the members that aren't at their default."""
-        out = {**super().own_members(include_defaults), "bucket": self.bucket}
-        return {**out, "single_writer": True} if self.single_writer else out
+    bucket: str = member("bucket", expect_gcs_bucket, example="images")
+    single_writer: bool = member("single_writer", expect_bool, False, shown="if set")  # an extension
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store of the bucket; the path stays a prefix of keys."""

@@ -12,6 +12,7 @@ from chunkwise.core.kvstore.http import HttpStore
 from chunkwise.core.kvstore.key_range import quote_key
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.public_headers import is_public_header
+from chunkwise.core.specs.kvstore_spec import member
 from chunkwise.core.specs.kvstores.remote import RemoteKvStoreSpec
 from chunkwise.errors import SpecError
 
@@ -37,6 +38,10 @@ def _expect_header(value: JSON) -> str:
     return text
 
 
+def _public(headers: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(h for h in headers if is_public_header(h.partition(":")[0]))
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class HttpKvStoreSpec(RemoteKvStoreSpec):
     """``{"driver": "http", "base_url": "https://example.com/a/"}``, ``https://example.com/a/``."""
@@ -50,18 +55,17 @@ class HttpKvStoreSpec(RemoteKvStoreSpec):
     )
 
     # JSON, URL and pickle leave out the user and headers that may contain a credential.
-    base_url: str  # without a path (the spec's) and user; perhaps with a query
+    # without a path (the spec's) and user; perhaps with a query
+    base_url: str = member("base_url", _expect_base_url, example="https://example.org/a.zarr/")
     user: str = ""  # with the password
-    headers: tuple[str, ...] = ()  # ``name: value``
-
-    @classmethod
-    def parse_members(cls, members: Members) -> dict[str, Any]:
-        """Take ``base_url`` and ``headers``."""
-        return {
-            **super().parse_members(members),
-            "base_url": members.take("base_url", _expect_base_url, example="https://example.org/a.zarr/"),
-            "headers": tuple(members.take("headers", lambda v: parse_array(v, _expect_header), [])),
-        }
+    # ``name: value``
+    headers: tuple[str, ...] = member(
+        "headers",
+        lambda v: tuple(parse_array(v, _expect_header)),
+        (),
+        shown="with defaults",
+        to_json=list,
+    )
 
     @classmethod
     def parse(cls, members: Members) -> Self:
@@ -77,17 +81,11 @@ class HttpKvStoreSpec(RemoteKvStoreSpec):
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
         """Return the members that aren't at their default."""
-        out = {**super().own_members(include_defaults), "base_url": self.base_url}
-        headers = self._public_headers()
-        if headers or include_defaults:
-            out["headers"] = list(headers)
-        return out
-
-    def _public_headers(self) -> tuple[str, ...]:
-        return tuple(h for h in self.headers if is_public_header(h.partition(":")[0]))
+        public = replace(self, headers=_public(self.headers))
+        return super(HttpKvStoreSpec, public).own_members(include_defaults)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "user": "", "headers": self._public_headers()}
+        return {**vars(self), "user": "", "headers": _public(self.headers)}
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store of the server; the path stays a prefix of keys."""

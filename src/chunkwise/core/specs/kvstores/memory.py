@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from chunkwise.core.base.binding import Members, expect_bool
+from chunkwise.core.base.binding import expect_bool
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.specs.context import ContextResource
-from chunkwise.core.specs.kvstore_spec import KvStoreSpec
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec, member
 from chunkwise.core.specs.url import quote_path
 
 __all__ = ["MemoryKvStoreSpec"]
@@ -21,16 +21,9 @@ class MemoryKvStoreSpec(KvStoreSpec):
     driver: ClassVar[str] = "memory"
     resource_kinds: ClassVar[tuple[str, ...]] = ("memory_key_value_store",)
 
-    atomic: bool = True  # whether transactions of several keys may be atomic
-
-    @classmethod
-    def parse_members(cls, members: Members) -> dict[str, Any]:
-        """Take ``atomic``."""
-        return {"atomic": members.take("atomic", expect_bool, True)}
-
-    def own_members(self, include_defaults: bool) -> dict[str, Any]:
-        """Return ``atomic`` if it isn't at its default."""
-        return {"atomic": self.atomic} if include_defaults or not self.atomic else {}
+    atomic: bool = member(
+        "atomic", expect_bool, True, shown="with defaults"
+    )  # whether transactions of several keys may be atomic
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store itself; the path stays a prefix of keys."""

@@ -12,7 +12,7 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from chunkwise.core.base.binding import MISSING, Members, expect_bool
+from chunkwise.core.base.binding import MISSING, expect_bool
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.foreign_bucket import ForeignBucket, is_obstore
 from chunkwise.core.kvstore.fsspec import FsspecStore, is_fsspec, synchronous
@@ -23,7 +23,7 @@ from chunkwise.core.kvstore.protocol import KvStoreDriver, is_store, missing_mem
 from chunkwise.core.kvstore.request_limits import Limits, Slots
 from chunkwise.core.kvstore.this_process import sent_store
 from chunkwise.core.kvstore.zarr_python import ZarrPythonStore, is_zarr_python, store_class
-from chunkwise.core.specs.kvstore_spec import KvStoreSpec
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec, member
 from chunkwise.errors import SpecError
 
 __all__ = ["ObjectKvStoreSpec", "is_store_object"]
@@ -65,8 +65,9 @@ class ObjectKvStoreSpec(KvStoreSpec):
 
     driver: ClassVar[str] = "object"
 
-    store: Any  # the member ``object``
-    single_writer: bool = False  # there is no other writer, so the server need not support conditional writes
+    store: Any = member("object", _expect_store)
+    # There is no other writer, so the server need not support conditional writes.
+    single_writer: bool = member("single_writer", expect_bool, False, shown="if set")
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))
@@ -87,19 +88,6 @@ class ObjectKvStoreSpec(KvStoreSpec):
         if isinstance(state["store"], ForeignBucket):
             state = {**state, "store": state["store"].store}
         vars(self).update(state)
-
-    @classmethod
-    def parse_members(cls, members: Members) -> dict[str, Any]:
-        """Take ``object`` and ``single_writer``."""
-        return {
-            "store": members.take("object", _expect_store),
-            "single_writer": members.take("single_writer", expect_bool, False),
-        }
-
-    def own_members(self, include_defaults: bool) -> dict[str, Any]:
-        """Return the members that aren't at their default."""
-        out = {"object": self.store}
-        return {**out, "single_writer": True} if self.single_writer else out
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store; the path stays a prefix of keys."""

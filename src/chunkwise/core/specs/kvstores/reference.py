@@ -9,14 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
-from chunkwise.core.base.binding import Members, parse_array
+from chunkwise.core.base.binding import parse_array
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.reference.json_table import JsonTable
 from chunkwise.core.kvstore.reference.parquet_table import METADATA, load_parquet
 from chunkwise.core.kvstore.reference.store import Loaded, LoadTable, OpenTarget, ReferenceStore
 from chunkwise.core.specs.context import Context
+from chunkwise.core.specs.kvstore_spec import member
 from chunkwise.core.specs.kvstores.adapter import OneBaseKvStoreSpec
 from chunkwise.core.specs.reference_targets import Allowed, ReferenceTargets, expect_allowed
 from chunkwise.core.specs.url import quote_path
@@ -30,21 +31,14 @@ class TableKvStoreSpec(OneBaseKvStoreSpec, ABC):
     """Base of the specs of stores that are tables of references."""
 
     # prefixes of URLs that references may use, apart from files beside this one
-    allow: tuple[Allowed, ...] = ()
+    allow: tuple[Allowed, ...] = member(
+        "allow",
+        lambda v: tuple(parse_array(v, expect_allowed)),
+        (),
+        shown="with defaults",
+        to_json=lambda value: [allowed.to_json() for allowed in value],
+    )
     shared: Context | None = None  # source of other stores' resources; set in a bound spec
-
-    @classmethod
-    def parse_members(cls, members: Members) -> dict[str, Any]:
-        """Take ``base`` and ``allow``."""
-        return {
-            **super().parse_members(members),
-            "allow": tuple(members.take("allow", lambda v: parse_array(v, expect_allowed), [])),
-        }
-
-    def own_members(self, include_defaults: bool) -> dict[str, Any]:
-        """Return ``allow`` if it isn't at its default."""
-        shown = include_defaults or self.allow
-        return {"allow": [allowed.to_json() for allowed in self.allow]} if shown else {}
 
     @property
     def is_remote(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 from chunkwise.core.base.binding import Members, expect_bool
 from chunkwise.core.kvstore.request_limits import Coalescing, Limits, Pace, Retries, Slots
 from chunkwise.core.specs.context import Context, ContextResource
-from chunkwise.core.specs.kvstore_spec import KvStoreSpec
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec, member
 from chunkwise.core.specs.resource_members import (
     ResourceMembers,
     bind_resources,
@@ -32,20 +32,17 @@ class RemoteKvStoreSpec(KvStoreSpec):
     # Resources of `rare_kinds` that are not the default; unlike `resources`, others are not shown.
     rare: ResourceMembers = field(default_factory=dict)
     # Extension: a value whose read is refused (403) is missing, as in a public bucket that can't be listed.
-    denied_is_missing: bool = False
+    denied_is_missing: bool = member("denied_is_missing", expect_bool, False, shown="if set")
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
-        """Take the rare resources, and what a refused read means."""
-        return {
-            "rare": take_resources(members, cls.rare_kinds),
-            "denied_is_missing": members.take("denied_is_missing", expect_bool, False),
-        }
+        """Take the rare resources, and the driver's own members."""
+        return {"rare": take_resources(members, cls.rare_kinds), **super().parse_members(members)}
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
-        """Return the rare resources that are not the default."""
-        out = resources_to_json(self.rare, self.rare_kinds, {}, False)
-        return {**out, "denied_is_missing": True} if self.denied_is_missing else out
+        """Return the rare resources that are not the default, and the driver's own members."""
+        rare = resources_to_json(self.rare, self.rare_kinds, {}, False)
+        return {**rare, **super().own_members(include_defaults)}
 
     def bind(self, context: Context) -> Self:
         """Return the spec with live resources."""

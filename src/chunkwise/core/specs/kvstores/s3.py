@@ -10,6 +10,7 @@ from chunkwise.core.base.binding import Members, dump, expect_bool, expect_strin
 from chunkwise.core.kvstore.object_store import ObjectStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.s3 import S3Bucket
+from chunkwise.core.specs.kvstore_spec import member
 from chunkwise.core.specs.kvstores.remote import RemoteKvStoreSpec
 from chunkwise.core.specs.remote_url import expect_s3_bucket
 from chunkwise.core.specs.url import quote_path
@@ -32,48 +33,28 @@ class S3KvStoreSpec(RemoteKvStoreSpec):
     )
     rare_kinds: ClassVar[tuple[str, ...]] = ("experimental_s3_rate_limiter", "request_coalescing")
 
-    bucket: str = ""
-    aws_region: str = ""
-    endpoint: str = ""
-    host_header: str = ""  # not supported; would be sent in place of the endpoint's name
-    requester_pays: bool = False
+    bucket: str = member("bucket", expect_string, "", shown="with defaults")
+    aws_region: str = member("aws_region", expect_string, "", shown="with defaults")
+    endpoint: str = member("endpoint", expect_string, "", shown="if set")
+    # not supported; would be sent in place of the endpoint's name
+    host_header: str = member("host_header", expect_string, "", shown="if set")
+    requester_pays: bool = member("requester_pays", expect_bool, False, shown="with defaults")
     # Extension: there is no other writer, so the server need not support conditional writes.
-    single_writer: bool = False
-    use_conditional_write: bool | None = None  # whether the server supports them; None to probe
+    single_writer: bool = member("single_writer", expect_bool, False, shown="if set")
+    # whether the server supports them; None to probe
+    use_conditional_write: bool | None = member("use_conditional_write", expect_bool, None, shown="if set")
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
         """Take the members that locate the bucket."""
-        bucket = members.take("bucket", expect_string, "")
-        out = {
-            **super().parse_members(members),
-            "bucket": bucket,
-            "aws_region": members.take("aws_region", expect_string, ""),
-            "endpoint": members.take("endpoint", expect_string, ""),
-            "host_header": members.take("host_header", expect_string, ""),
-            "requester_pays": members.take("requester_pays", expect_bool, False),
-            "single_writer": members.take("single_writer", expect_bool, False),
-            "use_conditional_write": members.take("use_conditional_write", expect_bool, None),
-        }
+        out = super().parse_members(members)
+        bucket = out["bucket"]
         if not bucket and not out["endpoint"]:
             raise SpecError('"bucket" must be specified when "endpoint" is not set')
         if bucket:
             expect_s3_bucket(bucket)
         if out["host_header"] and not out["endpoint"]:
             raise SpecError('"host_header" cannot be set without also setting "endpoint"')
-        return out
-
-    def own_members(self, include_defaults: bool) -> dict[str, Any]:
-        """Return the members that aren't at their default."""
-        out = super().own_members(include_defaults)
-        for name in ("bucket", "aws_region", "requester_pays"):
-            if include_defaults or getattr(self, name):
-                out[name] = getattr(self, name)
-        for name in ("endpoint", "host_header", "single_writer"):
-            if getattr(self, name):
-                out[name] = getattr(self, name)
-        if self.use_conditional_write is not None:
-            out["use_conditional_write"] = self.use_conditional_write
         return out
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:

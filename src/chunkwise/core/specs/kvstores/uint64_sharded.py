@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from chunkwise.core.base.binding import Members
 from chunkwise.core.kvstore.adapter.sharded import ShardedStore
 from chunkwise.core.kvstore.adapter.sharding_spec import Sharding
 from chunkwise.core.kvstore.adapter.uint64_shards import Uint64Shards
 from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.specs.kvstore_spec import member
 from chunkwise.core.specs.kvstores.adapter import OneBaseKvStoreSpec
 
 __all__ = ["ShardedKvStoreSpec"]
@@ -22,16 +22,8 @@ class ShardedKvStoreSpec(OneBaseKvStoreSpec):
     driver: ClassVar[str] = "neuroglancer_uint64_sharded"
     resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
 
-    sharding: Sharding  # the member ``metadata``, which is ``sharding`` of a scale
-
-    @classmethod
-    def parse_members(cls, members: Members) -> dict[str, Any]:
-        """Take ``base`` and ``metadata``."""
-        return {**super().parse_members(members), "sharding": members.take("metadata", Sharding.parse)}
-
-    def own_members(self, include_defaults: bool) -> dict[str, Any]:
-        """Return ``metadata``."""
-        return {"metadata": self.sharding.to_json()}
+    # It is ``sharding`` of a scale.
+    sharding: Sharding = member("metadata", Sharding.parse, to_json=Sharding.to_json)
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store of the shards; the path stays a prefix of keys."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from chunkwise.core.base.binding import Members, expect_one_of
+from chunkwise.core.base.binding import expect_one_of
 from chunkwise.core.kvstore.adapter.zip import ZipStore
 from chunkwise.core.kvstore.adapter.zip_write import Compression
 from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.specs.kvstore_spec import member
 from chunkwise.core.specs.kvstores.adapter import OneBaseKvStoreSpec
 from chunkwise.core.specs.url import quote_path
 
@@ -25,22 +26,10 @@ class ZipKvStoreSpec(OneBaseKvStoreSpec):
     driver: ClassVar[str] = "zip"
     resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
 
-    compression: Compression = "deflate"  # compression of written members: deflate, store, zstd or xz
-
-    @classmethod
-    def parse_members(cls, members: Members) -> dict[str, Any]:
-        """Take ``base`` and ``compression``."""
-        return {
-            **super().parse_members(members),
-            "compression": members.take(
-                "compression", partial(expect_one_of, choices=_COMPRESSIONS), "deflate"
-            ),
-        }
-
-    def own_members(self, include_defaults: bool) -> dict[str, Any]:
-        """Return ``compression`` if it isn't at its default."""
-        shown = include_defaults or self.compression != "deflate"
-        return {"compression": self.compression} if shown else {}
+    # of written members
+    compression: Compression = member(
+        "compression", partial(expect_one_of, choices=_COMPRESSIONS), "deflate", shown="with defaults"
+    )
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store of the archive; the path stays a prefix of keys."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from chunkwise.core.base.binding import JSON, MISSING, dump, expect_int
-from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.request_limits import Slots
 from chunkwise.core.specs.resources.kind import Member, ObjectResource
 from chunkwise.errors import SpecError
+
+if TYPE_CHECKING:
+    from chunkwise.core.kvstore.memory import MemoryStore
 
 __all__ = ["CachePool", "CachePoolConfig", "Concurrency", "ConcurrencyLimit", "MemoryKeyValueStore"]
 
@@ -55,6 +57,8 @@ class MemoryKeyValueStore(ObjectResource):
 
     def create(self) -> MemoryStore:
         """Return an empty storage."""
+        from chunkwise.core.kvstore.memory import MemoryStore
+
         return MemoryStore()
 
 

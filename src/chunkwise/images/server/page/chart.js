@@ -40,19 +40,20 @@ function axes(context, box, colors, bottom, left) {
 // The values that a histogram's sides stand for, and which ends of a window can be dragged.
 export function spread(channels) {
   const known = channels.filter((c) => c.active && c.histogram && c.range && c.window);
-  const range = known.length ? [Math.min(...known.map((c) => c.range[0])), Math.max(...known.map((c) => c.range[1]))] : [0, 1];
+  const range = known.length ? [Math.min(...known.map((c) => c.span[0])), Math.max(...known.map((c) => c.span[1]))] : [0, 1];
   return { known, range: range[0] === range[1] ? [range[0], range[0] + 1] : range };
 }
 
-export function drawSpread(context, width, height, channels) {
+// `log` draws the logarithms of counts.
+export function drawSpread(context, width, height, channels, log) {
   const colors = style(context), box = frame(width, height), { known, range } = spread(channels);
   if (!known.length) return;
   const x = (value) => box.x0 + ((value - range[0]) / (range[1] - range[0])) * (box.x1 - box.x0);
   const most = Math.max(...known.map((c) => Math.max(...c.histogram)));
-  const y = (n) => box.y1 - (Math.log1p(n) / (Math.log1p(most) || 1)) * (box.y1 - box.y0);
+  const tall = log ? Math.log1p : Number, y = (n) => box.y1 - (tall(n) / (tall(most) || 1)) * (box.y1 - box.y0);
   axes(context, box, colors, [short(range[0]), tick((range[0] + range[1]) / 2, range[1] - range[0]), short(range[1])], ["0", short(most)]);
   context.globalAlpha = known.length > 1 ? 0.5 : 1;
-  for (const { histogram, range: [low, high], color } of known) {
+  for (const { histogram, span: [low, high], color } of known) {
     context.fillStyle = shown(color, colors);
     const bin = ((high > low ? high : low + 1) - low) / histogram.length;
     histogram.forEach((n, i) => {

@@ -1,5 +1,6 @@
 // The controls of a channel: whether it is shown, its colour, its window and how values are spread; the legend.
 
+import { MAP_NAMES } from "./maps.js";
 import { NAN_COLOR } from "./tiles.js";
 
 // What is black and white in a channel; whole numbers where the data are.
@@ -24,8 +25,9 @@ function make(name, properties = {}, label = "") {
   return node;
 }
 
-// `changed` is called when a channel is to be drawn anew, `auto` when its window is to be found by percentiles.
-export function channelControls(channel, { changed, auto }) {
+// `changed` is called when a channel is to be drawn anew, `auto` when its window is to be found by percentiles, `typed`
+// when another one was typed; `log` tells whether histograms have logarithms.
+export function channelControls(channel, { changed, auto, typed, log }) {
   const on = make("input", { type: "checkbox", checked: channel.active }, `show ${channel.label}`);
   const color = make("input", { type: "color", value: `#${channel.color.replace("#", "").toLowerCase()}` }, `colour of ${channel.label}`);
   const low = make("input", { type: "number", step: channel.whole ? 1 : "any" }, `black in ${channel.label}`);
@@ -36,7 +38,7 @@ export function channelControls(channel, { changed, auto }) {
   channel.show = () => {
     if (!channel.window) return;
     [low.value, high.value] = channel.window.map((v) => (channel.whole ? v : Number(v.toPrecision(6))));
-    drawHistogram(histogram, channel);
+    drawHistogram(histogram, channel, log());
   };
   on.addEventListener("change", () => { channel.active = on.checked; changed(); });
   color.addEventListener("input", () => { channel.color = color.value.slice(1); channel.show(); changed(); });
@@ -45,6 +47,7 @@ export function channelControls(channel, { changed, auto }) {
     setWindow(channel, [Number(low.value), Number(high.value)]);
     channel.show();
     changed();
+    typed();
   };
   low.addEventListener("change", set);
   high.addEventListener("change", set);
@@ -53,35 +56,43 @@ export function channelControls(channel, { changed, auto }) {
   channel.show();
   const head = make("div", { className: "channel" }), ends = make("div", { className: "window" }), all = make("div");
   head.append(on, make("span", { textContent: channel.label }), color);
+  if (channel.mappable) {
+    const map = make("select", {}, `colour map of ${channel.label}`);
+    for (const name of ["", ...MAP_NAMES]) map.append(make("option", { value: name, textContent: name || "one colour" }));
+    map.value = channel.map;
+    color.hidden = channel.map !== "";
+    map.addEventListener("change", () => { channel.map = map.value; color.hidden = map.value !== ""; changed(); });
+    all.append(map);
+  }
   ends.append(low, high, button);
-  all.append(head, histogram, ends);
+  all.prepend(head, histogram, ends);
   return all;
 }
 
-function drawHistogram(canvas, { histogram, range, window, color }) {
+function drawHistogram(canvas, { histogram, span, window, color }, log) {
   const context = canvas.getContext("2d");
   context.clearRect(0, 0, canvas.width, canvas.height);
   if (!histogram) return;
-  const most = Math.log1p(Math.max(...histogram)) || 1, w = canvas.width / histogram.length;
+  const tall = log ? Math.log1p : Number, most = tall(Math.max(...histogram)) || 1, w = canvas.width / histogram.length;
   context.fillStyle = color.toLowerCase() === "ffffff" ? "#8b949e" : `#${color}`;
-  histogram.forEach((n, i) => { const h = (Math.log1p(n) / most) * canvas.height; context.fillRect(i * w, canvas.height - h, w - 0.5, h); });
-  const x = (v) => ((v - range[0]) / (range[1] - range[0] || 1)) * canvas.width;
+  histogram.forEach((n, i) => { const h = (tall(n) / most) * canvas.height; context.fillRect(i * w, canvas.height - h, w - 0.5, h); });
+  const x = (v) => ((v - span[0]) / (span[1] - span[0] || 1)) * canvas.width;
   context.fillStyle = "#5aa2ff";
   for (const v of window) context.fillRect(Math.min(Math.max(x(v) - 1, 0), canvas.width - 2), 0, 2, canvas.height);
 }
 
 // Move one end of a window; the other stays where it is.
 export function setSide(channel, side, value) {
-  const inside = Math.min(Math.max(value, channel.range[0]), channel.range[1]);
+  const inside = Math.min(Math.max(value, channel.span[0]), channel.span[1]);
   setWindow(channel, channel.window.map((v, i) => (i === side ? (channel.whole ? Math.round(inside) : inside) : v)));
   if (channel.show) channel.show();
 }
 
 function dragWindow(canvas, channel, changed) {
   canvas.addEventListener("pointerdown", (event) => {
-    if (!channel.range || !channel.window) return;
+    if (!channel.span || !channel.window) return;
     canvas.setPointerCapture(event.pointerId);
-    const value = (e) => channel.range[0] + (e.offsetX / canvas.clientWidth) * (channel.range[1] - channel.range[0]);
+    const value = (e) => channel.span[0] + (e.offsetX / canvas.clientWidth) * (channel.span[1] - channel.span[0]);
     const side = Math.abs(value(event) - channel.window[0]) < Math.abs(value(event) - channel.window[1]) ? 0 : 1;
     const move = (e) => { setSide(channel, side, value(e)); changed(); };
     move(event);

@@ -127,7 +127,7 @@ export class Fourth {
     this.note.textContent = failed || "";
     const drawn = [kind, width, height, ratio, document.documentElement.dataset.theme, view.version(), this.yaw, this.pitch, this.zoom,
       view.cross, failed, kind === "profile" && this.pointer, profile && profile.key, profile && profile.lines.length,
-      kind === "spread" && view.channels.map((c) => c.histogram)].join(" ");
+      kind === "spread" && [view.log, view.channels.map((c) => c.histogram)]].join(" ");
     if (this.drawn === drawn && (!volume || volume.tiles === this.drawnTiles)) return;
     if (kind === "projection" && !failed && !volume.parts) return; // what was there stays until the volume has come
     this.drawn = drawn;
@@ -138,7 +138,7 @@ export class Fourth {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     if (failed) return;
     if (kind === "projection") this.drawVolume(context, width, height, ratio, volume.parts);
-    else if (kind === "spread") drawSpread(context, width, height, view.channels);
+    else if (kind === "spread") drawSpread(context, width, height, view.channels, view.log);
     else drawProfile(context, width, height, profile.lines, profile.length, profile.unit, this.pointer);
   }
 
@@ -148,7 +148,7 @@ export class Fourth {
     const active = image.labels ? view.channels.slice(0, 1) : view.channels.filter((c) => c.active).slice(0, 4);
     const parts = active.map((c) => {
       const at = view.cross.map((p, dim) => (image.dims.includes(dim) ? 0 : several && dim === image.channel ? c.index : p));
-      return { tile: this.tiles.get(`api/volume?${new URLSearchParams({ path: view.path, at: at.join(",") })}`), window: c.window, color: c.color };
+      return { tile: this.tiles.get(`api/volume?${new URLSearchParams({ path: view.path, at: at.join(",") })}`), window: c.window, color: c.color, map: c.map };
     });
     const failed = parts.find(({ tile }) => tile && tile.error);
     const ready = parts.length && parts.every(({ tile, window }) => tile && !tile.error && (window || image.labels));
@@ -163,7 +163,7 @@ export class Fourth {
     // However it is turned, all of it is seen.
     const per = this.zoom * (turns ? (0.98 * Math.min(width, height)) / Math.hypot(...size) : 0.94 * Math.min(width / size[0], height / size[1]));
     const picture = projection.draw(parts, image.labels ? image.labelColors : null, {
-      version: image.labels ? "" : parts.map((p) => p.window).join(";"), size, yaw, pitch,
+      version: image.labels ? view.picked : parts.map((p) => p.window).join(";"), picked: view.picked, size, yaw, pitch,
       reach: [width / 2 / per, height / 2 / per], width: Math.round(width * ratio), height: Math.round(height * ratio),
     });
     if (turns) context.drawImage(picture, 0, 0, width, height);
@@ -217,14 +217,14 @@ export class Fourth {
     });
     const key = JSON.stringify(urls), before = this.profile || { lines: [], length: 0, unit: "" };
     if (before.key === key) return Object.assign(before, { lines: before.lines.map((l, i) => ({ ...l, color: active[i] ? active[i].color : l.color })) });
-    const side = (i) => (dims[i] === null ? 0 : (line.ends[i + 2] - line.ends[i]) * (view.unit ? image.levels[0].scale[dims[i]] : 1));
     const mine = this.profile = { key, lines: before.lines, length: before.length, unit: before.unit, error: "" };
     this.measuring = true;
     clearTimeout(this.timer);
     this.timer = setTimeout(async () => {
       try {
         const found = await Promise.all(urls.map((query) => this.ask("line", query)));
-        Object.assign(mine, { lines: found.map(({ values }, i) => ({ values, color: active[i].color })), length: Math.hypot(side(0), side(1)), unit: view.unit || "px" });
+        const [length, unit] = view.length(panel, line.ends);
+        Object.assign(mine, { lines: found.map(({ values }, i) => ({ values, color: active[i].color })), length, unit });
       } catch (error) {
         mine.error = error.message;
       }

@@ -2,12 +2,17 @@
 
 import { channelControls, legend, setSide, setWindow } from "./contrast.js";
 import { Fourth } from "./fourth.js";
+import { positions } from "./goto.js";
+import { labelList } from "./labels.js";
+import { MAP_NAMES } from "./maps.js";
+import * as picture from "./picture.js";
 import { PlateView } from "./plate.js";
 import { cellAt } from "./table.js";
 import { bytes } from "./texts.js";
 import { Tree } from "./tree.js";
 import { View } from "./view.js";
 
+const FRAME = 120; // milliseconds that a position is shown, at least, when positions are played
 const SAMPLED = 32; // elements for a pixel from which a tile is too large to be read whole
 
 const $ = (id) => document.getElementById(id);
@@ -71,6 +76,8 @@ function redraw() {
     }
     const waits = view && [...view.answers.values()].some((a) => a.pending);
     const drawn = view ? [view, ...view.overlays].every(({ tiles }) => tiles.idle) && fourth.idle : !plate || plate.idle;
+    const asked = view ? [view, ...view.overlays, fourth].reduce((n, { tiles }) => n + tiles.asked.size, busy) : plate ? busy + plate.asked.size + plate.waiting.length : busy;
+    $("loading").textContent = asked ? `Reading, ${asked} to come` : "Reading";
     document.body.dataset.idle = String(busy === 0 && !waits && drawn);
   });
 }
@@ -129,11 +136,12 @@ async function open(path, wanted = new URLSearchParams()) {
     if (plate) plate.clear();
     view = plate = fourth = null;
     draws(false);
+    play(null);
     for (const id of ["sliders", "contrast", "labels", "hint"]) $(id).replaceChildren();
     point("");
     problems([]);
     $("chunk-info").hidden = true;
-    $("grid").disabled = $("line").disabled = true;
+    $("grid").disabled = $("line").disabled = $("picture").disabled = true;
     if (image) await showImage(image, path, attributes, wanted);
     else if (found) await showPlate(found, path, wanted);
     else showGroup(path, attributes);
@@ -157,6 +165,7 @@ async function showImage(image, path, attributes, wanted) {
   const mine = view = new View(image, path, redraw, wanted.get("as"));
   view.field = image.fields.includes(wanted.get("field")) ? wanted.get("field") : "";
   $("grid").disabled = $("line").disabled = !["planes", "rgb"].includes(view.form);
+  $("picture").disabled = view.form === "table";
   fourth = new Fourth(view, { ask, changed: redraw, saved: save, limited: (channel, side, value) => { setSide(channel, side, value); save(); redraw(); } });
   title(image.well ? path.split("/").slice(-3).join("/") : image.name || path, `${image.levels[0].shape.join(" × ")} ${image.dtype}${image.levels.length > 1 ? `, ${image.levels.length} levels` : ""}`);
   layout();
@@ -177,6 +186,7 @@ async function showPlate(found, path, wanted) {
   title(found.name, `plate of ${found.wells.length} wells, ${found.rows.length} × ${found.columns.length}`);
   $("panels").className = "n1";
   $("panels").replaceChildren(plate.build());
+  $("picture").disabled = false;
   $("metadata").replaceChildren(make("h2", { textContent: "Metadata" }), table([["wells", found.wells.length], ["fields of a well", found.fieldCount === null ? "unknown" : `up to ${found.fieldCount}`]]));
   await plate.start();
   if (mine !== plate) return;
@@ -255,7 +265,43 @@ function slider(dim) {
   input.addEventListener("input", () => set(input.value));
   out.addEventListener("change", () => set(out.value));
   view.sliders.set(dim, [input, out]);
-  return make("label", {}, make("span", { textContent: axis.name }), input, out);
+  const player = make("button", { textContent: "▶", title: `Play through ${axis.name}`, "aria-pressed": "false" });
+  player.setAttribute("aria-label", `play through ${axis.name}`);
+  player.addEventListener("click", () => play(play.dim === dim ? null : dim, player));
+  return make("div", { className: "slider" }, make("label", {}, make("span", { textContent: axis.name }), input, out), player);
+}
+
+// Show one position of a dimension after the other, each when the one before is drawn; null stops.
+function play(dim, button = null) {
+  clearTimeout(play.timer);
+  if (play.button) { play.button.textContent = "▶"; play.button.setAttribute("aria-pressed", "false"); }
+  Object.assign(play, { dim, button });
+  if (dim === null) return;
+  button.textContent = "❚❚";
+  button.setAttribute("aria-pressed", "true");
+  const next = () => {
+    if (document.body.dataset.idle === "true") moveTo(dim, (view.cross[dim] + 1) % view.shape[dim]);
+    play.timer = setTimeout(next, FRAME);
+  };
+  play.timer = setTimeout(next, FRAME);
+}
+
+// The field for a position, in elements or in units.
+function jump() {
+  const { axes } = view.image, unit = axes.find((a) => a.unit)?.unit;
+  const field = make("input", { id: "jump", type: "text", placeholder: `Go to ${axes.map((a) => a.name).join(", ")}`, title: `Positions in elements${unit ? " or in units" : ""} (J)${unit ? `, such as ${axes.find((a) => a.unit).name}=2.5 ${unit}` : ""}` });
+  field.setAttribute("aria-label", "go to a position");
+  field.addEventListener("change", () => {
+    try {
+      if (field.value.trim()) positions(field.value, view.image).forEach((at, dim) => moveTo(dim, at));
+      field.value = "";
+      say("");
+      showValue([...view.cross]);
+    } catch (error) {
+      say(error.message);
+    }
+  });
+  return field;
 }
 
 function moveTo(dim, value) {
@@ -284,7 +330,7 @@ function settings(attributes) {
   const dims = [...image.others, ...image.dims.filter((d) => d !== null && view.shape[d] > 1 && moved(d))];
   const hidden = image.channel !== null && view.form !== "plot" && view.shape[image.channel] > 1 && (image.labels || view.shape[image.channel] > 16) ? [image.channel] : [];
   const sliders = [...hidden, ...dims].map(slider);
-  $("sliders").replaceChildren(...(image.well ? wellLinks(image.well) : []), ...formLinks(), ...(sliders.length ? [make("h2", { textContent: "Position" }), ...sliders] : []));
+  $("sliders").replaceChildren(...(image.well ? wellLinks(image.well) : []), ...formLinks(), ...(view.rank && (sliders.length || view.form !== "table") ? [make("h2", { textContent: "Position" }), ...sliders, jump()] : []));
   channels();
   const rows = Object.entries(image.metadata).map(([name, value]) => [name, name === "size" ? bytes(value) : Array.isArray(value) ? value.join(name === "codecs" ? ", " : " × ") : String(value)]);
   rows.push(["axes", image.axes.map((a, d) => `${a.name}${a.unit ? `: ${Number(image.levels[0].scale[d].toPrecision(5))} ${a.unit}` : ""}`).join(", ")]);
@@ -362,7 +408,37 @@ function labelLinks(mine) {
     }
     return row;
   });
-  return [make("h2", { textContent: `Labels above the image${mine === view ? "" : "s"}` }), ...rows, make("label", {}, make("span", { textContent: "opacity" }), opacity)];
+  return [make("h2", { textContent: `Labels above the image${mine === view ? "" : "s"}` }), ...rows, make("label", {}, make("span", { textContent: "opacity" }), opacity), ...(mine === view ? listOf(mine.overlays[0]) : [])];
+}
+
+// The view whose labels can be picked: the image itself, or the first labels above it.
+function labelled() { return view && (view.image.labels ? view : view.overlays[0]); }
+
+function listOf(mine) {
+  if (!mine || mine.form === "table") return [];
+  const go = (at) => at.forEach((p, e) => {
+    const dim = mine === view ? e : mine.dimIn(view, e);
+    if (dim !== null) moveTo(dim, mine === view ? p : Math.floor(mine.positionIn(view, e, p + 0.5)));
+  });
+  return [labelList(mine, { ask, go, pick: (label) => pick(mine, label) })];
+}
+
+// Show one label of a view alone, "" all of them.
+function pick(mine, label) {
+  mine.picked = label;
+  if (mine.marked) mine.marked();
+  save();
+  redraw();
+}
+
+// Pick the label at the crosshair; if it is picked already, or there is none, all are shown.
+async function pickHere() {
+  const mine = labelled();
+  if (!mine || mine.form === "table") return;
+  if (mine !== view) view.align(mine);
+  if (mine.cross.some((p, d) => p < 0 || p >= mine.shape[d])) { pick(mine, ""); return; }
+  const label = await valueAt(mine.path, mine.cross).catch((error) => { say(error.message); return mine.picked; });
+  if (labelled() === mine) pick(mine, label === mine.picked || label === "0" ? "" : label);
 }
 
 // Draw a label image above what is shown, or no longer: as its box says when the answer comes.
@@ -384,12 +460,15 @@ async function overlay(name, shown) {
       mine.overlays.push(Object.assign(new View({ ...image, labels: true }, path, redraw, "planes"), { label: name }));
       const order = ({ label }) => mine.image.labelImages.indexOf(label); // whichever came first
       mine.overlays.sort((a, b) => order(a) - order(b));
+      mine.overlays[0].picked ||= mine.wantedLabel;
+      mine.wantedLabel = "";
     } catch (error) {
       if (mine !== view) return;
       box.checked = Boolean(there());
       say(error.message);
     }
   }
+  if (mine === view) $("labels").replaceChildren(...labelLinks(mine));
   save();
   redraw();
 }
@@ -403,9 +482,11 @@ function channels() {
   const lead = current(), box = $("contrast");
   if (lead.form === "table") { box.replaceChildren(); return; }
   if (lead.image.labels) {
-    box.replaceChildren(make("h2", { textContent: "Labels" }), make("p", { textContent: "Each label has a colour of its own, the same in every view; 0 is black." }));
+    box.replaceChildren(make("h2", { textContent: "Labels" }), make("p", { textContent: "Each label has a colour of its own, the same in every view; 0 is black." }), ...listOf(lead));
     return;
   }
+  const log = make("input", { type: "checkbox", checked: lead.log });
+  log.addEventListener("change", () => { lead.log = log.checked; lead.channels.forEach((c) => c.show && c.show()); save(); redraw(); });
   box.replaceChildren(make("h2", { textContent: "Contrast" }), ...lead.channels.map((channel) =>
     channelControls(channel, {
       changed: () => {
@@ -413,7 +494,9 @@ function channels() {
         save(); redraw();
       },
       auto: () => contrast(lead, channel),
-    })), ...legend(lead.image.dtype));
+      typed: () => contrast(lead, channel, true),
+      log: () => lead.log,
+    })), make("label", { className: "log" }, log, make("span", { textContent: "counts as logarithms" })), ...legend(lead.image.dtype));
 }
 
 // The view whose channels are shown: of a plate that of its first field.
@@ -424,7 +507,7 @@ async function contrast(mine, channel, keep = false) {
   const before = channel.window, turn = channel.turn = (channel.turn || 0) + 1;
   const at = mine.shape.map((_, d) => (d === mine.image.channel ? channel.index : mine.image.others.includes(d) ? mine.cross[d] : ""));
   try {
-    const found = await ask("contrast", { path: mine.path, at: at.join(",") });
+    const found = await ask("contrast", { path: mine.path, at: at.join(","), over: keep && channel.window ? channel.window.join(",") : "" });
     if (mine !== current() || turn !== channel.turn) return;
     const { window: limits, ...rest } = found;
     Object.assign(channel, rest);
@@ -497,6 +580,7 @@ function listen(panel, number) {
   };
   canvas.addEventListener("pointerup", up);
   canvas.addEventListener("pointercancel", up);
+  canvas.addEventListener("dblclick", pickHere);
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
     const delta = event.deltaY || event.deltaX;
@@ -605,12 +689,14 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") { event.target.blur(); return; }
   if (event.key === "?") { $("keys").showModal(); return; }
   if (event.key === "/") { toggle("tree-pane", "show-tree", true); $("search").focus(); event.preventDefault(); return; }
-  const buttons = { g: "grid", l: "line", v: "pointer", d: "theme", t: "show-tree", s: "show-settings", 0: "fit" };
+  const buttons = { g: "grid", l: "line", v: "pointer", d: "theme", t: "show-tree", s: "show-settings", i: "picture", 0: "fit" };
   if (buttons[event.key.toLowerCase()]) { $(buttons[event.key.toLowerCase()]).click(); return; }
   if (event.key.toLowerCase() === "c" && current()) { if (current().contrasts) current().channels.forEach((channel) => contrast(current(), channel)); return; }
   if (event.key.toLowerCase() === "p" && $("to-plate")) { $("to-plate").click(); return; }
   if (plate && "+=-".includes(event.key)) { plate.zoom(event.key === "-" ? 0.8 : 1.25); save(); return; }
   if (!view) return;
+  if (event.key.toLowerCase() === "k") { pickHere(); return; }
+  if (event.key.toLowerCase() === "j" && $("jump")) { toggle("settings", "show-settings", true); $("jump").focus(); event.preventDefault(); return; }
   const panel = view.panels[Math.min(focused, view.panels.length - 1)];
   const middle = [panel.canvas.clientWidth / 2, panel.canvas.clientHeight / 2];
   if (event.key === "+" || event.key === "=") { zoomAt(panel, 1.25, ...middle); save(); }
@@ -650,6 +736,10 @@ $("grid").addEventListener("click", () => {
   $("grid").setAttribute("aria-pressed", String(view.grid));
   save(); redraw();
 });
+$("picture").addEventListener("click", () => {
+  const style = getComputedStyle(document.body), made = picture.compose($("panels"), style.backgroundColor, style.color);
+  if (made) picture.save(made, $("title").textContent.replace(/[^\w.-]+/g, "-"));
+});
 $("theme").addEventListener("click", () => {
   const root = document.documentElement;
   root.dataset.theme = root.dataset.theme === "light" ? "dark" : "light";
@@ -678,6 +768,8 @@ function save() {
   if (view && view.form !== view.image.forms[0].form) state.set("as", view.form);
   if (view && view.field) state.set("field", view.field);
   if (view && view.grid) state.set("grid", "1");
+  if (labelled()?.picked) state.set("label", labelled().picked);
+  if (!lead.log) state.set("log", "0");
   if (view && fourth.chosen) state.set("pane", fourth.chosen);
   if (view && fourth.line) state.set("line", [fourth.line.panel, ...fourth.line.ends].join(","));
   if (view && fourth.kind === "projection") state.set("turn", [fourth.yaw, fourth.pitch, fourth.zoom].map((n) => Number(n.toFixed(2))).join(","));
@@ -700,7 +792,7 @@ function write() {
 write.hash = location.hash;
 
 function channelText(channels) {
-  return channels.map((c) => [c.active ? 1 : 0, c.color.replace("#", ""), ...(c.window || [])].join("_")).join(",");
+  return channels.map((c) => [c.active ? 1 : 0, c.map || c.color.replace("#", ""), ...(c.window || [])].join("_")).join(",");
 }
 
 // A text of numbers: a plus sign that isn't escaped comes as a space.
@@ -713,6 +805,7 @@ function restoreChannels(wanted, channels) {
     if (!channel || color === undefined) return;
     channel.active = active === "1";
     if (/^[0-9a-f]{6}$/i.test(color)) channel.color = color;
+    if (channel.mappable) channel.map = MAP_NAMES.includes(color) ? color : "";
     if (window.length === 2 && ends.every(Boolean) && window.every(Number.isFinite)) setWindow(channel, window);
   });
 }
@@ -730,6 +823,10 @@ function restore(wanted) {
   fourth.chosen = wanted.get("pane") || fourth.chosen;
   if (turn.length === 3 && turn.every(Number.isFinite) && turn[2] > 0) [fourth.yaw, fourth.pitch, fourth.zoom] = turn;
   view.grid = wanted.get("grid") === "1";
+  view.log = wanted.get("log") !== "0";
+  const label = /^-?\d+$/.test(plain(wanted, "label")) ? plain(wanted, "label") : "";
+  if (view.image.labels) view.picked = label;
+  else view.wantedLabel = label; // of the labels above it
   restoreOpacity(wanted);
   $("grid").setAttribute("aria-pressed", String(view.grid));
   restoreChannels(wanted, view.channels);

@@ -101,6 +101,7 @@ export class PlateView {
     cell.setAttribute("role", "gridcell");
     cell.setAttribute("aria-label", `well ${path}`);
     cell.tabIndex = this.wells.size ? -1 : 0;
+    cell.className = "unread";
     cell.append(canvas);
     cell.addEventListener("click", () => this.open(this.fieldOf(path)));
     cell.addEventListener("focus", () => {
@@ -213,6 +214,7 @@ export class PlateView {
     if (found.tiles && !labels) this.label(found.labelNames);
     if (!labels) {
       const wrong = picture.error || picture.damaged;
+      well.cell.classList.remove("unread");
       well.state = picture.missing ? "missing" : wrong.length ? "damaged" : "";
       for (const state of ["missing", "damaged"]) well.cell.classList.toggle(state, well.state === state);
       well.cell.title = `${well.path}${wrong.length ? `: ${wrong.join("; ")}` : `, fields ${found.fields.join(", ")}`}`;
@@ -256,7 +258,7 @@ export class PlateView {
     const image = well.pictures.get("");
     const isLabels = image.tiles && image.isLabels;
     const shown = isLabels ? this.channels.slice(0, 1) : this.channels.filter((c) => c.active && c.window && image.has && image.has.channels.includes(c.index));
-    const version = shown.map((c) => `${c.index}${c.color}${c.window}`).join(";");
+    const version = shown.map((c) => `${c.index}${c.color}${c.map}${c.window}`).join(";");
     const drawn = [version, this.opacity, ...this.kinds].join(" ");
     if (well.drawn === drawn || !image.has) return;
     well.drawn = drawn;
@@ -265,7 +267,7 @@ export class PlateView {
     canvas.height = first ? first.height : 0;
     if (!first) return;
     const context = canvas.getContext("2d");
-    const parts = shown.map((c) => ({ tile: image.tiles[isLabels ? 0 : image.has.channels.indexOf(c.index)], window: c.window, color: rgb(c.color) }));
+    const parts = shown.map((c) => ({ tile: image.tiles[isLabels ? 0 : image.has.channels.indexOf(c.index)], window: c.window, color: rgb(c.color), map: c.map }));
     if (parts.length) context.drawImage(paint(parts, isLabels && image.labelColors, version, 255), 0, 0);
     context.globalAlpha = this.opacity;
     context.imageSmoothingEnabled = false;

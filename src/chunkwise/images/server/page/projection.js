@@ -1,6 +1,7 @@
 // A volume as it looks from outside: the largest value on each ray, of labels the first one; turned by WebGL2,
 // or straight along z where there is none.
 
+import { STOPS, ramp, stops } from "./maps.js";
 import { rgb } from "./texts.js";
 import { labelColor } from "./tiles.js";
 
@@ -12,7 +13,7 @@ void main() { at = corner * vec2(1.0, -1.0); gl_Position = vec4(corner, 0.0, 1.0
 const FRAGMENT = `#version 300 es
 precision highp float; precision highp sampler3D;
 uniform sampler3D volume; uniform mat3 turn; uniform vec3 size; uniform vec3 counts; uniform vec2 reach;
-uniform vec3 colors[4]; uniform bool labels;
+uniform vec3 colors[4]; uniform bool labels; uniform bool mapped; uniform vec3 stops[${STOPS}];
 in vec2 at; out vec4 picture;
 void main() {
   vec3 origin = turn * vec3(at * reach, 0.0) / size, ray = turn * vec3(0.0, 0.0, 1.0) / size;
@@ -29,6 +30,8 @@ void main() {
     most = max(most, here);
   }
   vec3 sum = most.r * colors[0] + most.g * colors[1] + most.b * colors[2] + most.a * colors[3];
+  float place = most.r * ${STOPS - 1}.0; int stop = min(int(place), ${STOPS - 2});
+  if (mapped) sum = mix(stops[stop], stops[stop + 1], place - float(stop));
   picture = vec4(labels ? vec3(0.0) : min(sum, 1.0), 1.0);
 }`;
 
@@ -39,14 +42,14 @@ export function rotation(yaw, pitch) {
   return [[ca, sa * sb, sa * cb], [0, cb, -sb], [-sa, ca * sb, ca * cb]];
 }
 
-// Voxels in four bytes: a level for each of four channels, or the colour of a label.
-export function voxels(parts, own) {
+// Voxels in four bytes: a level for each of four channels, or the colour of a label; of one only, if it is `picked`.
+export function voxels(parts, own, picked = "") {
   const first = parts[0].tile, n = first.values.length, out = new Uint8Array(4 * n);
   if (own) {
     let last, color = null; // neighbours often have the same
     for (let i = 0, at = 0; i < n; i++, at += 4) {
       const value = first.values[i];
-      if (value !== last) color = Number((last = value)) === 0 ? null : own[value] ?? labelColor(value);
+      if (value !== last) color = Number((last = value)) === 0 || (picked && String(value) !== picked) ? null : own[value] ?? labelColor(value);
       if (color) { [out[at], out[at + 1], out[at + 2]] = color; out[at + 3] = 255; }
     }
     return out;
@@ -96,8 +99,8 @@ export class Projection {
 
   // Return a picture of `width` by `height` pixels.  `reach` is what half of it shows, in units of the box, whose
   // sides are `size`; `parts` are up to four channels, or labels with their `own` colours.
-  draw(parts, own, { version, size, yaw, pitch, reach, width, height }) {
-    const data = this.data(parts, own, version), shape = parts[0].tile.shape;
+  draw(parts, own, { version, picked = "", size, yaw, pitch, reach, width, height }) {
+    const data = this.data(parts, own, version, picked), shape = parts[0].tile.shape;
     if (!this.gl) return this.plain(data, shape, parts, own, version);
     const { gl, uniform } = this, most = gl.getParameter(gl.MAX_3D_TEXTURE_SIZE);
     if (Math.max(...shape) > most) return this.plain(data, shape, parts, own, version);
@@ -115,21 +118,24 @@ export class Projection {
     gl.uniform2fv(uniform("reach"), reach);
     gl.uniform1i(uniform("labels"), own ? 1 : 0);
     gl.uniform3fv(uniform("colors"), [0, 1, 2, 3].flatMap((k) => (parts[k] && !own ? rgb(parts[k].color).map((c) => c / 255) : [0, 0, 0])));
+    const map = !own && stops(parts[0].map);
+    gl.uniform1i(uniform("mapped"), map ? 1 : 0);
+    if (map) gl.uniform3fv(uniform("stops"), map.flat().map((c) => c / 255));
     gl.drawArrays(gl.TRIANGLES, 0, 3);
     return gl.canvas;
   }
 
-  data(parts, own, version) {
+  data(parts, own, version, picked) {
     const { kept } = this, tiles = parts.map(({ tile }) => tile);
     if (kept.version !== version || !kept.tiles || kept.tiles.some((tile, i) => tile !== tiles[i]) || kept.tiles.length !== tiles.length) {
-      Object.assign(kept, { version, tiles, data: voxels(parts, own), flat: null });
+      Object.assign(kept, { version, tiles, data: voxels(parts, own, picked), flat: null });
     }
     return kept.data;
   }
 
   // The same along z, voxel by voxel; it is the size of the volume.
   plain(data, [depth, height, width], parts, own) {
-    const colors = parts.map(({ color }) => rgb(color || "ffffff")), key = String(colors);
+    const colors = parts.map(({ color }) => rgb(color || "ffffff")), table = !own && parts[0].map && ramp(parts[0].map), key = `${colors} ${parts[0].map}`;
     if (this.kept.flat && this.kept.flat.key === key) return this.kept.flat.canvas;
     const canvas = new OffscreenCanvas(width, height), context = canvas.getContext("2d");
     const image = context.createImageData(width, height), plane = 4 * width * height, most = [0, 0, 0, 0];
@@ -140,7 +146,7 @@ export class Projection {
         for (let k = 0; k < 4; k++) if (data[i + k] > most[k]) most[k] = data[i + k];
       }
       for (let c = 0; c < 3; c++) {
-        image.data[at + c] = own ? most[c] : Math.min(255, colors.reduce((sum, color, k) => sum + (most[k] * color[c]) / 255, 0) + 0.5);
+        image.data[at + c] = own ? most[c] : table ? table[most[0]][c] : Math.min(255, colors.reduce((sum, color, k) => sum + (most[k] * color[c]) / 255, 0) + 0.5);
       }
       image.data[at + 3] = 255;
     }

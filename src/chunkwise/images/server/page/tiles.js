@@ -1,5 +1,7 @@
 // Tiles: asked for when they are wanted, given up when they no longer are, kept while there is room.
 
+import { ramp } from "./maps.js";
+
 export const TILE = 256;
 const KEPT = 600;
 export const NAN_COLOR = [139, 61, 135]; // no grey level has it, nor a usual hue of a single channel
@@ -85,15 +87,15 @@ function tileOf({ head, values }) {
 
 // Return a canvas with the sum of channels, each a tile with a window and a colour.  For labels `own` has the
 // colours that the metadata give them, by number; the others have their own.  0 is black, and as opaque as
-// `background` says.
-export function paint(parts, own, version, background) {
+// `background` says; labels but the one that is `picked` are dim.
+export function paint(parts, own, version, background, picked = "") {
   const first = parts[0].tile;
   if (first.drawn && first.version === version) return first.drawn;
   const { width, height } = first;
   const canvas = new OffscreenCanvas(width, height);
   const context = canvas.getContext("2d");
   const image = context.createImageData(width, height);
-  if (own) paintLabels(image.data, first.values, own, background);
+  if (own) paintLabels(image.data, first.values, own, background, picked);
   else paintSum(image.data, parts);
   context.putImageData(image, 0, 0);
   first.drawn = canvas;
@@ -104,14 +106,15 @@ export function paint(parts, own, version, background) {
 function paintSum(pixels, parts) {
   const n = pixels.length / 4;
   let missing = null; // where a channel has no number
-  for (const { tile, window: [low, high], color } of parts) {
+  for (const { tile, window: [low, high], color, map } of parts) {
     const values = tile.values, scale = 1 / (high - low || 1);
     const big = values instanceof BigInt64Array || values instanceof BigUint64Array;
-    const [red, green, blue] = color;
+    const [red, green, blue] = color, table = map && ramp(map);
     for (let i = 0, at = 0; i < n; i++, at += 4) {
       if (values[i] !== values[i]) { (missing ||= new Uint8Array(n))[i] = 1; continue; }
       let level = ((big ? Number(values[i]) : values[i]) - low) * scale;
       level = level > 0 ? (level < 1 ? level : 1) : 0;
+      if (table) { pixels.set(table[Math.round(255 * level)], at); continue; }
       pixels[at] = Math.min(255, pixels[at] + Math.round(level * red)); // 255 at most: channels add up
       pixels[at + 1] = Math.min(255, pixels[at + 1] + Math.round(level * green));
       pixels[at + 2] = Math.min(255, pixels[at + 2] + Math.round(level * blue));
@@ -147,7 +150,7 @@ function hsl(hue, saturation, light) {
   });
 }
 
-function paintLabels(pixels, values, own, background) {
+function paintLabels(pixels, values, own, background, picked) {
   let last, color = [0, 0, 0], opaque = background;
   for (let i = 0, at = 0; i < values.length; i++, at += 4) {
     const value = values[i];
@@ -156,6 +159,10 @@ function paintLabels(pixels, values, own, background) {
       const none = Number(value) === 0;
       color = own[value] ?? (none ? [0, 0, 0] : labelColor(value));
       opaque = none ? background : 255;
+      if (picked && String(value) !== picked) {
+        color = color.map((c) => c >> 2);
+        opaque = Math.max(opaque >> 2, background);
+      }
     }
     pixels[at] = color[0];
     pixels[at + 1] = color[1];

@@ -42,6 +42,8 @@ export class View {
     this.interpolate = true;
     this.overlays = []; // views of label images that are drawn above this one
     this.opacity = 0.5; // of those
+    this.picked = ""; // the label that is shown alone; the others are dim
+    this.log = true; // whether counts of histograms are drawn as logarithms
   }
 
   planes() {
@@ -75,7 +77,7 @@ export class View {
       const given = channels[i] || {};
       const channel = {
         index: i, whole: /^u?int/.test(this.image.dtype), label: given.label || (n > 1 ? `channel ${i}` : "values"),
-        color: given.color || hues[i % hues.length], window: null, range: null, histogram: null,
+        color: given.color || hues[i % hues.length], map: "", mappable: n === 1, window: null, range: null, span: null, histogram: null,
         active: given.active !== undefined ? given.active : i < (colored ? 3 : 4),
       };
       if (colored) channel.window = [0, 255];
@@ -184,6 +186,7 @@ export class View {
     }
     const [level, step] = this.chooseLevel(panel, ratio);
     const last = this.image.levels.length - 1;
+    this.drawUnread(context, panel, width, height);
     panel.level = level;
     panel.step = step;
     if (level < last) {
@@ -197,7 +200,21 @@ export class View {
     if (line) this.drawLine(context, panel, line, width, height);
   }
 
-  // The line whose values are shown, between the middles of two elements.
+  // Where the image is, until its tiles have come; black if no channel is shown.
+  drawUnread(context, panel, width, height) {
+    const [left, top] = [this.screen(panel, "across", 0, width), this.screen(panel, "down", 0, height)];
+    const [right, bottom] = [["across", width], ["down", height]].map(([axis, length]) => this.screen(panel, axis, this.count(panel, axis), length));
+    context.fillStyle = this.image.labels || this.channels.some((c) => c.active) ? unread(context) : "#000";
+    context.fillRect(Math.max(left, 0), Math.max(top, 0), Math.min(right, width) - Math.max(left, 0), Math.min(bottom, height) - Math.max(top, 0));
+  }
+
+  // The length of a line between two elements of a panel, in its unit or in elements.
+  length(panel, [r0, c0, r1, c1]) {
+    const side = (dim, n) => (dim === null ? 0 : n * (this.unit ? this.image.levels[0].scale[dim] : 1));
+    return [Math.hypot(side(panel.down, r1 - r0), side(panel.across, c1 - c0)), this.unit || "px"];
+  }
+
+  // The line whose values are shown, between the middles of two elements, with its length.
   drawLine(context, panel, [r0, c0, r1, c1], width, height) {
     const x = (c) => this.screen(panel, "across", c + 0.5, width), y = (r) => this.screen(panel, "down", r + 0.5, height);
     for (const [style, size] of [["#000b", 4], ["#ffd54a", 2]]) {
@@ -211,6 +228,16 @@ export class View {
       context.arc(x(c0), y(r0), size + 1, 0, 2 * Math.PI);
       context.fill();
     }
+    const [length, unit] = this.length(panel, [r0, c0, r1, c1]), text = `${Number(length.toPrecision(4))} ${unit}`;
+    context.font = "12px system-ui, sans-serif";
+    const wide = context.measureText(text).width + 8, [left, top] = [(x(c0) + x(c1) - wide) / 2, (y(r0) + y(r1)) / 2 + 8];
+    const [at, under] = [Math.min(Math.max(left, 0), width - wide), Math.min(Math.max(top, 0), height - 18)];
+    context.fillStyle = "#000b";
+    context.fillRect(at, under, wide, 18);
+    context.fillStyle = "#ffd54a";
+    context.textAlign = "left";
+    context.textBaseline = "middle";
+    context.fillText(text, at + 4, under + 9);
   }
 
   // Number of the dimension of another image that has the name of one of this image, null if it has none.
@@ -270,7 +297,7 @@ export class View {
         const several = this.image.channel !== null && !this.image.labels;
         const parts = active.map((c) => ({
           tile: this.tiles.get(this.url("tile", panel, level, [r0, r1, c0, c1], step, several ? c.index : null)),
-          window: c.window, color: rgb(c.color),
+          window: c.window, color: rgb(c.color), map: c.map,
         }));
         // A pixel may stand for fewer elements at the end; it is drawn whole and cut off there.
         const tall = Math.ceil((r1 - r0) / step) * step, wide = Math.ceil((c1 - c0) / step) * step;
@@ -285,7 +312,7 @@ export class View {
         const good = parts.filter(({ tile }) => tile && !tile.error);
         if (!good.length || good.length < parts.filter(({ tile }) => !tile || !tile.error).length) continue;
         if (!this.image.labels && active.some((c) => !c.window)) continue; // what is black and white isn't known yet
-        const picture = paint(good, this.image.labels && this.image.labelColors, this.version(), above ? 0 : 255);
+        const picture = paint(good, this.image.labels && this.image.labelColors, this.version(), above ? 0 : 255, this.picked);
         context.imageSmoothingEnabled = this.interpolate && !above && (right - left) / picture.width < 1;
         context.drawImage(picture, left, top, right - left, bottom - top);
         for (const { tile } of good) {
@@ -301,7 +328,7 @@ export class View {
   }
 
   version() {
-    return this.channels.map((c) => `${c.active}${c.color}${c.window}`).join(";");
+    return this.channels.map((c) => `${c.active}${c.color}${c.map}${c.window}`).join(";") + this.picked;
   }
 
   problem(context, panel, message, left, top, right, bottom) {
@@ -411,6 +438,22 @@ export class View {
     context.fillRect(width - 11 - n, height - 11, n, 3);
     context.fillText(text, width - 11 - label, height - 12);
   }
+}
+
+const patterns = new WeakMap();
+
+// Grey lines, which no image has.
+function unread(context) {
+  if (!patterns.has(context)) {
+    const square = new OffscreenCanvas(12, 12), own = square.getContext("2d");
+    own.fillStyle = "#3c434d";
+    own.fillRect(0, 0, 12, 12);
+    own.strokeStyle = "#4a525e";
+    own.lineWidth = 3;
+    for (const at of [-12, 0, 12]) line(own, at - 2, 14, at + 14, -2);
+    patterns.set(context, context.createPattern(square, "repeat"));
+  }
+  return patterns.get(context);
 }
 
 function line(context, x0, y0, x1, y1) {

@@ -1,0 +1,243 @@
+"""Content of OME-Zarr groups: images with their labels, and series of images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
+
+from chunkwise import TensorStore
+from chunkwise.errors import (
+    ChunkwiseError,
+    InvalidArgumentError,
+    NodeNotFoundError,
+    NotFoundError,
+    UnsupportedError,
+)
+from chunkwise.extension import JSON
+from chunkwise.extension.trees import together
+from chunkwise.groups.group import Group
+from chunkwise.groups.open_group import open_group
+from chunkwise.images.conventions.ome_metadata import ome_members, parse_ome_image
+from chunkwise.images.multiscale.image import Members, MultiscaleImage, placed
+from chunkwise.images.multiscale.metadata import ImageMetadata, expect_list, expect_text
+
+__all__ = [
+    "ImageCollection",
+    "Options",
+    "attempt",
+    "child_group",
+    "failures",
+    "image_of",
+    "labels_of_group",
+    "metadata_file",
+    "open_level_of",
+    "series_of",
+]
+
+
+T = TypeVar("T")
+
+
+class Options(NamedTuple):
+    """Options of reading images; see `chunkwise.images.multiscale.open.open_multiscale`."""
+
+    strict: bool = True
+    drafts: bool = False
+
+
+def attempt(look: Callable[[], T]) -> T | None:
+    """Return what is looked up; None if it is missing or can't be read."""
+    try:
+        return look()
+    except (InvalidArgumentError, NotFoundError, UnsupportedError):
+        return None
+
+
+def failures(members: Mapping[str, object], group: Group | None = None) -> list[str]:
+    """Return why members can't be opened; those of a group in a slow store are opened several at a time."""
+
+    def failure(name: str) -> str | None:
+        try:
+            members[name]
+        except ChunkwiseError as e:
+            return e.message
+        return None
+
+    found = together(None if group is None else group.location.store, failure, list(members))
+    return [message for message in found if message is not None]
+
+
+class ImageCollection(Members[MultiscaleImage]):
+    """Images that belong together, by name, such as the setups of BigDataViewer; opened on look-up."""
+
+    def __init__(
+        self,
+        names: Callable[[], Sequence[str]],
+        open: Callable[[str], MultiscaleImage],
+        *,
+        convention: str,
+        location: str,
+        problems: Sequence[str] = (),
+    ) -> None:
+        super().__init__(names, open)
+        self._convention, self._location, self._problems = convention, location, problems
+
+    @property
+    def convention(self) -> str:
+        """``bdv``, ``n5-viewer``, ``bioformats2raw`` or ``labels``."""
+        return self._convention
+
+    @property
+    def location(self) -> str:
+        """Location of the group."""
+        return self._location
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is missing or can't be read; each image is opened for it."""
+        return (*self._problems, *failures(self))
+
+    def __repr__(self) -> str:
+        return f"<chunkwise.ImageCollection ({self._convention}) at {self._location} {super().__repr__()}>"
+
+
+def metadata_file(group: Group) -> str:
+    """Return the file that the attributes of a group are in, for errors."""
+    node = group._node
+    key = node.rules.attributes_key or node.key
+    return node.location.describe(key)
+
+
+def image_of(
+    group: Group, options: Options, name: str | None = None, *, number: int | None = None
+) -> MultiscaleImage:
+    """Return the image in a group of OME-Zarr: the first, that of a name, or that of a number."""
+    attributes = group.attrs.asdict()
+
+    def shape_of(path: str) -> tuple[int, ...] | None:
+        store = attempt(lambda: group.get(path))
+        return store.shape if isinstance(store, TensorStore) else None
+
+    def labels_of(path: str) -> tuple[str, ...]:
+        store = attempt(lambda: group.get(path))
+        names = store.attrs.get("_ARRAY_DIMENSIONS") if isinstance(store, TensorStore) else None
+        return tuple(map(str, names)) if isinstance(names, list) else ()
+
+    metadata = parse_ome_image(
+        attributes,
+        metadata_file(group),
+        name=name,
+        number=number,
+        drafts=options.drafts,
+        shape_of=shape_of,
+        labels_of=labels_of,
+    )
+    if not metadata.is_labels and _is_listed_as_labels(group):
+        metadata = replace(metadata, is_labels=True)
+    return MultiscaleImage(
+        metadata,
+        lambda number: open_level_of(group, metadata, number),
+        location=group.location.text,
+        labels=Members(lambda: _label_names(group), lambda label: image_of(_labels(group, label), options)),
+    )
+
+
+def open_level_of(
+    group: Group,
+    metadata: ImageMetadata,
+    number: int,
+    values_of: Callable[[TensorStore], TensorStore] = lambda store: store,
+) -> TensorStore:
+    """Open a level of an image, with the labels, units and origin that its metadata give it."""
+    level = metadata.levels[number]
+    store = group.get(level.path)
+    if not isinstance(store, TensorStore):
+        found = "nothing" if store is None else "a group"
+        at = group.location.child(level.path).text
+        raise InvalidArgumentError(f"{level.where}: expected an array at {at}, but there is {found}")
+    store = values_of(store)
+    if store.rank != len(metadata.axes):
+        raise InvalidArgumentError(
+            f"{level.where}: {store.rank} dimensions, but there are {len(metadata.axes)} axes"
+        )
+    return placed(store, metadata.axes, level.place, metadata.levels[0].place)
+
+
+def labels_of_group(group: Group, options: Options) -> ImageCollection:
+    """Return the images of a group called ``labels``."""
+    names = _listed(group)
+    return _images_below(group, lambda: names, options, "labels")
+
+
+def series_of(group: Group, options: Options) -> ImageCollection:
+    """Return the images that bioformats2raw numbers, ``0``, ``1``, …; those that its index lists, if any."""
+    index = group.get("OME")
+    own: Mapping[str, JSON] = {}
+    if isinstance(index, Group):
+        own, at = ome_members(index.attrs, metadata_file(index))
+        if "series" in own:
+            listed = expect_list(own["series"], f"{at}series", "paths", empty=True)
+            own = {"series": [expect_text(path, f"{at}series", "paths") for path in listed]}
+
+    def names() -> list[str]:
+        if "series" in own:
+            return list(own["series"])
+        out: list[str] = []
+        while isinstance(group.get(str(len(out))), Group):
+            out.append(str(len(out)))
+        return out
+
+    return _images_below(group, names, options, "bioformats2raw")
+
+
+def _images_below(
+    group: Group, names: Callable[[], list[str]], options: Options, convention: str
+) -> ImageCollection:
+    return ImageCollection(
+        names,
+        lambda name: image_of(child_group(group, name, metadata_file(group)), options),
+        convention=convention,
+        location=group.location.text,
+    )
+
+
+def _labels(group: Group, name: str) -> Group:
+    return child_group(group, f"labels/{name}", metadata_file(group))
+
+
+def _label_names(group: Group) -> list[str]:
+    try:
+        labels = group.get("labels")
+    except NotFoundError:
+        return []
+    return _listed(labels) if isinstance(labels, Group) else []
+
+
+def _is_listed_as_labels(group: Group) -> bool:
+    """Return True if the group above, called ``labels``, lists an image, which needs no ``image-label``."""
+    for above in group.location.parents:
+        if above.name == "labels":
+            found = attempt(lambda: _listed(open_group(above)))  # noqa: B023
+            return found is not None and group.location.path[len(above.path) :].strip("/") in found
+    return False
+
+
+def _listed(group: Group) -> list[str]:
+    own, at = ome_members(group.attrs, metadata_file(group))
+    if "labels" not in own:
+        return []
+    names = expect_list(own["labels"], f"{at}labels", "names", empty=True)
+    return [expect_text(name, f"{at}labels[{i}]", "a name").strip("/") for i, name in enumerate(names)]
+
+
+def child_group(group: Group, path: str, where: str) -> Group:
+    try:
+        found = group[path]
+    except NodeNotFoundError:
+        raise NotFoundError(
+            f"{where} names {path}, but there is nothing at {group.location.child(path).text}"
+        ) from None
+    if not isinstance(found, Group):
+        raise InvalidArgumentError(f"{where} names {path}, which is an array, not a group")
+    return found

@@ -1,0 +1,107 @@
+"""``PyramidGroup``: the group of a pyramid, made before its levels, and described after them."""
+
+from __future__ import annotations
+
+from chunkwise import Attributes, create_container
+from chunkwise.errors import AlreadyExistsError
+from chunkwise.extension.inside import MISSING_GENERATION
+from chunkwise.extension.trees import (
+    JOURNAL,
+    Location,
+    check_container,
+    check_outside_arrays,
+    container_root,
+    create_parents,
+    dump_like,
+    find_node,
+    parents_made,
+    require_node,
+    tree_format,
+    update_consolidated,
+)
+from chunkwise.images.conventions.convention import Kept, NewImage, PyramidConvention
+from chunkwise.images.conventions.ome import OmeZarr
+
+__all__ = ["PyramidGroup"]
+
+_LABELS = "labels"
+
+
+class PyramidGroup:
+    """A group that is, or will be, a pyramid."""
+
+    def __init__(
+        self,
+        location: Location,
+        convention: PyramidConvention,
+        name: str,
+        *,
+        first: str | None = None,
+        renamed: bool = False,
+        kept: Kept,
+    ) -> None:
+        self._location, self._convention, self._name = location, convention, name
+        self._first, self._renamed = first, renamed  # the first level, if it is there already
+        self._kept = kept
+
+    def check(self) -> None:
+        """Raise AlreadyExistsError if an array, or a group of another format, is there, or an array above."""
+        location, format = self._location, self._convention.format
+        if tree_format(format).has_containers:
+            check_container(location)
+        check_outside_arrays(location)
+        node = find_node(location)
+        if node is None or node.key == JOURNAL:
+            return
+        if node.kind == "array":
+            raise AlreadyExistsError(f"{location.text} is an array, not a group that could hold a pyramid")
+        if not node.implicit and node.format != format:
+            raise AlreadyExistsError(f"{location.text} is a {node.format} group, and the pyramid is {format}")
+
+    def make(self) -> None:
+        """Make the group, and those above it."""
+        location, format = self._location, self._convention.format
+        if tree_format(format).has_containers and container_root(location) is None:
+            create_container(location)
+        with parents_made(location, format):
+            if _write_group(location, format):
+                update_consolidated(location.store, location.path)
+
+    def clear(self) -> None:
+        """Remove the attributes of a pyramid; a level that stays remains an image."""
+        node = find_node(self._location)
+        if node is None or node.implicit:
+            return
+        attributes, first = Attributes(node), self._first
+        before = attributes.asdict()
+        if self._convention.cleared(before, first) != before:
+            attributes.change(lambda stored: self._convention.cleared(stored, first))
+
+    def finish(self, image: NewImage) -> None:
+        """Write the attributes; list labels in a group ``labels`` that they are in."""
+        parent = self._location.parent
+        among_labels = image.labels and parent is not None and parent.name == _LABELS
+        image = image._replace(
+            name=self._name, source_image="../../" if among_labels else None, kept=self._kept
+        )
+        attributes = self._convention.group_attributes(image)
+        stored, first = Attributes(require_node(self._location)), self._first
+        if first is None:
+            stored.update(attributes)
+        else:
+            stored.change(
+                lambda before: self._convention.merged(before, attributes, first, renamed=self._renamed)
+            )
+        if among_labels and isinstance(self._convention, OmeZarr):
+            assert parent is not None
+            convention = self._convention
+            create_parents(parent, convention.format)
+            _write_group(parent, convention.format)
+            Attributes(require_node(parent)).change(lambda own: convention.listing(own, self._location.name))
+
+
+def _write_group(location: Location, format: str) -> bool:
+    """Write the document of a group; return True if there was none."""
+    ((key, document),) = tree_format(format).group_documents({}).items()
+    raw = dump_like(document, b"")
+    return location.store.write(location.path + key, raw, if_equal=MISSING_GENERATION) is not None
