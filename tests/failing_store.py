@@ -21,6 +21,7 @@ CALLS = (
     "write",
     "delete",
     "delete_range",
+    "delete_where",
     "write_all",
     "list",
     "list_children",

@@ -14,6 +14,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "chunkwise"
 
 CALLS = (
     "delete_range",
+    "delete_where",
     "delete_directory",
     "delete_all_below",
     "delete_but",

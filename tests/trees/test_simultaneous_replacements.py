@@ -12,13 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from failing_store import FailingStore, contents, place_in
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import chunkwise as cw
 from chunkwise.core.arrays.open_chunked import open_chunked
 from chunkwise.core.index_space import IndexTransform
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.staging import APPEND, is_staging
+from chunkwise.core.kvstore.staging import APPEND, COMPLETE, is_staging
 from chunkwise.core.kvstore.take_place import replace_below
 from chunkwise.core.trees.change import delete_all, relocate
 from chunkwise.core.trees.node import DOCUMENTS, find_node
@@ -251,42 +253,152 @@ def test_a_member_is_replaced_while_its_group_is_deleted(deleted_first: bool, fo
     pytest.fail("it never came to an end")
 
 
+MEMBERS: dict[str, Callable[[KvStoreDriver, str], object]] = {
+    "array": lambda store, format: cw.create_array(
+        place_in(store, "t/y/"),
+        VALUES["two"],
+        chunks=CHUNKS["two"],
+        format=format,
+        attributes={"a": 2},
+        overwrite=True,
+    ),
+    "group": lambda store, format: cw.create_group(
+        place_in(store, "t/y/"), format=format, attributes={"a": 2}, overwrite=True
+    ),
+    "copy": lambda store, format: cw.copy_tree(
+        place_in(store, "tree/"), place_in(store, "t/y/"), format=format, overwrite=True
+    ),
+    "opening": lambda store, format: replace_below(store, "t/y/", documents_of(format)),
+}
+"""Ways to replace the member ``y`` of the group ``t``."""
+
+
+def documents_of(format: str) -> dict[str, bytes]:
+    """Return the documents of an array with attributes."""
+    fresh = MemoryStore()
+    cw.create_array(place_in(fresh, "t/"), shape=[3], dtype="u1", format=format, attributes={"a": 2})
+    return {key[2:]: value for key, value in contents(fresh).items() if key.startswith("t/")}
+
+
+def with_members(format: str) -> MemoryStore:
+    """Return a store with the group ``t``, its member, and a tree to copy over that."""
+    store = filled(format, "group")
+    plain = FailingStore(store, lambda: None, 0, plain=True)
+    made = cw.create_group(place_in(plain, "tree/"), format=format, attributes={"a": 2})
+    made.create_array("x", VALUES["two"], chunks=CHUNKS["two"])
+    return store
+
+
+def below(store: KvStoreDriver, path: str) -> dict[str, bytes]:
+    """Return what belongs to a node, by names."""
+    return {
+        key[len(path) :]: value
+        for key, value in contents(store).items()
+        if key.startswith(path) and not key.endswith(APPEND) and not any(map(is_staging, key.split("/")))
+    }
+
+
+class OneByOne(FailingStore):
+    """A store that deletes key after key."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "delete_where":
+            raise AttributeError(name)
+        return super().__getattribute__(name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "delete_where":
+            raise AttributeError(name)
+        return super().__getattr__(name)
+
+
+STORES: dict[str, Callable[..., FailingStore]] = {
+    "directories": FailingStore,
+    "pages": partial(FailingStore, plain=True),
+    "keys": partial(OneByOne, plain=True),
+}
+
+
+def meet(format: str, member: str, act: str, at: int, stands_at: int, kind: str) -> tuple[bool, bool]:
+    """Let a replacement begin at a call of who deletes the group around, and stand still at one of its own.
+
+    Returns whether there are such calls.
+    """
+    over = STORES[kind]
+    alone = with_members(format)
+    before = below(alone, "t/y/")
+    MEMBERS[member](over(alone, lambda: None, 0), format)
+    whole = below(alone, "t/y/")
+    store, stands, goes = with_members(format), threading.Event(), threading.Event()
+
+    def stand() -> None:
+        stands.set()
+        goes.wait(0.1)  # who deletes may have to wait for the replacement
+
+    slow = over(store, stand, stands_at)
+    other = Act(lambda: MEMBERS[member](slow, format))
+
+    def begin() -> None:
+        other.start()
+        while other.is_alive() and not stands.wait(0.001):
+            pass
+
+    deleting = over(store, begin, at)
+    one = Act(lambda: ACTS[act](deleting, "one", format))
+    one.start()
+    one.join(30)
+    goes.set()
+    if deleting.n_calls < at:
+        return False, True
+    other.join(30)
+    assert not one.is_alive() and not other.is_alive()
+    found, moved, errors = below(store, "t/y/"), below(store, "moved/y/"), (one.error, other.error)
+    if other.error is None and act != "array":
+        assert found in ({}, whole), (sorted(found), errors)
+    elif found not in ({}, before, whole):
+        kept = [key for key in contents(store) if key.endswith(COMPLETE)]
+        assert kept or not any(key in DOCUMENTS for key in found), (sorted(found), errors)
+    if act == "array" or (act == "opening" and member in ("array", "copy")):  # nothing can be below it
+        assert other.error is not None or one.error is not None or not found, (sorted(found), errors)
+    if act == "move" and one.error is None:
+        assert moved in (before, whole), (sorted(moved), errors)
+    return True, slow.n_calls >= stands_at
+
+
+DELETERS = ["delete", "move", "array", "group", "opening"]
+
+
+@given(
+    st.sampled_from(FORMATS),
+    st.sampled_from(sorted(MEMBERS)),
+    st.sampled_from(DELETERS),
+    st.integers(1, 40),
+    st.integers(1, 25),
+    st.sampled_from(sorted(STORES)),
+)
+@settings(max_examples=25, deadline=None)
+def test_a_member_is_replaced_while_what_is_around_is_deleted(
+    format: str, member: str, act: str, at: int, stands_at: int, kind: str
+) -> None:
+    """At each moment of both: the member is there as a whole or not at all, or there is an error."""
+    meet(format, member, act, at, stands_at, kind)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", sorted(STORES))
+@pytest.mark.parametrize("act", DELETERS)
+@pytest.mark.parametrize("member", sorted(MEMBERS))
 @pytest.mark.parametrize("format", FORMATS)
-def test_a_replacement_begun_after_the_listing_is_overtaken(format: str) -> None:
-    """The group's keys are deleted while the replacement stands still at each of its calls."""
-    plain = FailingStore(filled(format, "group"), lambda: None, 0, plain=True)
-    replace_member(plain, "two", format)
-    whole = {key: value for key, value in node_at(plain).items() if key.startswith("t/y/")}
-    counted = FailingStore(filled(format, "group"), lambda: None, 0, plain=True)
-    delete(counted, "one", format)
-    removal = 1 + next(i for i, (call, _) in enumerate(counted.calls) if call == "delete_range")
-    for at in range(1, 400):
-        store, stands, goes = filled(format, "group"), threading.Event(), threading.Event()
-
-        def stand(stands: threading.Event = stands, goes: threading.Event = goes) -> None:
-            stands.set()
-            goes.wait(0.2)  # who deletes may have to wait for the replacement
-
-        slow = FailingStore(store, stand, at, plain=True)
-        other = Act(partial(replace_member, slow, "two", format))
-
-        def begin(other: Act = other, stands: threading.Event = stands) -> None:
-            other.start()
-            while other.is_alive() and not stands.wait(0.01):
-                pass
-
-        one = Act(partial(delete, FailingStore(store, begin, removal, plain=True), "one", format))
-        one.start()
-        one.join(30)
-        goes.set()
-        other.join(30)
-        assert not one.is_alive() and not other.is_alive()
-        if slow.n_calls < at:
-            return
-        found = {key: value for key, value in node_at(store).items() if key.startswith("t/y/")}
-        is_error = one.error is not None or other.error is not None
-        assert is_error or found in ({}, whole), (at, slow.calls[at - 1], sorted(found))
-    pytest.fail("it never came to an end")
+def test_a_member_is_replaced_at_every_moment_of_who_deletes(
+    format: str, member: str, act: str, kind: str
+) -> None:
+    for at in range(1, 200, 2):
+        for stands_at in range(1, 200, 2):
+            is_deleting, is_there = meet(format, member, act, at, stands_at, kind)
+            if not is_deleting:
+                return
+            if not is_there:
+                break
 
 
 def create_by_opening(store: KvStoreDriver, format: str) -> None:

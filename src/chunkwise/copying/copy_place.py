@@ -141,7 +141,7 @@ class CopyPlace:
     def alone(self) -> AbstractContextManager[Callable[[], None]]:
         """Keep others out who begin again, or end, a copy in a place beside the same location."""
         is_alone = self.replacement is None or is_session(self.location.store)
-        return nobody_else() if is_alone else excluding(self.location)
+        return nobody_else() if is_alone else excluding(self.location, clears=True)
 
     def commit(self, confirm: Callable[[], None]) -> None:
         """Let the copy, whose journal is deleted, replace the old data; `confirm` is what `alone` yields."""

@@ -6,7 +6,7 @@ group above the array has copies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from chunkwise.core.arrays.protocol import WrapStore
@@ -18,7 +18,7 @@ from chunkwise.core.kvstore.adapter.cache import CacheStore
 from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.lease import check_not_held, takes_turns
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.staging import APPEND, is_staging
+from chunkwise.core.kvstore.staging import APPEND, upwards
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.errors import PermissionDeniedError
 
@@ -28,7 +28,6 @@ __all__ = [
     "is_consolidated",
     "metadata_changed",
     "metadata_written",
-    "upwards",
     "whole_path",
     "wrapped",
 ]
@@ -105,15 +104,6 @@ def holds(store: KvStoreDriver, key: str, word: bytes) -> bool:
     except PermissionDeniedError:
         return False  # copies that the caller may not read are not updated
     return raw is not None and word in bytes(raw)
-
-
-def upwards(path: str) -> Iterator[str]:
-    """Yield `path` and the paths of the groups above."""
-    yield path
-    # New data in a staging place belongs to no group before it replaces the old.
-    while path and not is_staging(path[:-1].rpartition("/")[2]):
-        path = path[: path[:-1].rfind("/") + 1]
-        yield path
 
 
 def whole_path(store: KvStoreDriver, path: str) -> tuple[KvStoreDriver, str]:

@@ -299,8 +299,12 @@ class FileStore:
         # removes the directory ``a/b``, ``[a/b/, a/b0)`` leaves it empty.  Lock files are removed too, except
         # those that a writer holds; with ``lockfile`` they stay, since a living holder can't be told from a
         # dead one.
+        self.delete_where(start, stop, lambda key: True)
+
+    def delete_where(self, start: str, stop: str, wanted: Callable[[str], bool]) -> None:
+        """Delete the keys in ``[start, stop)`` that are `wanted`, like `delete_range`."""
         try:
-            touched = delete_files(self.root, KeyRange.between(start, stop), self._remove_lock)
+            touched = delete_files(self.root, KeyRange.between(start, stop), self._remove_lock, wanted)
             if self.writing.sync:
                 for directory in touched:
                     sync_directory(directory)

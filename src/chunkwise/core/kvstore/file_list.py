@@ -66,8 +66,10 @@ def is_directory(root: str, path: str) -> bool:
         return False
 
 
-def delete_files(root: str, keys: KeyRange, remove_lock: Callable[[str], None]) -> set[str]:
-    """Delete the files and emptied directories in `keys`; return remaining directories that lost names."""
+def delete_files(
+    root: str, keys: KeyRange, remove_lock: Callable[[str], None], wanted: Callable[[str], bool]
+) -> set[str]:
+    """Delete the `wanted` files and emptied directories in `keys`; return directories that lost names."""
     # `root` ends in ``/`` and stays.  A directory is removed if `keys` includes everything that begins with
     # its path, without a ``/``: ``[a/b, a/c)`` removes ``a/b``, ``[a/b/, a/b0)`` and ``[a/b, a/b0)`` empty
     # it.  `remove_lock` gets the path of each lock file in the range, and may leave it.
@@ -83,7 +85,7 @@ def delete_files(root: str, keys: KeyRange, remove_lock: Callable[[str], None]) 
                 if keys.covers(key) and _remove(os.rmdir, entry.path):
                     touched.discard(root + below)
                     touched.add(root + directory)
-            elif key in keys:
+            elif key in keys and wanted(key):
                 if entry.name.endswith(LOCK_SUFFIX):
                     remove_lock(entry.path)
                 elif _remove(remove_file, entry.path):

@@ -88,14 +88,17 @@ def delete_all_below(store: KvStoreDriver, path: str) -> None:
         note_replaced(store, path)
 
 
-def delete_but(store: KvStoreDriver, path: str, keep: Sequence[str]) -> None:
-    """Delete all keys below `path` except `keep`, and directories that become empty."""
-    if not keep:
+def delete_but(store: KvStoreDriver, path: str, keep: Sequence[str], without: Sequence[str] = ()) -> None:
+    """Delete all keys below `path` except `keep` and those of prefixes, and directories that become empty."""
+    if not (keep or without):
         delete_all_below(store, path)
         return
+    around = _between(KeyRange.of_prefix(path), map(KeyRange.of_prefix, without))
     try:
-        for keys in _ranges_but(store, path, keep):
-            store.delete_range(keys.start, keys.stop)
+        for old in _ranges_but(store, path, keep):
+            for keys in map(old.intersect, around):
+                if not keys.empty:
+                    store.delete_range(keys.start, keys.stop)
     finally:
         note_replaced(store, path)
 
@@ -122,23 +125,18 @@ def _ranges_but(store: KvStoreDriver, path: str, keep: Sequence[str]) -> list[Ke
     return out
 
 
-def old_ranges(
-    store: KvStoreDriver, path: str, before: Iterable[str], keep: Sequence[str], *, look: bool = True
-) -> list[KeyRange]:
+def old_ranges(store: KvStoreDriver, path: str, before: Iterable[str], keep: Sequence[str]) -> list[KeyRange]:
     """Return ranges of all keys below `path`, of which `before` were listed, except `keep`.
 
-    Places where others write new data are not in them, not even those that are begun later.  Without a `look`
-    at the store, ranges with no keys are among them.
+    Places there where others write new data are not in them.
     """
-    below, kept = KeyRange.of_prefix(path), set(keep)
     own = [
         KeyRange.of_key(key)
         for key in before
-        if key.startswith(path + OURS) and key not in kept and not is_staged(key, path)
+        if key.startswith(path + OURS) and key not in keep and not is_staged(key, path)
     ]
-    old = _ranges_but(store, path, keep) if look else _between(below, map(KeyRange.of_key, kept))
-    around = _between(below, [KeyRange.of_prefix(path + OURS)])
-    parts = (part for keys in old for part in map(keys.intersect, around))
+    around = _between(KeyRange.of_prefix(path), [KeyRange.of_prefix(path + OURS)])
+    parts = (part for keys in _ranges_but(store, path, keep) for part in map(keys.intersect, around))
     return [*own, *(part for part in parts if not part.empty)]
 
 

@@ -13,8 +13,9 @@ import json
 import random
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary, ref
 
@@ -30,22 +31,35 @@ from chunkwise.core.kvstore.protocol import (
     SyncedLater,
     offers,
 )
-from chunkwise.core.kvstore.staging import has_ended, new_owner
+from chunkwise.core.kvstore.staging import APPEND, has_ended, new_owner, staging_prefix, upwards
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.kvstore.value_bound import read_bounded
-from chunkwise.errors import AbortedError, ChunkwiseError, FailedPreconditionError, LostAnswerError
+from chunkwise.errors import (
+    AbortedError,
+    ChunkwiseError,
+    FailedPreconditionError,
+    LostAnswerError,
+    PermissionDeniedError,
+)
 
 __all__ = [
+    "CLEARS",
     "HeldError",
     "Lease",
     "Patience",
     "check_not_held",
     "check_owner",
+    "in_one_step",
     "is_blank",
     "is_of_ended",
+    "looks_above",
     "parse_lease",
     "takes_turns",
+    "wait_inside",
 ]
+
+CLEARS = "clears"
+"""Member of the document of an owner that deletes keys below, whatever they are."""
 
 _BEAT = 5.0
 _SILENCE = 20.0  # seconds of silence after which an owner is assumed to be dead
@@ -278,12 +292,15 @@ class HeldError(ChunkwiseError):
     def wait(self) -> None:
         """Wait until the document is free; delete it if its owner has ended or is silent."""
         assert self.held is not None
-        kv, key, found = self.held
-        patience, lease = Patience(kv), Lease(kv, key, "what was begun here is over")
-        while not is_blank(found.value):
-            if patience.is_over(key, found, lease.where) and lease.take_over(found):
-                lease.release()
-            found = read_bounded(kv, key)
+        _wait(*self.held)
+
+
+def _wait(kv: KvStoreDriver, key: str, found: Stamped) -> None:
+    patience, lease = Patience(kv), Lease(kv, key, "what was begun here is over")
+    while not is_blank(found.value):
+        if patience.is_over(key, found, lease.where) and lease.take_over(found):
+            lease.release()
+        found = read_bounded(kv, key)
 
 
 def check_not_held(kv: KvStoreDriver, key: str) -> None:
@@ -297,7 +314,36 @@ def check_not_held(kv: KvStoreDriver, key: str) -> None:
             raise error
 
 
+def looks_above(kv: KvStoreDriver, path: str) -> list[Callable[[], None]]:
+    """Return requests that raise HeldError if another owner deletes what is below a group above `path`."""
+    return [partial(_check_not_cleared, kv, above + APPEND) for above in upwards(path) if above != path]
+
+
+def _check_not_cleared(kv: KvStoreDriver, key: str) -> None:
+    try:
+        check_not_held(kv, key)
+    except HeldError as e:
+        assert e.held is not None
+        if parse_lease(e.held[2].value or b"", kv.describe(key)).get(CLEARS):
+            raise
+    except (PermissionDeniedError, FailedPreconditionError):  # it is hidden, or none of ours
+        pass
+
+
+def wait_inside(kv: KvStoreDriver, path: str, keys: Iterable[str]) -> bool:
+    """Wait until nobody holds a document among `keys` below a node at `path`; return True if one was held."""
+    held = [key for key in keys if key.endswith(f"/{APPEND}") and key != path + APPEND]
+    held = [key for key in held if staging_prefix(key, path) is None]
+    for key in held:
+        _wait(kv, key, read_bounded(kv, key))
+    return bool(held)
+
+
+def in_one_step(kv: KvStoreDriver) -> bool:
+    """Return True if a node is replaced by one change of the store."""
+    return offers(kv, Directories) or offers(kv, AtomicWritable) or traits_of(kv).nodes_only
+
+
 def takes_turns(kv: KvStoreDriver, key: str) -> bool:
     """Return True if replacing and deleting a node takes steps, during which others are kept out by `key`."""
-    one_step = offers(kv, Directories) or offers(kv, AtomicWritable) or traits_of(kv).nodes_only
-    return not one_step and bool(traits_of(kv).conditional_writes(key))
+    return not in_one_step(kv) and bool(traits_of(kv).conditional_writes(key))

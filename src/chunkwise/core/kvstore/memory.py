@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any, ClassVar, NoReturn
 from weakref import WeakValueDictionary
@@ -162,9 +162,14 @@ class MemoryStore:
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
         """Delete the keys in ``[start, stop)``, all at once."""
+        self.delete_where(start, stop, lambda key: True)
+
+    def delete_where(self, start: str, stop: str, wanted: Callable[[str], bool]) -> None:
+        """Delete the keys in ``[start, stop)`` that are `wanted`, all at once."""
         keys = KeyRange.between(start, stop)
         with self._lock:
-            self._change([key for key in self._values if keys.unbounded or key in keys], {})
+            found = [key for key in self._values if keys.unbounded or key in keys]
+            self._change([key for key in found if wanted(key)], {})
 
     def move_directory(self, source: str, target: str) -> None:
         """Rename all keys from ``source/...`` to ``target/...``, all at once."""

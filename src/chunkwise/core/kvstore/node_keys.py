@@ -1,58 +1,53 @@
-"""Deleting the keys of a node, without what others are writing to replace it."""
+"""Deleting the keys of a node, without what others are writing to replace it, or nodes in it."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
-from chunkwise.core.kvstore.keys_below import OURS, delete_all_below, delete_but, is_staged, old_ranges
-from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver
+from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.keys_below import delete_but
+from chunkwise.core.kvstore.lease import in_one_step
+from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver, delete_where
 from chunkwise.core.kvstore.replaced_places import note_replaced
-from chunkwise.core.kvstore.staging import APPEND, JOURNAL, is_abandoned, is_resumable, process_has_ended
+from chunkwise.core.kvstore.staging import (
+    JOURNAL,
+    is_abandoned,
+    is_resumable,
+    process_has_ended,
+    staging_prefix,
+    unwritten,
+)
 from chunkwise.core.kvstore.this_process import process_name
 from chunkwise.core.kvstore.value_bound import read_bounded
 
-__all__ = ["Staged", "delete_node_keys", "staged_in"]
+__all__ = ["delete_node_keys"]
 
 _SILENCE, _POLL = 20.0, 0.5  # seconds after which the owner of a journal is assumed to be dead
 
 
-class Staged(NamedTuple):
-    """What this library has put beside a node's keys, as a listing of the level shows it."""
+def delete_node_keys(store: KvStoreDriver, path: str, keep: Sequence[str], made: Iterable[str]) -> None:
+    """Delete all keys of a node below `path`, except `keep` and what others write, even if begun just now.
 
-    abandoned: list[str]  # prefixes of new data whose writers have ended
-    others: list[str]  # prefixes of new data that others may be writing
-    keys: list[str]  # such as journals
-
-
-def staged_in(store: KvStoreDriver, path: str) -> Staged:
-    """Return what this library has put into a node; waits for signs of life."""
-    level = store.list_children(path)
-    found = Staged([], [], [key for key in level.keys if key.startswith(path + OURS)])
-    for prefix in level.prefixes:
-        if is_staged(prefix, path):
-            (found.others if _is_live(store, prefix + "/") else found.abandoned).append(prefix + "/")
-    return found
-
-
-def delete_node_keys(
-    store: KvStoreDriver, path: str, keep: Sequence[str], staged: Staged, *, held: bool
-) -> None:
-    """Delete all keys of a node below `path`, except `keep` and new data that others may be writing.
-
-    If the caller has `held` the key `APPEND`, which excludes others, that stays too.
+    `made` are the keys there that only this library makes; waits for signs of life of unfinished copies.
     """
-    if not (held or staged.others):
-        delete_but(store, path, keep)
+    places = {place for key in made if (place := staging_prefix(key, path))}
+    live = sorted(place for place in places if _is_live(store, place))
+    if in_one_step(store):
+        delete_but(store, path, keep, live)
         return
+    abandoned = places.difference(live)
+    own = unwritten(path)
+    kept = set(keep)
     try:
-        for prefix in staged.abandoned:
-            delete_all_below(store, prefix)
-        keys = [key for key in staged.keys if not (held and key == path + APPEND)]
-        for part in old_ranges(store, path, keys, keep):
-            store.delete_range(part.start, part.stop)
+        below = KeyRange.of_prefix(path)
+        delete_where(
+            store,
+            below.start,
+            below.stop,
+            lambda key: key not in kept and (own(key) or staging_prefix(key, path) in abandoned),
+        )
     finally:
         note_replaced(store, path)
 

@@ -16,7 +16,8 @@ Keys with empty components, ``.``, ``..``, control characters, or that are not U
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import islice
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -344,13 +345,12 @@ class ObjectStore:
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
         """Delete the keys in ``[start, stop)`` that exist now."""
-        batch: list[str] = []
-        for entry in self._entries(start, stop):
-            batch.append(entry.key)
-            if len(batch) == _DELETE_BATCH:
-                self._delete(batch)
-                batch = []
-        if batch:
+        self.delete_where(start, stop, lambda key: True)
+
+    def delete_where(self, start: str, stop: str, wanted: Callable[[str], bool]) -> None:
+        """Delete the keys in ``[start, stop)`` that are `wanted`, marks of directories included."""
+        keys = (entry.key for entry in self._entries(start, stop) if wanted(entry.key))
+        while batch := list(islice(keys, _DELETE_BATCH)):
             self._delete(batch)
 
     def _delete(self, keys: Sequence[str]) -> None:

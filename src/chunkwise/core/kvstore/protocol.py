@@ -34,6 +34,7 @@ __all__ = [
     "RangeReadable",
     "Readable",
     "Reader",
+    "SelectiveDeletable",
     "SizeReadable",
     "Stamped",
     "SyncedLater",
@@ -41,6 +42,7 @@ __all__ = [
     "ValueOpenable",
     "WithDirectories",
     "Writable",
+    "delete_where",
     "describe",
     "digest_generation",
     "is_store",
@@ -268,6 +270,14 @@ class EntryListable(Listable, Protocol):
         ...
 
 
+class SelectiveDeletable(Protocol):
+    """A store that deletes only some of the keys in a range as fast as all of them."""
+
+    def delete_where(self, start: str, stop: str, wanted: Callable[[str], bool]) -> None:
+        """Delete the keys in ``[start, stop)`` that are `wanted`, like ``delete_range``."""
+        ...
+
+
 class SyncedLater(Protocol):
     """A store that can wait for the disk after writing many values."""
 
@@ -330,6 +340,15 @@ def offers(value: object, protocol: Callable[..., P]) -> TypeGuard[P]:
     """Return True if `value` has all members of `protocol` without a default."""
     # Not isinstance: since Python 3.12 it ignores members from __getattr__.
     return all(hasattr(value, name) for name in _members(protocol))
+
+
+def delete_where(store: KvStoreDriver, start: str, stop: str, wanted: Callable[[str], bool]) -> None:
+    """Delete the keys in ``[start, stop)`` that are `wanted`, and no key that is made meanwhile unseen."""
+    if offers(store, SelectiveDeletable):
+        store.delete_where(start, stop, wanted)
+    else:
+        for key in [key for key in store.list(start, stop) if wanted(key)]:
+            store.delete(key)
 
 
 @cache

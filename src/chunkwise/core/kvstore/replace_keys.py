@@ -11,7 +11,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.keys_below import (
+    OURS,
     copy_below,
     delete_all_below,
     delete_documents,
@@ -20,13 +22,12 @@ from chunkwise.core.kvstore.keys_below import (
     is_staged,
     list_below,
     names_below,
-    old_ranges,
     value_at,
 )
-from chunkwise.core.kvstore.lease import Lease, Patience
+from chunkwise.core.kvstore.lease import CLEARS, HeldError, Lease, Patience, looks_above, wait_inside
 from chunkwise.core.kvstore.memory import MemoryStore
-from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Buffer, KvStoreDriver
-from chunkwise.core.kvstore.staging import APPEND, COMPLETE
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Buffer, KvStoreDriver, delete_where
+from chunkwise.core.kvstore.staging import APPEND, COMPLETE, unwritten
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError
 
@@ -46,7 +47,7 @@ def replace_keys(
         raise FailedPreconditionError(
             f"the new data for {store.describe(path)} was deleted by others: {store.describe(staging)}"
         )
-    before = list(list_below(store, path))
+    before = _listed(store, path)
     _replace(
         store, staging, path, documents, names, before, lambda n: value_at(store, staging + n), keep, confirm
     )
@@ -70,12 +71,16 @@ def replace_by_documents(
     lease, _ = _at_once(store, [partial(_turn, store, path), clean])
     last: list[Callable[[], object]] = []
     try:
-        look = partial(store.list_children, path)
+        looks = [] if lease is None else looks_above(store, path)
         writes = [partial(store.write, staging + name, value) for name, value in values.items()]
-        level, *_ = _at_once(store, [look, *writes])
-        copied = _replace(
-            store, staging, path, values, list(values), level.keys, values.__getitem__, at_once=True
-        )
+        try:
+            before, *_ = _at_once(store, [partial(_listed, store, path), *looks, *writes])
+        except HeldError as e:
+            assert lease is not None
+            _end(lease)  # whoever deletes a group above may be waiting for this one
+            e.wait()
+            return replace_by_documents(store, staging, path, values, clean)
+        copied = _replace(store, staging, path, values, list(values), before, values.__getitem__)
         last += (partial(store.delete, staging + name) for name in (*values, COMPLETE))
     finally:
         if lease is not None:
@@ -94,11 +99,15 @@ def _replace(
     value: Callable[[str], Buffer],
     keep: Sequence[str] = (),
     confirm: Callable[[], None] = lambda: None,
-    *,
-    at_once: bool = False,
 ) -> dict[str, bytes]:
     """Take the steps once all new data is staged; return the generations of the new keys."""
-    kept = [path + APPEND, *keep, *(path + name for name in names)]
+    kept = {*keep, *(path + name for name in names)}
+    before, is_own = set(before), unwritten(path)
+
+    def is_old(key: str) -> bool:
+        is_new = key.startswith(path + OURS) and key not in before  # such as another's journal
+        return key not in kept and is_own(key) and not is_new
+
     first, last = in_safe_order(store, names, documents)
     store.write(staging + COMPLETE, b"")
     begun = False
@@ -110,13 +119,8 @@ def _replace(
                 store.delete(path + name)
                 begun = True
         confirm()
-        old = old_ranges(store, path, before, kept, look=not at_once)
-        deletes = [partial(store.delete_range, keys.start, keys.stop) for keys in old]
-        if at_once:
-            _at_once(store, deletes)
-        else:
-            for delete in deletes:
-                delete()
+        below = KeyRange.of_prefix(path)
+        delete_where(store, below.start, below.stop, is_old)
         for name in first:
             confirm()
             copied[path + name] = _write(store, path + name, value(name), new=False)
@@ -136,6 +140,12 @@ def _replace(
     return copied
 
 
+def _listed(store: KvStoreDriver, path: str) -> list[str]:
+    """Return the keys below `path`, once nobody replaces a node there."""
+    keys = list(list_below(store, path))
+    return list(list_below(store, path)) if wait_inside(store, path, keys) else keys
+
+
 def _end(lease: Lease) -> None:
     with suppress(ChunkwiseError):  # the store may have failed for good
         lease.release()
@@ -149,7 +159,7 @@ def _turn(store: KvStoreDriver, path: str) -> Lease | None:
     patience = Patience(store)
     while True:
         lease = Lease(store, path + APPEND, "an array that is being replaced by chunkwise")
-        other = lease.take({"id": os.urandom(16).hex(), "state": "writing", "arrays": {}})
+        other = lease.take({"id": os.urandom(16).hex(), "state": "writing", "arrays": {}, CLEARS: True})
         if other is None:
             return lease
         if patience.is_over(
@@ -160,11 +170,12 @@ def _turn(store: KvStoreDriver, path: str) -> Lease | None:
 
 def _at_once(store: KvStoreDriver, acts: Sequence[Callable[[], Any]]) -> list[Any]:
     """Return the results of small requests, made together in a slow store, in order in others."""
-    if traits_of(store).request_concurrency is None or not acts:
+    concurrency = traits_of(store).request_concurrency
+    if concurrency is None or len(acts) < 2:
         return [act() for act in acts]
     from concurrent.futures import ThreadPoolExecutor  # not loaded by `import chunkwise`
 
-    with ThreadPoolExecutor(len(acts)) as pool:
+    with ThreadPoolExecutor(min(concurrency, len(acts))) as pool:
         return list(pool.map(lambda act: act(), acts))
 
 
@@ -183,10 +194,7 @@ def _write(store: KvStoreDriver, target: str, value: Buffer, *, new: bool) -> by
         return store.write(target, value) or MISSING_GENERATION
     generation = store.write(target, value, if_equal=MISSING_GENERATION)
     if generation is None:
-        found = store.read(target)  # perhaps our own, if the answer to a request was lost
-        if found.value is None or bytes(found.value) != bytes(value):
-            raise AlreadyExistsError(f"{store.describe(target)} was made by another process meanwhile")
-        generation = found.generation
+        raise AlreadyExistsError(f"{store.describe(target)} was made by another process meanwhile")
     return generation
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterator
 from functools import cache
 
 from chunkwise.core.kvstore.platform import WINDOWS
@@ -28,6 +29,9 @@ __all__ = [
     "new_owner",
     "process_has_ended",
     "staging_name",
+    "staging_prefix",
+    "unwritten",
+    "upwards",
 ]
 
 COMPLETE = ".chunkwise-complete"
@@ -64,6 +68,41 @@ def is_resumable(name: str) -> bool:
 def in_staging(path: str) -> bool:
     """Return True if a path leads into a staging place."""
     return ".chunkwise-new" in path and any(map(is_staging, path.split("/")))
+
+
+def staging_prefix(key: str, path: str) -> str | None:
+    """Return the prefix of the outermost staging place below `path` with a key, None if there is none."""
+    if ".chunkwise-new" not in key:
+        return None
+    above = path
+    for name in key[len(path) :].split("/")[:-1]:
+        above += name + "/"
+        if is_staging(name):
+            return above
+    return None
+
+
+def unwritten(path: str) -> Callable[[str], bool]:
+    """Return a test for keys below `path` that nobody is writing to replace a node, or holds meanwhile."""
+
+    def test(key: str) -> bool:
+        if ".chunkwise" not in key:
+            return True
+        place = staging_prefix(key, path)
+        if place is not None:
+            return is_abandoned(place[:-1].rpartition("/")[2])
+        return key.rpartition("/")[2] != APPEND
+
+    return test
+
+
+def upwards(path: str) -> Iterator[str]:
+    """Yield `path` and the paths of the groups above."""
+    yield path
+    # New data in a staging place belongs to no group before it replaces the old.
+    while path and not is_staging(path[:-1].rpartition("/")[2]):
+        path = path[: path[:-1].rfind("/") + 1]
+        yield path
 
 
 def staging_name(name: str, owner: str = "") -> str:

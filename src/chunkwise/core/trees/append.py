@@ -20,7 +20,15 @@ from functools import partial
 from uuid import uuid4
 
 from chunkwise.core.engine.together import together
-from chunkwise.core.kvstore.lease import Lease, Patience, is_blank, takes_turns
+from chunkwise.core.kvstore.lease import (
+    CLEARS,
+    HeldError,
+    Lease,
+    Patience,
+    is_blank,
+    looks_above,
+    takes_turns,
+)
 from chunkwise.core.kvstore.protocol import Stamped
 from chunkwise.core.kvstore.staging import APPEND
 from chunkwise.core.kvstore.traits import traits_of
@@ -124,24 +132,46 @@ def appending(arrays: Sequence[Growing]) -> Iterator[Append]:
 
 
 @contextmanager
-def excluding(location: Location, *, replaces: bool = False) -> Iterator[Callable[[], None]]:
+def excluding(
+    location: Location,
+    *,
+    replaces: bool = False,
+    clears: bool = False,
+    checks: Sequence[Callable[[], object]] = (),
+) -> Iterator[Callable[[], None]]:
     """Keep others out who append to a node, replace it, or make arrays in it at the same time.
 
     Yields a function that raises AbortedError if another process has taken over meanwhile.  It is
     also raised at the end, if others have deleted a group around the node, unless the caller itself
-    `replaces` the node with all of its keys.  In a store without conditional writes, no other process is kept
-    out.
+    `replaces` the node with all of its keys.  Who `clears` the node deletes what is below it, and waits until
+    nobody does that with a group above; then the `checks` are made.  In a store without conditional
+    writes, no other process is kept out.
     """
     if not traits_of(location.store).conditional_writes(location.path + APPEND):
+        for check in checks:
+            check()
         yield lambda: None
         return
     patience = Patience(location.store)
     while True:
         lease = Lease(location.store, location.path + APPEND, _ABOUT)
-        other = lease.take({"id": uuid4().hex, "state": "writing", "arrays": {}})
-        if other is None:
+        clear = {CLEARS: True} if clears else {}
+        other = lease.take({"id": uuid4().hex, "state": "writing", "arrays": {}, **clear})
+        if other is not None:
+            _wait(location, other, patience)
+            continue
+        try:
+            looks = looks_above(location.store, location.path) if clears else []
+            together(location.store, lambda look: look(), [*looks, *checks])
             break
-        _wait(location, other, patience)
+        except HeldError as e:  # which may be waiting for this one
+            lease.release()
+            e.wait()
+        except BaseException:
+            with suppress(ChunkwiseError):  # the store may have failed for good
+                lease.release()
+            lease.forget()
+            raise
     was_kept = True
     try:
         yield lease.confirm

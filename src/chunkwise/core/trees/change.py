@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from chunkwise.core.kvstore.atomic import Directories
-from chunkwise.core.kvstore.keys_below import copy_below, delete_all_below, is_staged, list_below
-from chunkwise.core.kvstore.lease import takes_turns
-from chunkwise.core.kvstore.node_keys import Staged, delete_node_keys, staged_in
+from chunkwise.core.kvstore.keys_below import copy_below, delete_all_below, list_below
+from chunkwise.core.kvstore.lease import in_one_step, takes_turns, wait_inside
+from chunkwise.core.kvstore.node_keys import delete_node_keys
 from chunkwise.core.kvstore.protocol import offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
-from chunkwise.core.kvstore.staging import APPEND
+from chunkwise.core.kvstore.staging import APPEND, unwritten
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.append import excluding
 from chunkwise.core.trees.consolidated import move_consolidated, update_consolidated
@@ -30,7 +30,6 @@ from chunkwise.core.trees.own_keys import foreign_keys
 from chunkwise.core.trees.resolve import group_links, resolve
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import (
-    AbortedError,
     AlreadyExistsError,
     ChunkwiseError,
     InvalidArgumentError,
@@ -81,33 +80,27 @@ def delete_all(location: Location, node: Node, known: Iterable[Node] = ()) -> li
     Returns the keys that belong to no array or group; they stay, with their directories.  `known` are nodes
     there that were just read.  What another process is writing to replace the node stays.
     """
-    staged = staged_in(location.store, location.path)
     with _taking_turns(location) as held:
-        left = _delete(location, node, known, staged, held)
+        left = _delete(location, node, known, held)
     update_consolidated(location.store, location.path)
     return left
 
 
-def _delete(location: Location, node: Node, known: Iterable[Node], staged: Staged, held: bool) -> list[str]:
-    kv, busy = location.store, list[str]()
-    left = foreign_keys(location, known, busy)
+def _delete(location: Location, node: Node, known: Iterable[Node], held: bool) -> list[str]:
+    kv, path, made = location.store, location.path, list[str]()
+    left = foreign_keys(location, known, made)
+    if held and wait_inside(kv, path, made):  # half of what others are replacing must not come back
+        made.clear()
+        left = foreign_keys(location, (), made)
     if node.key and not traits_of(kv).nodes_only:  # there, the rest couldn't be listed then
-        kv.delete(location.path + node.key)
+        kv.delete(path + node.key)
+    is_own = unwritten(path)
     for _ in range(_PASSES):
-        others = [at for name in busy if held and (at := name.removesuffix(APPEND)) != location.path]
-        for path in others:  # which are replaced, or get rows, right now: half of a node must not come back
-            with suppress(AbortedError), excluding(location.at(path)):
-                pass
-        left = foreign_keys(location) if others else left
-        delete_node_keys(kv, location.path, left, staged, held=held)
-        if not held:
+        delete_node_keys(kv, path, left, made)
+        if in_one_step(kv) or not any(is_own(key) for key in {*list_below(kv, path)}.difference(left)):
             break
-        kept = {*left, location.path + APPEND}
-        rest = [k for k in list_below(kv, location.path) if k not in kept and not is_staged(k, location.path)]
-        if not rest:
-            break
-        busy = [key for key in rest if key.rpartition("/")[2] == APPEND]  # begun since the listing
-        left = foreign_keys(location)
+        made.clear()
+        left = foreign_keys(location, (), made)
     return left
 
 
@@ -117,7 +110,7 @@ def _taking_turns(location: Location) -> Iterator[bool]:
     if not takes_turns(location.store, location.path + APPEND):
         yield False
     else:
-        with excluding(location):
+        with excluding(location, clears=True):
             yield True
 
 
@@ -183,8 +176,10 @@ def _move(here: Location, there: Location, node: Node) -> None:
         kv.move_directory(here.path[:-1], there.path[:-1])
         note_replaced(here.store, here.path)
         return
-    staged = staged_in(kv, here.path)
     with _taking_turns(here) as held:
+        made = list(list_below(kv, here.path))
+        if held and wait_inside(kv, here.path, made):
+            made = list(list_below(kv, here.path))
         try:
             copy_below(kv, here.path, there.path, DOCUMENTS, to=kv)
         except BaseException:  # an interrupt too: the node must exist only in its old location
@@ -193,4 +188,4 @@ def _move(here: Location, there: Location, node: Node) -> None:
             raise
         if node.key and not traits_of(kv).nodes_only:
             kv.delete(here.path + node.key)
-        delete_node_keys(kv, here.path, (), staged, held=held)
+        delete_node_keys(kv, here.path, (), made)

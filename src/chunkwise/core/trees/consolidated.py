@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from chunkwise.core.arrays.metadata_observers import HOLDERS, holds, upwards
+from chunkwise.core.arrays.metadata_observers import HOLDERS, holds
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import TreeFormat
 from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format
 from chunkwise.core.engine.together import together
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.staging import JOURNAL
+from chunkwise.core.kvstore.staging import JOURNAL, upwards
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.core.trees.document import change_document, read_document, write_new
 from chunkwise.core.trees.snapshot import is_path

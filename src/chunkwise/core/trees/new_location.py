@@ -9,7 +9,8 @@ from types import EllipsisType
 
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.protocol import WithDirectories, offers
+from chunkwise.core.kvstore.lease import in_one_step
+from chunkwise.core.kvstore.protocol import WithDirectories, delete_where, offers
 from chunkwise.core.kvstore.staging import APPEND
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import CONTAINER_FORMAT, mark_container
@@ -91,9 +92,12 @@ def remove_groups(made: Sequence[Location]) -> None:
     """Remove new groups, from the last, as long as they are empty."""
     for location in reversed(made):
         keys = KeyRange.of_prefix(location.path)  # not its directories, some of which may be empty
-        below = location.store.list(keys.start, keys.stop)
-        names = (key[len(location.path) :] for key in below)
+        found = set(location.store.list(keys.start, keys.stop))
+        names = (key[len(location.path) :] for key in found)
         if not all(name in DOCUMENTS or name == APPEND for name in names):
             return
-        delete_own(location)
+        if in_one_step(location.store):
+            delete_own(location)
+        else:
+            delete_where(location.store, keys.start, keys.stop, found.__contains__)
         update_consolidated(location.store, location.path)

@@ -26,7 +26,7 @@ from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.keys_below import delete_but
 from chunkwise.core.kvstore.object_read import e_tag_in, is_version
 from chunkwise.core.kvstore.protocol import ByteRange, EntryListable, Stamped, offers
-from chunkwise.core.kvstore.staging import APPEND, COMPLETE, in_staging, is_staging
+from chunkwise.core.kvstore.staging import COMPLETE, in_staging, is_staging
 from chunkwise.core.kvstore.take_place import staging_paths
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import DOCUMENTS, Node, node_of
@@ -47,11 +47,11 @@ _ORPHAN = re.compile(r"(?:\A|/)(?:c(?:(?:/[0-9]+)+|(?:\.[0-9]+)+)|[0-9]+(?:\.[0-
 _BEGUN = re.compile(rf"(?:\A|/)(?:{_ARRAY.pattern})\Z")
 
 
-def foreign_keys(location: Location, known: Iterable[Node] = (), busy: list[str] | None = None) -> list[str]:
+def foreign_keys(location: Location, known: Iterable[Node] = (), made: list[str] | None = None) -> list[str]:
     """Return the keys at and below a location that belong to no node there, in order.
 
-    Documents of `known` nodes are not read again if the store lists the same ETags.  `busy` gets the keys by
-    which others exclude each other from nodes.
+    Documents of `known` nodes are not read again if the store lists the same ETags.  `made` gets the keys
+    that only this library makes.
     """
     kv, path = location.store, location.path
     below = KeyRange.of_prefix(path)
@@ -61,8 +61,8 @@ def foreign_keys(location: Location, known: Iterable[Node] = (), busy: list[str]
     else:
         tags = {key[len(path) :]: None for key in kv.list(below.start, below.stop)}
     names = list(tags)
-    if busy is not None:
-        busy += (path + name for name in names if _parts(name)[1] == APPEND)
+    if made is not None:
+        made += (path + name for name in names if ".chunkwise" in name)
     documents = [
         (directory, last)
         for directory, last in map(_parts, names)

@@ -37,6 +37,7 @@ from typing import Any
 from chunkwise.core.kvstore.atomic import Directories
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.keys_below import delete_all_below
+from chunkwise.core.kvstore.lease import in_one_step
 from chunkwise.core.kvstore.protocol import SyncedLater, offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import COMPLETE, give_up, in_staging, is_staging, new_owner
@@ -48,6 +49,7 @@ from chunkwise.core.kvstore.take_place import (
 )
 from chunkwise.core.trees.append import excluding
 from chunkwise.core.trees.consolidated_tree import renew_copies_above
+from chunkwise.core.trees.destination import check_outside_arrays
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import DOCUMENTS, find_documented
 from chunkwise.core.trees.own_keys import foreign_keys
@@ -110,13 +112,17 @@ class Replacement:
             renew_copies_above(location)
             return
         keep = [key for key in self.foreign(location) if not key.startswith(staging.path)]
+        check = partial(check_outside_arrays, location)  # others may have replaced a group above by an array
+        alone = partial(excluding, location, clears=True, checks=[check])
+        if confirm is not None or in_one_step(location.store):
+            check()
         at_once = take_place(
             location.store,
             staging.path,
             location.path,
             documents=self.documents,
             keep=keep,
-            excluding=partial(excluding, location) if confirm is None else lambda: nullcontext(confirm),
+            excluding=alone if confirm is None else lambda: nullcontext(confirm),
             confirm=confirm or (lambda: None),
         )
         renew_copies_above(location)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from chunkwise.core.kvstore.protocol import (
     KvStoreDriver,
     Reader,
     Stamped,
+    delete_where,
 )
 from chunkwise.errors import InvalidArgumentError, StorageError
 
@@ -125,6 +126,12 @@ class FaultStore(SameKeysStore):
         """Delete from the base."""
         due = self._begin("delete_range", start)
         self.base.delete_range(start, stop)
+        self._end(due, start, None)
+
+    def delete_where(self, start: str, stop: str, wanted: Callable[[str], bool]) -> None:
+        """Delete from the base, like `delete_range`."""
+        due = self._begin("delete_range", start)
+        delete_where(self.base, start, stop, wanted)
         self._end(due, start, None)
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:

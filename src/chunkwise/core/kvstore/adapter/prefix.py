@@ -7,7 +7,7 @@ and errors are the base's.
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from chunkwise.core.kvstore.byte_range import read_ranges
@@ -20,6 +20,7 @@ from chunkwise.core.kvstore.protocol import (
     KvStoreDriver,
     Reader,
     Stamped,
+    delete_where,
 )
 from chunkwise.core.kvstore.shard_index_cache import RenamedShardIndexes
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
@@ -96,6 +97,13 @@ class PrefixStore:
         if not keys.empty:
             below = keys.shifted(self.prefix)
             self.base.delete_range(below.start, below.stop)
+
+    def delete_where(self, start: str, stop: str, wanted: Callable[[str], bool]) -> None:
+        """Delete the keys in ``[start, stop)`` that are `wanted`."""
+        keys = KeyRange.between(start, stop)
+        if not keys.empty:
+            below, n = keys.shifted(self.prefix), len(self.prefix)
+            delete_where(self.base, below.start, below.stop, lambda key: wanted(key[n:]))
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
         """Yield the keys in ``[start, stop)``."""
