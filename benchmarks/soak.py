@@ -38,6 +38,7 @@ from chunkwise.errors import ChunkwiseError
 
 ROWS, WIDTH = 8, 96  # rows of each worker, in chunks of 5 rows, so that workers share chunks
 CHUNKS = (5, 17)
+NO_WORKER = 1000
 SIGNS = (".chunkwise", ".lock", "__lock", ".tmp")
 
 
@@ -103,6 +104,8 @@ class Worker:
             row, stamp = doing["row"]["row"], doing["row"]["stamp"]
             cw.open_array(self.at("shared"), mode="r+")[row].write(np.uint32(stamp)).result()
             state["rows"][str(row)] = stamp
+        if doing and "append" in doing:  # the next append finishes it, or clears it
+            cw.open_array(self.at("appended"), mode="r+").append(np.array([[NO_WORKER, 0]], "u4"))
         self._check_appends(may_be_one_more=bool(doing and "append" in doing))
         target = self.at(f"copy-{self._number}")
         with contextlib.suppress(ChunkwiseError):
