@@ -14,7 +14,7 @@ from doc_examples import run_examples
 from chunkwise.cli import progress, region
 from chunkwise.cli.command import UsageError
 from chunkwise.cli.options import parse_nbytes, parse_sizes
-from chunkwise.copying import codec_option, quantities, summary
+from chunkwise.copying import codec_option, quantities
 from chunkwise.copying.codec_option import (
     Compressor,
     compressor_from_json,
@@ -23,11 +23,12 @@ from chunkwise.copying.codec_option import (
 )
 from chunkwise.copying.progress import Lines
 from chunkwise.copying.quantities import format_duration, format_nbytes
+from chunkwise.core.base import html
 from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.plan import blocks
 
 
-@pytest.mark.parametrize("module", [quantities, region, blocks, codec_option, summary])
+@pytest.mark.parametrize("module", [quantities, region, blocks, codec_option, html])
 def test_examples(module: ModuleType) -> None:
     result = run_examples(module)
     assert result.attempted > 0 and result.failed == 0

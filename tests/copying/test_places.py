@@ -249,8 +249,8 @@ def test_wrong_layers_say_what_is_expected(folder):
         cw.stack(f"{folder}/a.zarr")
     with pytest.raises(ValueError, match=r"Layer 1: .*missing"):
         cw.stack([f"{folder}/a.zarr", f"{folder}/missing"])
-    with pytest.raises(TypeError, match="TensorStore, a Spec, a path"):
-        cw.stack([VALUES])
+    with pytest.raises(TypeError, match="TensorStore, an array, a Spec, a path"):
+        cw.stack([5])
     for function in (lambda place: cw.cast(place, "f4"), lambda place: cw.downsample(place, [1], "mean")):
         with pytest.raises(TypeError, match=r"open it first, with chunkwise\.open"):
             function(f"{folder}/a.zarr")

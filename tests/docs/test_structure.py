@@ -20,7 +20,7 @@ INNER_MODULES = {
     "cli": 11,
     "copying": 97,
     "dask": 0,
-    "groups": 38,
+    "groups": 39,
     "hdmf": 16,
     "images": 6,
     "n5": 0,

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import chunkwise
+from chunkwise.core.engine import strategy
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.strategy import read_strategy, write_strategy
 from chunkwise.core.engine.targets import _copy_parts
@@ -115,7 +116,7 @@ def test_without_an_interpreter_lock_small_chunks_are_read_by_all_threads(monkey
     facts = {"source": "store", "decode_rate": ZSTD, "n_processors": 2}
     many, few = {"chunk_nbytes": 8 * KIB, "n_chunks": 4096}, {"chunk_nbytes": 64 * KIB, "n_chunks": 18}
     for has_lock, n_many, n_few in ((True, 1, 0), (False, 2, 2)):
-        monkeypatch.setattr("sys._is_gil_enabled", lambda has_lock=has_lock: has_lock, raising=False)
+        monkeypatch.setattr(strategy, "_HAS_LOCK", has_lock)
         assert read_strategy(**facts, **many).n_workers == n_many
         assert read_strategy(**facts, **few).n_workers == n_few
 

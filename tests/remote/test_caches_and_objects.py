@@ -150,7 +150,7 @@ def test_cache_in_a_spec(tmp_path: Path) -> None:
     os.rename(tmp_path / "a", tmp_path / "moved")
     np.testing.assert_array_equal(array.read().result(), data)
     assert ts.KvStore.Spec(kvstore).to_json()["max_age"] == "1h"
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="non-negative"):
         ts.KvStore.Spec({**kvstore, "max_age": "-1s"})
 
 

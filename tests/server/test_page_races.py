@@ -129,7 +129,8 @@ def test_a_window_that_is_set_while_percentiles_are_looked_for_stays(tmp_path: P
         # Nothing is drawn in a window that isn't that of the values.
         page.wait_for_function("[...window.chunkwise.view.tiles.tiles.values()].length")
         middle = "[...document.querySelector('#panel-0').getContext('2d').getImageData(300, 300, 1, 1).data]"
-        assert page.evaluate(middle) == [0, 0, 0, 0]
+        red, green, blue, _ = page.evaluate(middle)
+        assert 0x3C <= red < green < blue <= 0x5E, "the lines of what is unread, not the grey of values"
         page.get_by_label("black in values").fill("10")
         page.get_by_label("white in values").fill("500")
         page.get_by_label("white in values").press("Enter")
@@ -137,7 +138,7 @@ def test_a_window_that_is_set_while_percentiles_are_looked_for_stays(tmp_path: P
         wait(page)
         channel = "((c) => [c.window, c.range])(window.chunkwise.view.channels[0])"
         assert page.evaluate(channel) == [[10, 500], [0, 4095]]
-        assert page.evaluate(middle)[3] == 255
+        assert len(set(page.evaluate(middle)[:3])) == 1
         page.get_by_role("button", name="Auto").click()
         contrasts.wait(2)
         page.get_by_role("button", name="Auto").click()

@@ -59,10 +59,8 @@ _SOURCES = {
 }
 
 
-def _worth(nanoseconds: int, without_lock: int = 0) -> int:
-    """Return a threshold of threads that pass an interpreter lock, or the one without a lock."""
-    # Free-threaded Python was not measured.
-    return nanoseconds if getattr(sys, "_is_gil_enabled", lambda: True)() else without_lock
+# Threads that pass an interpreter lock have the thresholds above.  Free-threaded Python was not measured.
+_HAS_LOCK: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 class ReadStrategy(NamedTuple):
@@ -119,13 +117,13 @@ def read_strategy(
     rate = _COPY_RATE + decode_rate
     unlocked = chunk_nbytes * rate
     total = n_shards * _SHARD + n_chunks * (_CHUNK + chunk_nbytes * rate)
-    if total <= _worth(_INLINE, _INLINE_BESIDE_OTHERS):
+    if total <= (_INLINE if _HAS_LOCK else _INLINE_BESIDE_OTHERS):
         inline = not beside_others or n_processors == 1 or total <= _INLINE_BESIDE_OTHERS
         return ReadStrategy(source, target, 0 if inline else 1, nbytes)
     together = batches and staged and (source == "shards" or unlocked < _WORTH_A_THREAD)
     together = together and n_chunks > 1 and chunk_nbytes * _TOGETHER <= STAGING_NBYTES
-    worth = _worth(_TOGETHER_WORTH_A_THREAD if together else _WORTH_A_THREAD)
-    parallel = n_processors > 1 and n_chunks > 1 and unlocked >= worth
+    worth = _TOGETHER_WORTH_A_THREAD if together else _WORTH_A_THREAD
+    parallel = n_processors > 1 and n_chunks > 1 and unlocked >= (worth if _HAS_LOCK else 0)
     n = min(n_processors, limit) if parallel else 1
     n_batches = max(n, min(n * _BATCHES_PER_WORKER, int(total / _LEAST_BATCH)), int(total / _BATCH))
     return ReadStrategy(source, target, n, -(-nbytes // n_batches), together=together)
@@ -167,7 +165,7 @@ def write_strategy(
     chunk, worth = _WRITE_CHUNK, _WRITE_WORTH_A_THREAD
     if n_chunks > 1:
         chunk, worth = _WRITE_INNER_CHUNK, _WRITE_INNER_WORTH_A_THREAD
-    parallel = pool.n_workers > 1 and n_objects > 1 and unlocked >= _worth(worth)
+    parallel = pool.n_workers > 1 and n_objects > 1 and unlocked >= (worth if _HAS_LOCK else 0)
     total = n_objects * n_chunks * (chunk + unlocked)
     if total <= (_INLINE_WRITE if parallel else _INLINE_WRITE_ALONE):
         return WriteStrategy(1, 1, True)

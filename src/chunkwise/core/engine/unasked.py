@@ -9,12 +9,15 @@ import atexit
 import sys
 import weakref
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from types import FrameType
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from chunkwise.core.engine.combine import WriteFutures
 from chunkwise.core.engine.future import VALUE, Future
+
+if TYPE_CHECKING:
+    import logging
 
 __all__ = ["watches"]
 
@@ -28,11 +31,12 @@ _OWN = __name__.partition(".")[0]
 class _Failure:
     """A failure with the place that made its future; reported when it is dropped before it was taken."""
 
-    __slots__ = ("__weakref__", "_error", "_place")
+    __slots__ = ("__weakref__", "_error", "_logger", "_place")
 
     def __init__(self, error: BaseException, place: tuple[str, int]) -> None:
         self._error: BaseException | None = error
         self._place = place
+        self._logger = _logger()
         _failures.add(self)
 
     def take(self) -> None:
@@ -42,13 +46,22 @@ class _Failure:
     def report(self) -> None:
         """Log the failure, once."""
         error, self._error = self._error, None
-        if error is not None:
+        if error is not None and self._logger is not None:
             file, line = self._place
-            import logging
-
-            logging.getLogger("chunkwise").error(_TEXT, file, line, exc_info=error)
+            self._logger.error(_TEXT, file, line, exc_info=error)
 
     __del__ = report
+
+
+@cache
+def _logger() -> logging.Logger | None:
+    """Return the logger, loaded with the first failure; None if Python is ending and loads nothing."""
+    try:
+        import logging
+    except ImportError:
+        return None
+    atexit.register(_report_all)  # after logging's own, so that it runs before that
+    return logging.getLogger("chunkwise")
 
 
 _failures: weakref.WeakSet[_Failure] = weakref.WeakSet()
@@ -57,9 +70,6 @@ _failures: weakref.WeakSet[_Failure] = weakref.WeakSet()
 def _report_all() -> None:
     for failure in list(_failures):
         failure.report()
-
-
-atexit.register(_report_all)
 
 
 def watches(function: Callable[P, R]) -> Callable[P, R]:
