@@ -210,7 +210,11 @@ def test_a_key_selects_what_it_does_in_numpy(
         with pytest.raises(entry.refusal):
             array[key]
         return
-    found = np.asarray(array[key])
+    try:
+        found = np.asarray(array[key])
+    except entry.refusal:  # an index beyond the end is an error here also beside an empty one
+        assert expected.size == 0
+        return
     if "flat" in kinds:  # h5py has a shape of its own for regions
         found, expected = found.ravel(), expected.ravel()
     np.testing.assert_array_equal(found, expected, strict=found.ndim > 0 or found.dtype != object)
@@ -236,6 +240,8 @@ def test_a_key_writes_where_it_does_in_numpy(
     try:
         array[key] = new
         assert np.asarray(array[...]).tolist() == expected.tolist()
+    except entry.refusal:  # as above
+        assert np.asarray(array[...]).tolist() == entry.values.tolist() == expected.tolist()
     finally:
         array[...] = entry.values
 
