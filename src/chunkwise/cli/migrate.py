@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from chunkwise.cli.command import as_json, message, show
 from chunkwise.copying.migrate import MigratedNode, Migration, migrate, migrate_tree
 from chunkwise.copying.quantities import plural
-from chunkwise.extension.trees import Node, find_node, locate
+from chunkwise.copying.resolve import resolve
+from chunkwise.extension.trees import Node
 
 __all__ = ["add_arguments", "run"]
 
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    node = find_node(locate(arguments.path))
+    node = resolve(arguments.path).as_node()
     if node is not None and node.kind == "group":
         return _tree(arguments, node)
     done = migrate(arguments.path, apply=arguments.apply, keep_old=arguments.keep_old)
@@ -54,7 +55,7 @@ def _members(node: MigratedNode) -> dict[str, object]:
 
 
 def _tree(arguments: argparse.Namespace, root: Node) -> int:
-    """Migrate a hierarchy; the exit status is 1 if a node can't be migrated."""
+    """Migrate a hierarchy; the exit status is 1 if a node can't be migrated, or none is there."""
     report = migrate_tree(root, apply=arguments.apply, keep_old=arguments.keep_old)
     failed = [node for node in report if node.error]
     applied = arguments.apply and not failed
@@ -66,9 +67,9 @@ def _tree(arguments: argparse.Namespace, root: Node) -> int:
     lines.append(f"{plural(len(report) - len(failed), 'node')} {verb}")
     out = {"path": arguments.path, "applied": applied, "nodes": [_members(node) for node in report]}
     show(arguments, out, *lines)
-    if not applied:
+    if not (applied and report):
         why = "--apply does it" if report else "there is no node of Zarr v1 or v2"
         if failed:
             why = f"since {plural(len(failed), 'node')} can't be migrated"
         message(f"nothing was changed; {why}")
-    return 1 if failed else 0
+    return 1 if failed or (arguments.apply and not report) else 0
