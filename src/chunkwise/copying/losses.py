@@ -117,7 +117,7 @@ class CopyReport:
     ----------
     n_groups, n_arrays, n_links : int
     nbytes : int
-        Of all elements of the arrays, in memory.
+        Size of all elements of the arrays, in memory.
     notes : list of (str, str)
         Path from the top of the copy, and what the target stores in another way there, or not at all.
     left_out : list of (str, str)

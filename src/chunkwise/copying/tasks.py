@@ -41,7 +41,7 @@ class Stage:
     kind : str
         Tasks of one kind take about as long for each unit of `cost`.
     cost : float
-        Of a task, in any unit.
+        Cost of a task, in any unit.
     n_together : int
         Tasks of a batch that a worker does at the same time.
     writes : bool

@@ -198,7 +198,7 @@ class NewStore:
     location : Location
         Final location; its store may be an `UnsyncedStore`.
     occupied : {"nothing", "keys", "file"}
-        What is there.
+        What the location holds now.
     chosen : Replacement, optional
         A place that other processes write to as well.
     """

@@ -36,7 +36,7 @@ class LazyArray(BackendArray):
         if isinstance(key, indexing.VectorizedIndexer):
             return self.store.vindex[self._key(key.tuple)].read().result()
         if isinstance(key, indexing.OuterIndexer):
-            return self.store.oindex[self._key(key.tuple)].read().result()
+            return self.store.oindex[self._key(key.tuple, outer=True)].read().result()
         return self._basic(key.tuple)
 
     def _basic(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
@@ -47,8 +47,8 @@ class LazyArray(BackendArray):
             return out
         return read  # type: ignore[no-any-return]
 
-    def _key(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
-        return as_key(positions(key, self.shape), self.store.origin)
+    def _key(self, key: tuple[Any, ...], *, outer: bool = False) -> tuple[Any, ...]:
+        return as_key(positions(key, self.shape, outer=outer), self.store.origin)
 
     def __dask_tokenize__(self) -> str:
         return self.store.__dask_tokenize__()

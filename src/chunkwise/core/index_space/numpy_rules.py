@@ -26,11 +26,12 @@ Positions: TypeAlias = "int | range | IndexArray | np.bool_ | None"
 _PLAIN = (int, slice, EllipsisType, NoneType)
 
 
-def positions(key: Any, shape: Sequence[int]) -> tuple[Positions, ...]:
+def positions(key: Any, shape: Sequence[int], *, outer: bool = False) -> tuple[Positions, ...]:
     """Return what each term of a key selects of an array of that shape; missing dimensions stay whole.
 
     A mask of several dimensions gives an array of positions for each.  An ellipsis for no dimension is left
-    out, though to NumPy it stands between the arrays on its sides.
+    out, though to NumPy it stands between the arrays on its sides.  Beside an empty array, NumPy checks no
+    other one; with `outer`, each is checked, as for one dimension after the other.
 
     Raises
     ------
@@ -56,6 +57,8 @@ def positions(key: Any, shape: Sequence[int]) -> tuple[Positions, ...]:
         raise OutOfBoundsError("an index can only have a single ellipsis (`...`)")
     if n_left and not n_ellipses:
         terms.append(Ellipsis)
+    arrays = [array for term in terms if isinstance(term, ArrayTerm) for array in term.arrays]
+    is_checked = outer or all(array.size for array in arrays)
     found: list[Positions] = []
     dim = 0
     for term in terms:
@@ -69,7 +72,7 @@ def positions(key: Any, shape: Sequence[int]) -> tuple[Positions, ...]:
             found.append(None)
         elif isinstance(term, ArrayTerm):
             n = len(term.arrays)
-            found += _of_arrays(term, shape[dim : dim + n]) if n else [np.bool_(term.source)]
+            found += _of_arrays(term, shape[dim : dim + n], is_checked) if n else [np.bool_(term.source)]
             dim += n
         else:
             found.append(position(term, shape[dim]))
@@ -142,13 +145,15 @@ def _term(item: Any) -> Any:
         ) from None
 
 
-def _of_arrays(term: ArrayTerm, sizes: Sequence[int]) -> list[IndexArray]:
+def _of_arrays(term: ArrayTerm, sizes: Sequence[int], is_checked: bool) -> list[IndexArray]:
     mask = term.source
     if mask.dtype == np.bool_:
         if mask.shape != tuple(sizes):
             raise OutOfBoundsError(f"the mask has the shape {mask.shape}, where the array has {tuple(sizes)}")
         return list(term.arrays)
     (array,), (size,) = term.arrays, sizes
+    if not is_checked:
+        return [np.zeros_like(array)]
     if array.size:
         low, high = int(array.min()), int(array.max())
         if low < -size or high >= size:

@@ -358,7 +358,7 @@ class NWBZarrV2IO(ZarrV2IO, NWBZarrIO):
         write_args : dict, optional
             Those of `ZarrIO.export`.
         storage_options : dict, optional
-            Of the new store.
+            Options of the new store.
 
         Raises
         ------

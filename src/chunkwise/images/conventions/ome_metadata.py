@@ -4,7 +4,7 @@ A level's own transformations are applied first, those of the whole image after 
 translations; the last may be missing.  In 0.6 a level leads to the intrinsic coordinate system, which has the
 axes; transformations from there to other systems are left in the metadata.  Versions before 0.4 have no
 transformations: sizes of levels follow from their shapes.  0.1 and 0.2 have five axes that need not be named.
-What is wrong in members of display is a problem, not an error, since it doesn't affect the data.
+Errors in members of display are problems, not exceptions, since they don't affect the data.
 
 Source: OME-Zarr specification 0.1 to 0.5; drafts of 0.6 (RFC-5); SpatialData design document.
 """
