@@ -105,7 +105,7 @@ class ArrayCopy(PlannedCopy):
             **({} if self.narrowing is None else {"cast": self.narrowing.rule}),
             **({"fingerprint": "kept"} if how.keep_fingerprint else {}),
         }
-        notes = [("", note) for note in job.target_spec.notes]
+        notes = [("", note) for note in (source.left_out, *job.target_spec.notes) if note]
         none = SmallArrays(self._top, self._top, self._format, (), how)
         return TreePlan(large={"": job}, notes=notes), none, task
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from chunkwise.copying.losses import warn_caller
 from chunkwise.copying.new_array import open_array, open_node
 from chunkwise.copying.pictures import named_axes, open_pictures, pictures_at
 from chunkwise.core.api.held import HeldArray, held_array
@@ -52,7 +53,16 @@ from chunkwise.errors import (
 )
 from chunkwise.extension.trees import NoFormatError, is_vacant, looking, node_above
 
-__all__ = ["Place", "Resolvable", "ResolvedPlace", "inside_array", "resolve", "resolved_node", "what_is"]
+__all__ = [
+    "Place",
+    "Resolvable",
+    "ResolvedPlace",
+    "inside_array",
+    "resolve",
+    "resolved_node",
+    "what_is",
+    "whole_array",
+]
 
 _SHOWN = 10
 
@@ -106,6 +116,7 @@ class ResolvedPlace(Resolvable):
         self.assumed = assumed  # about it, since nothing says so
         self.images = images  # opens the images in a container, as the file that is named describes them
         self.image = image  # whose full resolution `as_array` returns, or the array that a program holds
+        self.left_out = ""  # note on what is beside the array that `as_array` returns
         self._view, self._known = view, found
 
     def _resolve(self) -> ResolvedPlace:
@@ -237,9 +248,11 @@ class ResolvedPlace(Resolvable):
         """Return the array in a file that has one alone, or the first image of a file with images."""
         location = root.location
         if location.store_spec.driver == "tiff_images":  # a file of one picture has a driver of its own
-            n = sum(walked.node.kind == "group" for walked in walk(root))
-            if n > 1:
-                self.assumed = f"{location.text} has {n} images, of which the first is taken"
+            others = [walked.name for walked in walk(root) if walked.node.kind == "group" and walked.name]
+            if others:
+                shown = ", ".join(others[:_SHOWN]) + (", …" if len(others) > _SHOWN else "")
+                are = "is" if len(others) == 1 else "are"
+                self.left_out = f"{shown} {are} left out: one array is the first image of the file"
             return _opened(location.store_spec.base, self.context)  # type: ignore[arg-type]  # it has one
         nodes = (walked.node for walked in walk(root) if walked.node.kind == "array")
         found = list(islice(nodes, _SHOWN + 1))
@@ -262,6 +275,15 @@ def inside_array(location: Location) -> NotFoundError | None:
     return NotFoundError(
         f"there is no group at {location.text}, which is inside the array {above.location.text}"
     )
+
+
+def whole_array(place: Place, context: Context | None = None) -> TensorStore:
+    """Return the array at a place for reading; warn the caller of the library of what is beside it."""
+    found = resolve(place, context)
+    array = found.as_array()
+    if found.left_out:
+        warn_caller(f"{found.named or 'the file'}: {found.left_out}; chunkwise.open_group has all")
+    return array
 
 
 def resolved_node(node: Node) -> ResolvedPlace:
