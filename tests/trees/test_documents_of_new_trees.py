@@ -1,4 +1,4 @@
-"""A node deep in a new tree, whose name says what it is, is found from the top: by all writers and formats."""
+"""A node deep in a new tree, whose name says what it is, is found from the top: by all writers."""
 
 import json
 from pathlib import Path

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from chunkwise.copying.losses import warn_caller
+from chunkwise.copying.losses import is_loss, warn_caller
 from chunkwise.copying.new_array import open_array, open_node
 from chunkwise.copying.pictures import named_axes, open_pictures, pictures_at
 from chunkwise.core.api.held import HeldArray, held_array
@@ -205,6 +205,7 @@ class ResolvedPlace(Resolvable):
         if node.kind == "group" and of_image and not node.undeclared:
             self.image = hooks.find("only image")(self)
             if self.image is not None:
+                self.left_out = "; ".join(filter(is_loss, self.image._metadata.problems))
                 found: TensorStore = self.image._full_resolution()
                 return found
         if node.kind == "group" and self.is_file:
@@ -228,7 +229,9 @@ class ResolvedPlace(Resolvable):
 
     def part(self, array: TensorStore) -> ResolvedPlace:
         """Return a view of the array that the place stands for, of which the same is known."""
-        return ResolvedPlace("", view=array, assumed=self.assumed, image=self.image)
+        part = ResolvedPlace("", view=array, assumed=self.assumed, image=self.image)
+        part.left_out = self.left_out
+        return part
 
     def as_node(self, *, damaged: bool = False) -> Node:
         """Return the group or array in which everything is stored; raise if there is none.
@@ -248,11 +251,12 @@ class ResolvedPlace(Resolvable):
         """Return the array in a file that has one alone, or the first image of a file with images."""
         location = root.location
         if location.store_spec.driver == "tiff_images":  # a file of one picture has a driver of its own
-            others = [walked.name for walked in walk(root) if walked.node.kind == "group" and walked.name]
+            groups = (walked.name for walked in walk(root) if walked.node.kind == "group" and walked.name)
+            others = [f"{location.text}{name}" for name in groups]
             if others:
                 shown = ", ".join(others[:_SHOWN]) + (", …" if len(others) > _SHOWN else "")
-                are = "is" if len(others) == 1 else "are"
-                self.left_out = f"{shown} {are} left out: one array is the first image of the file"
+                n = len(others) + 1
+                self.left_out = f"left out of {n} images in the file, of which this is the first: {shown}"
             return _opened(location.store_spec.base, self.context)  # type: ignore[arg-type]  # it has one
         nodes = (walked.node for walked in walk(root) if walked.node.kind == "array")
         found = list(islice(nodes, _SHOWN + 1))
