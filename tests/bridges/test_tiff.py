@@ -147,6 +147,7 @@ COMMANDS = {
     "cp {path} {to} --quiet --format neuroglancer_precomputed": 3,
     "cp -r {path} {to} --quiet --format neuroglancer_precomputed": 3,
     "pyramid {path} {to} --quiet --levels 0": 3,
+    "pyramid {path} {to} --quiet --levels 0 --convention neuroglancer_precomputed": 3,
     "slice {path} --npy {to}.npy": 0,
 }
 

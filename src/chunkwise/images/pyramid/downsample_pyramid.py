@@ -295,7 +295,9 @@ def prepare_pyramid(
     if volume is not None:
         from chunkwise.images.pyramid.volume_pyramid import VolumePyramid  # with the driver
 
-        pyramid = VolumePyramid(plan, known, volume, given, how, workers, labels=is_labels)
+        pyramid = VolumePyramid(
+            plan, known, volume, given, how, workers, labels=is_labels, left_out=found.left_out
+        )
         warn_of_losses([("", note) for note in pyramid.left_out])
         return pyramid
     if first is not None and plan.convention.format != format:
