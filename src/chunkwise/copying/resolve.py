@@ -33,6 +33,7 @@ from chunkwise.core.engine.together import is_slow
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.core.specs.spec import Spec
+from chunkwise.core.trees.container import check_container_of
 from chunkwise.core.trees.location import (
     Location,
     LocationLike,
@@ -214,8 +215,10 @@ class ResolvedPlace(Resolvable):
             raise InvalidArgumentError(f"{location.text} is a group, not an array (a directory)")
         if node.undeclared:
             raise nothing_at(location)
-        is_zarr = node.kind == "array" and bool(node.rules.group_key) and not node.rules.has_containers
-        if node.format and is_zarr and node.found is not None and is_slow(location.store):  # asked once
+        rules, is_array = node.rules, node.kind == "array" and node.found is not None
+        if node.format and is_array and rules.group_key and is_slow(location.store):  # asked once
+            if rules.has_containers:
+                check_container_of(node)
             context = Context() if self.context is None else self.context
             tree = Tree(
                 root=location,
