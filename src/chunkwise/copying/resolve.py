@@ -218,7 +218,7 @@ class ResolvedPlace(Resolvable):
         rules, is_array = node.rules, node.kind == "array" and node.found is not None
         if node.format and is_array and rules.group_key and is_slow(location.store):  # asked once
             if rules.has_containers:
-                check_container_of(node)
+                check_container_of(location, node.document)
             context = Context() if self.context is None else self.context
             tree = Tree(
                 root=location,

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.n5.document import (
@@ -27,9 +27,6 @@ from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.trees.document import change_document, read_document
 from chunkwise.core.trees.location import Location, locate, located
 from chunkwise.errors import FailedPreconditionError, PermissionDeniedError, SpecError
-
-if TYPE_CHECKING:
-    from chunkwise.core.trees.node import Node
 
 __all__ = [
     "CONTAINER_FORMAT",
@@ -116,10 +113,10 @@ def create_container(
     change_document(location.store, location.path + "attributes.json", mark, load=load_document)
 
 
-def check_container_of(node: Node) -> None:
+def check_container_of(location: Location, dataset: Mapping[str, JSON]) -> None:
     """Raise UnsupportedError if a dataset is, or its path names, a container with a version above 4."""
-    location, key = node.location, container_key(node.location.path)
-    check_version(node.document.get(_VERSION))
+    check_version(dataset.get(_VERSION))
+    key = container_key(location.path)
     with suppress(PermissionDeniedError):  # only the dataset itself must be readable
         document = None if key is None else read_document(location.store, key, load_document)
         check_version(document.get(_VERSION) if isinstance(document, dict) else None)
