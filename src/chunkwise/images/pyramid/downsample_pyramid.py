@@ -284,7 +284,7 @@ def prepare_pyramid(
         units=sized,
         arrays={} if volume is not None else given,
     )
-    chosen = PYRAMIDS["ome-ngff-0.5"]  # whose axes a volume has, in another order
+    chosen = find_convention("ome-ngff-0.5", "")  # whose axes a volume has, in another order
     if volume is None:
         chosen = _convention(convention, known, first, format)
     plan = plan_pyramid(store, known, chosen, options, first_name=first)
@@ -342,7 +342,7 @@ def _convention(name: str | None, known: ArrayImage, first: str | None, format: 
         raise UnsupportedError(
             "levels can't be added to a draft of OME-Zarr 0.6; give a destination to have it copied"
         )
-    if name is None and own in PYRAMIDS and PYRAMIDS[own].format == format:
+    if name is None and own in PYRAMIDS and PYRAMIDS[own] == format:
         name = own
     return find_convention(name, format)
 
