@@ -1,4 +1,4 @@
-"""Tests are left out only where the platform lacks what they are about, and return after they have asserted."""
+"""Tests are left out only where the platform lacks what they are about; they assert before they return."""
 
 from __future__ import annotations
 
