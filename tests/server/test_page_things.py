@@ -177,8 +177,8 @@ def _check(page: Any, opened: Any, tmp_path: Path, titles: list[str]) -> None:
 
 
 SAMPLE = (
-    "array n5", "group zarr2", "OME 0.5", "labels", "Paintera", "BigDataViewer file",
-    "precomputed segmentation", "HDF5 data", "OME-TIFF", "RGB PNG", "OCDBT", "PNG folder", "plate", "kerchunk", "NWB", "stack", "cast",
+    "array n5", "group zarr2", "OME 0.5", "labels", "Paintera", "BigDataViewer file", "HDF5 data", "OME-TIFF",
+    "precomputed segmentation", "RGB PNG", "OCDBT", "PNG folder", "plate", "kerchunk", "NWB", "stack", "cast",
     "scalar", "dataset", "nothing",
 )  # fmt: skip
 
