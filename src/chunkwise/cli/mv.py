@@ -6,6 +6,7 @@ import argparse
 
 from chunkwise.cli.command import UsageError, show
 from chunkwise.core.trees.change import check_unused, relocate
+from chunkwise.core.trees.container import container_root, mark_container
 from chunkwise.extension.trees import (
     Location,
     Node,
@@ -75,8 +76,12 @@ def _move_alone(source: Location, destination: Location) -> None:
         raise UsageError(f"{source.text} is a directory that is neither an array nor a group")
     check_unused(destination)
     _check_home(node, destination)
-    create_parents(destination, node.format or "zarr3")
+    container = container_root(destination) if node.rules.has_containers else None
+    if container is None or container.path != destination.path:
+        create_parents(destination, node.format or "zarr3")
     relocate(source, destination, node)
+    if container is not None:
+        mark_container(destination)
 
 
 def _check_home(node: Node, destination: Location) -> None:

@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from chunkwise.copying.archive_place import archive_place
 from chunkwise.copying.array_options import OPTIONS, OTHER_NAMES, array_options, check_named, for_format
 from chunkwise.copying.copy_arrays import check_memory, intermediate_name
 from chunkwise.copying.copy_job import planned_job
@@ -68,6 +69,10 @@ class ArrayCopy(PlannedCopy):
     ) -> None:
         self._format = check_format(format)
         self._source = source = stored_source(source) if isinstance(source, Location) else source
+        if how.overwrite:
+            check_place(destination, "array", self._format, "overwrite")
+        self.archive, how = archive_place(destination, self._format, how)
+        destination = destination if self.archive is None else self.archive.place
         found = CopyPlace.choose(destination, "array", self._format, overwrite=how.overwrite, go_on=how.go_on)
         # The copy may read what it replaces, which stays until the copy is complete.
         if source.uses(found.place, below=found.replacement is not None):
@@ -157,7 +162,7 @@ class ArrayCopy(PlannedCopy):
 
     def open(self) -> TensorStore:
         """Return the copy, newly opened."""
-        return open_array(self._destination.location)
+        return open_array(self._destination.location if self.archive is None else self.archive.location)
 
 
 # -- functions ----------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NoReturn
 
+from chunkwise.copying.archive_place import archive_place
 from chunkwise.copying.copy_arrays import intermediate_name
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
@@ -328,9 +329,15 @@ def tree_copy_to(
     """Return the copy to a location; raise AlreadyExistsError for what `how` doesn't replace."""
     if not (how.overwrite or how.go_on):
         check_new(there, "group", format)
+    elif how.overwrite:
+        check_place(there, "group", format, "overwrite")
+    archive, how = archive_place(there, format, how)
+    there = there if archive is None else archive.place
     to = CopyPlace.choose(there, "group", format, overwrite=how.overwrite, go_on=how.go_on)
     target = Tree(root=to.place, format=format, writable=True, non_finite="literal", open_other=_no_other)
-    return TreeCopy(source, target, (), how, destination=to, workers=workers, consolidated=consolidated)
+    copy = TreeCopy(source, target, (), how, destination=to, workers=workers, consolidated=consolidated)
+    copy.archive = archive
+    return copy
 
 
 def check_new(there: Location, kind: Kind, format: FormatName) -> None:

@@ -29,6 +29,7 @@ from chunkwise.core.trees.node import Node, require_node
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 
 __all__ = [
+    "add_attributes",
     "change_attributes",
     "check_changeable",
     "left_out_attributes",
@@ -115,6 +116,13 @@ def change_attributes(node: Node, change: _Change) -> dict[str, JSON]:
 
     _change_attributes(node, replace)
     return out
+
+
+def add_attributes(location: Location, added: Mapping[str, Mapping[str, JSON]]) -> None:
+    """Add attributes to nodes at and below a location, by path."""
+    for path, attributes in added.items():
+        at = location.child(path) if path else location
+        change_attributes(require_node(at), lambda own: {**own, **attributes})  # noqa: B023
 
 
 def _change_attributes(node: Node, change: _Change) -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chunkwise import Future, Promise, TensorStore, Unit
+from chunkwise.copying.archive_place import archive_place
 from chunkwise.copying.array_options import Sizes, array_options, read_names, read_units
 from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.copy_options import CopyOptions
@@ -310,10 +311,15 @@ def prepare_pyramid(
     else:
         kept = Kept()
     warn_of_losses([("", note) for note in kept.left_out])
-    made = PyramidGroup(
-        group, plan.convention, name or _plain_name(group), first=first, renamed=bool(name), kept=kept
+    archive, how = (
+        (None, how) if first is not None else archive_place(group, plan.convention.format, how, adds=True)
     )
-    return PyramidCopy(plan, group, made, how, workers, first=first, labels=is_labels, left_out=kept.left_out)
+    shown = name or _plain_name(group)
+    group = group if archive is None else archive.place
+    made = PyramidGroup(group, plan.convention, shown, first=first, renamed=bool(name), kept=kept)
+    copy = PyramidCopy(plan, group, made, how, workers, first=first, labels=is_labels, left_out=kept.left_out)
+    copy.archive = archive
+    return copy
 
 
 def _may_be_labels(store: TensorStore) -> bool:
