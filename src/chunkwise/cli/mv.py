@@ -6,16 +6,17 @@ import argparse
 
 from chunkwise.cli.command import UsageError, show
 from chunkwise.core.trees.change import check_unused, relocate
-from chunkwise.core.trees.container import container_root, mark_container
 from chunkwise.extension.trees import (
     Location,
     Node,
     check_new_names,
+    container_root,
     create_parents,
     find_documented,
     find_node,
     links_of,
     locate,
+    mark_container,
     nothing_at,
 )
 from chunkwise.groups.open_group import open_group

@@ -8,15 +8,12 @@ from chunkwise.cli.command import UsageError, tell
 from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.copying.quantities import format_duration, format_nbytes
 from chunkwise.copying.resolve import resolve
-from chunkwise.core.kvstore.adapter.pending import PendingStore
 from chunkwise.core.kvstore.adapter.prefix import PrefixStore, whole_store
 from chunkwise.core.kvstore.adapter.zip_export import export_archive
-from chunkwise.core.trees.attributes import add_attributes
-from chunkwise.core.trees.location import is_ome_archive, location_of
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.extension import KvStoreDriver
 from chunkwise.extension.inside import hooks
-from chunkwise.extension.trees import JOURNAL, locate, walk
+from chunkwise.extension.trees import JOURNAL, is_ome_archive, locate, location_of, walk, with_added
 
 __all__ = ["add_arguments", "run"]
 
@@ -58,11 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
         if node.error or node.key == JOURNAL:
             what = node.error or "a copy to it was begun and not finished"
             raise FailedPreconditionError(f"{name or arguments.source} can't be archived: {what}")
-    store = source.store
-    if marks := hooks.find("label marks")(root, ""):  # added to what is archived alone
-        store = PendingStore(store, lambda *_: None)
-        add_attributes(source._replace(store=store), marks)
-    below = PrefixStore(store, source.path)
+    source = with_added(source, hooks.find("label marks")(root, ""))
+    below = PrefixStore(source.store, source.path)
     with progress_of(arguments, "archiving", None) as progress:
         done = export_archive(
             below, archive.store, key, overwrite=arguments.overwrite, progress=progress.advance

@@ -8,12 +8,11 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from chunkwise.copying.archive_place import archive_place
 from chunkwise.copying.array_options import OPTIONS, OTHER_NAMES, array_options, check_named, for_format
 from chunkwise.copying.copy_arrays import check_memory, intermediate_name
 from chunkwise.copying.copy_job import planned_job
 from chunkwise.copying.copy_options import CopyOptions
-from chunkwise.copying.copy_place import CopyPlace
+from chunkwise.copying.copy_place import CopyPlace, packed
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_source import CopySource, source_at, stored_source
 from chunkwise.copying.executors import Workers, room_of, workers_of
@@ -71,8 +70,7 @@ class ArrayCopy(PlannedCopy):
         self._source = source = stored_source(source) if isinstance(source, Location) else source
         if how.overwrite:
             check_place(destination, "array", self._format, "overwrite")
-        self.archive, how = archive_place(destination, self._format, how)
-        destination = destination if self.archive is None else self.archive.place
+        self.archive, destination, how = packed(destination, self._format, how)
         found = CopyPlace.choose(destination, "array", self._format, overwrite=how.overwrite, go_on=how.go_on)
         # The copy may read what it replaces, which stays until the copy is complete.
         if source.uses(found.place, below=found.replacement is not None):

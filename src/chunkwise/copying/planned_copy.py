@@ -23,7 +23,6 @@ from copy import copy
 from itertools import islice
 from typing import ClassVar
 
-from chunkwise.copying.archive_place import ArchivePlace
 from chunkwise.copying.copy_arrays import LostBlockError, StepResult
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
@@ -48,6 +47,7 @@ from chunkwise.errors import (
     FailedPreconditionError,
     prefix,
 )
+from chunkwise.extension.trees import ArchivePlace
 
 __all__ = ["PlannedCopy", "Progress"]
 

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NoReturn
 
-from chunkwise.copying.archive_place import archive_place
 from chunkwise.copying.copy_arrays import intermediate_name
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_passes import LARGE, SMALL, journalled_room
-from chunkwise.copying.copy_place import CopyPlace, begun_at, unfinished
+from chunkwise.copying.copy_place import CopyPlace, begun_at, packed, unfinished
 from chunkwise.copying.executors import Workers, room_of
 from chunkwise.copying.journal_document import JournalDocument
 from chunkwise.copying.planned_copy import PlannedCopy
@@ -331,8 +330,7 @@ def tree_copy_to(
         check_new(there, "group", format)
     elif how.overwrite:
         check_place(there, "group", format, "overwrite")
-    archive, how = archive_place(there, format, how)
-    there = there if archive is None else archive.place
+    archive, there, how = packed(there, format, how)
     to = CopyPlace.choose(there, "group", format, overwrite=how.overwrite, go_on=how.go_on)
     target = Tree(root=to.place, format=format, writable=True, non_finite="literal", open_other=_no_other)
     copy = TreeCopy(source, target, (), how, destination=to, workers=workers, consolidated=consolidated)

@@ -21,6 +21,7 @@ import numpy as np
 
 from chunkwise.core.base.binding import JSON, dump, load_json
 from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.kvstore.adapter.pending import PendingStore
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, ByteRange, TypedAttributes, offers
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.document import change_document, dump_like, read_document
@@ -36,6 +37,7 @@ __all__ = [
     "node_attributes",
     "read_attributes",
     "user_attributes",
+    "with_added",
     "with_number_types",
     "write_first_attributes",
 ]
@@ -116,6 +118,14 @@ def change_attributes(node: Node, change: _Change) -> dict[str, JSON]:
 
     _change_attributes(node, replace)
     return out
+
+
+def with_added(location: Location, added: Mapping[str, Mapping[str, JSON]]) -> Location:
+    """Return a location with attributes added to what is read there, of nodes at and below it by path."""
+    if added:
+        location = location._replace(store=PendingStore(location.store, lambda *_: None))
+        add_attributes(location, added)
+    return location
 
 
 def add_attributes(location: Location, added: Mapping[str, Mapping[str, JSON]]) -> None:

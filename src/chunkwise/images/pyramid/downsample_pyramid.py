@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chunkwise import Future, Promise, TensorStore, Unit
-from chunkwise.copying.archive_place import archive_place
 from chunkwise.copying.array_options import Sizes, array_options, read_names, read_units
 from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.copy_options import CopyOptions
+from chunkwise.copying.copy_place import packed
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.losses import warn_of_losses
 from chunkwise.copying.pictures import without_channel
@@ -311,11 +311,10 @@ def prepare_pyramid(
     else:
         kept = Kept()
     warn_of_losses([("", note) for note in kept.left_out])
-    archive, how = (
-        (None, how) if first is not None else archive_place(group, plan.convention.format, how, adds=True)
-    )
     shown = name or _plain_name(group)
-    group = group if archive is None else archive.place
+    archive = None
+    if first is None:
+        archive, group, how = packed(group, plan.convention.format, how, adds=True)
     made = PyramidGroup(group, plan.convention, shown, first=first, renamed=bool(name), kept=kept)
     copy = PyramidCopy(plan, group, made, how, workers, first=first, labels=is_labels, left_out=kept.left_out)
     copy.archive = archive

@@ -28,7 +28,10 @@ class ZipKvStoreSpec(OneBaseKvStoreSpec):
 
     # of new values; by default deflate, and none in OME-Zarr's archives
     compression: Compression | None = member(
-        "compression", partial(expect_one_of, choices=_COMPRESSIONS), None, shown="if set"
+        "compression",
+        partial(expect_one_of, choices=_COMPRESSIONS),
+        None,
+        shown="if set",
     )
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:

@@ -7,21 +7,19 @@ archive, so an unfinished copy is found again.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple, cast
 
-from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.kvstore.adapter.prefix import PrefixStore
 from chunkwise.core.kvstore.adapter.zip import ZipStore
 from chunkwise.core.kvstore.adapter.zip_export import export_archive
 from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.keys_below import delete_all_below
 from chunkwise.core.kvstore.staging import staging_name
 from chunkwise.core.trees.location import Location, location_of
 from chunkwise.core.trees.new_location import create_parents
 from chunkwise.core.trees.own_keys import foreign_keys
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.extension.inside import delete_all_below
 
 __all__ = ["ArchivePlace", "archive_place"]
 
@@ -55,30 +53,27 @@ class ArchivePlace(NamedTuple):
 
 
 def archive_place(
-    location: Location, format: FormatName, how: CopyOptions, *, adds: bool = False
-) -> tuple[ArchivePlace | None, CopyOptions]:
-    """Return where a copy to a location is made if that is in an archive, and how; None for other places.
+    location: Location, format: FormatName, *, overwrite: bool, in_parts: bool = False, adds: bool = False
+) -> ArchivePlace | None:
+    """Return where a copy to a location is made if that is in an archive; None for other places.
 
     The caller has checked the location.  One that `adds` to what is there writes to the archive itself.
     """
     if not isinstance(location.store, ZipStore) or location.store_spec.base is None:
-        return None, how
+        return None
     file = location_of(location.store_spec.base)
     assert file.parent is not None, "an archive has a name"
-    at = file.parent.child(staging_name(file.name, ""))
-    place = at._replace(text=location.text)
-    begun = next(iter(at.store.list(at.path, KeyRange.of_prefix(at.path).stop)), None) is not None
+    place = file.parent.child(staging_name(file.name, ""))
+    begun = any(True for _ in place.store.list(place.path, KeyRange.of_prefix(place.path).stop))
     below = KeyRange.of_prefix(location.path) if location.path else KeyRange()
-    there = any(key in below for key in location.store.list())
-    if there and (adds or not (how.overwrite or begun)):
-        return None, how
-    if how.part is not None:
+    if any(key in below for key in location.store.list()) and (adds or not (overwrite or begun)):
+        return None
+    if in_parts:
         raise InvalidArgumentError(
             f"{location.text} is in an archive, which one process writes: copy the parts to a directory, "
             "which `chunkwise zip` puts into an archive"
         )
-    if how.overwrite:
-        delete_all_below(at.store, at.path)
-        how = replace(how, overwrite=False)
+    if overwrite:
+        delete_all_below(place.store, place.path)
     is_file = file.store.read(file.path.rstrip("/")).value is not None
-    return ArchivePlace(location, place, format, is_file), how
+    return ArchivePlace(location, place._replace(text=location.text), format, is_file)
