@@ -42,10 +42,10 @@ from chunkwise.core.index_space import (
     align,
     inf,
 )
-from chunkwise.core.specs.dimension_units import DimensionUnits
 from chunkwise.core.specs.open_mode import OpenMode
 from chunkwise.core.specs.pretty import pretty_repr
 from chunkwise.core.specs.spec import Spec
+from chunkwise.core.specs.unit import DimensionUnits
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfBoundsError, noted
 
 if TYPE_CHECKING:

@@ -18,13 +18,6 @@ from chunkwise.core.index_space import IndexDomain, merge_domains
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.constraint import MAX_RANK, braces, check_rank, int_item
-from chunkwise.core.specs.dimension_units import (
-    DimensionUnits,
-    as_dimension_units,
-    dimension_units_from_json,
-    dimension_units_to_json,
-    merge_dimension_units,
-)
 from chunkwise.core.specs.fill_value import (
     NUMBERS,
     check_broadcast,
@@ -33,7 +26,14 @@ from chunkwise.core.specs.fill_value import (
     fill_text,
     unbroadcast,
 )
-from chunkwise.core.specs.unit import Unit
+from chunkwise.core.specs.unit import (
+    DimensionUnits,
+    Unit,
+    as_dimension_units,
+    dimension_units_from_json,
+    dimension_units_to_json,
+    merge_dimension_units,
+)
 from chunkwise.errors import (
     ChunkwiseError,
     InvalidArgumentError,
