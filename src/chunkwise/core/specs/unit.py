@@ -1,4 +1,4 @@
-"""A physical unit, a multiplier and the name of a base unit, as in ``4 nm``; the units of an array's dimensions."""
+"""A physical unit, a multiplier and the name of a base unit, as in ``4 nm``, and units of dimensions."""
 
 from __future__ import annotations
 
