@@ -24,7 +24,7 @@ def _flag(flag: str, help: str, **how: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class CopyOptions:
-    """How an array, a tree or an image is copied."""
+    """Options of a copy of an array, a tree or an image."""
 
     memory: int | None = None  # of a worker process; by default a share of the machine's
     part: Part | None = None  # of a copy that several processes make; by default all of it
@@ -84,7 +84,7 @@ class CopyOptions:
 
     @property
     def go_on(self) -> bool:
-        """Whether an unfinished copy is continued."""
+        """True if an unfinished copy is continued."""
         return self.resume or self.part is not None
 
 

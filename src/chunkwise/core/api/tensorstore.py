@@ -410,7 +410,7 @@ Indexable.register(TensorStore)
 
 
 def _unlike_numpy(key: Any, transform: IndexTransform) -> str:
-    """Return what to write instead of a key that means something in NumPy; empty for other keys."""
+    """Return the advice for a key that means something in NumPy; empty for other keys."""
     if isinstance(key, str):
         return "the elements have no fields; names of dimensions are chosen by chunkwise.d[name]"
     terms = key if isinstance(key, tuple) else (key,)

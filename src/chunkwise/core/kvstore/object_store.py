@@ -310,7 +310,7 @@ class ObjectStore:
                 raise lost.error("write", self.bucket.url(key), "the stored value was not changed")
 
     def _stored(self, key: str) -> tuple[bytes, str | None]:
-        """Return the generation of what is stored, and the mark of the write that stored it."""
+        """Return the generation of the stored value, and the mark of the write that stored it."""
         meta, _ = self._requests.run(
             "read", key, lambda library, store: head_marked(library, store, key), self._absent
         )

@@ -149,7 +149,7 @@ class ZarrPythonStore:
                 return part
             if stop is None and start > 0 and len(part):
                 return part
-        # Empty or too short: the size of the value decides what is wrong with the range.
+        # Empty or too short: the size of the value decides the error for the range.
         value = self._requests.get(key)
         return None if value is None else slice_range(value, start, stop)
 

@@ -1,4 +1,4 @@
-"""The constraints of a schema: a table of what sets each of them, their keywords and their JSON."""
+"""The constraints of a schema: a table of the setter, the keyword and the JSON of each."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def _as_fill(schema: SchemaConstraints, value: Any, name: str) -> _Fill:
         try:
             return _Fill(as_array(value, schema._dtype), is_json=False)
         except ValueError as e:
-            raise noted(e, f"{name}: {value!r} is no value of {schema._dtype.name}") from None
+            raise noted(e, f"{name}: {value!r} is not a value of {schema._dtype.name}") from None
     array = np.asarray(elements_of(value))
     if array.dtype.kind != "O":
         return _Fill(array.astype(array.dtype.newbyteorder("="), copy=False), is_json=False)
