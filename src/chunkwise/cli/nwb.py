@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.add_argument("path", metavar="PATH", help="store or HDF5 file")
     convert.add_argument("path", metavar="SOURCE", help="store or HDF5 file")
     convert.add_argument("target", metavar="TARGET", help="store or HDF5 file to write")
-    convert.add_argument("--overwrite", action="store_true", help="replace what is at TARGET")
+    convert.add_argument("--overwrite", action="store_true", help="replace TARGET")
     convert.add_argument(
         "--codec",
         metavar="CODEC",

@@ -55,9 +55,7 @@ class CopyOptions:
     )
     overwrite: bool = field(
         default=False,
-        metadata=_flag(
-            "--overwrite", "replace what is at DST, once the copy is complete", action="store_true"
-        ),
+        metadata=_flag("--overwrite", "replace DST, once the copy is complete", action="store_true"),
     )
     sync: bool = field(
         default=True,

@@ -83,7 +83,7 @@ def check_promise(store: object, key: str) -> None:
         raise UnsafeWriteError(
             "the storage can't promise that other writers' changes to the same chunk are not lost"
             f"{', since ' * bool(why)}{why}; "
-            'write whole chunks, or set "single_writer" in the kvstore if nobody else writes'
+            'write whole chunks, or set "single_writer" in the kvstore if no other process writes'
         )
 
 
