@@ -190,7 +190,7 @@ True
 ({'driver': 'memory', 'path': 'kvstore-methods/'}, 'memory://kvstore-methods/')
 """,
     "Transaction": """
-What is written with a transaction is seen by others after the commit, or never after `abort`.
+Others see the writes of a transaction after the commit, or never after `abort`.
 
 >>> import chunkwise
 >>> store = chunkwise.KvStore.open("memory://transaction-methods/").result()
