@@ -1,4 +1,8 @@
-"""The layers of an open stack: each is open, or a spec that is opened when an operation needs it."""
+"""The layers of an open stack: each is open, or a spec that is opened when an operation needs it.
+
+`StackLayers` opens a layer of a stack, or finds its `LayerSource`, with which a chunked array in local files
+is read without being opened (`chunkwise.core.arrays.layer_source`).
+"""
 
 from __future__ import annotations
 

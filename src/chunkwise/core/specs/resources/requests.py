@@ -52,7 +52,7 @@ def _parse_no_retries(value: JSON) -> int:
     number = expect_int(value, 0)
     if number:
         raise UnsupportedError(
-            f'"max_retries" of {number} is not supported for files: what fails is an error at once'
+            f'"max_retries" of {number} is not supported for files: a failure is an error at once'
         )
     return number
 
