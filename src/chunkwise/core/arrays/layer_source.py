@@ -17,10 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy.typing as npt
 
 from chunkwise.core.arrays.base_array import Base
-from chunkwise.core.arrays.chunked import ChunkedArray
-from chunkwise.core.arrays.memory_array import MemoryArray
-from chunkwise.core.arrays.open_chunked import open_chunked
-from chunkwise.core.base.catalogue import arrays
+from chunkwise.core.base.catalogue import ARRAYS, arrays
 from chunkwise.core.driver.array.spec import ArraySpec
 from chunkwise.core.driver.chunked.metadata_cache import layout_of
 from chunkwise.core.driver.chunked.open_flow import open_array
@@ -149,7 +146,8 @@ class _Template(NamedTuple):
         except ChunkwiseError:
             return None
         if (
-            arrays.find(driver.driver) is not open_chunked
+            arrays.changed
+            or ARRAYS.get(driver.driver) != ARRAYS["zarr3"]
             or driver.lazy
             or any(set for name, set in mode.to_flags().items() if name != "open")
             or not (driver.recheck_cached_metadata is True or driver.recheck_cached_metadata == "open")
@@ -217,6 +215,9 @@ def find_of_base(base: Base, domain: IndexDomain) -> FindSource:
     offsets = _Offsets.of(base.transform, domain)
     if offsets is None or not array.readable:
         return no_source
+    from chunkwise.core.arrays.chunked import ChunkedArray  # few stacks have open layers
+    from chunkwise.core.arrays.memory_array import MemoryArray
+
     if type(array) is MemoryArray:
         return _find_in_memory(array.elements, offsets)
     if type(array) is not ChunkedArray:
