@@ -11,9 +11,9 @@ from chunkwise import TensorStore
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.copy_source import CopySource, stored_source
 from chunkwise.copying.losses import fitting_attributes
-from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import Location, tree_format
+from chunkwise.extension.trees import Location, Node, tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.convention import Kept
@@ -34,6 +34,7 @@ from chunkwise.images.multiscale.open import open_multiscale
 __all__ = [
     "ImageLevel",
     "NgffImage",
+    "channels_of_group",
     "images_in",
     "images_of",
     "is_whole_image",
@@ -252,6 +253,17 @@ def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | Non
     elif omero:
         omero = {**omero, "channels": with_windows(omero.get("channels", []), image, found.channels)}
     return Kept(image._metadata.name, omero, image_label, others, tuple(notes))
+
+
+def channels_of_group(node: Node) -> dict[str, JSON]:
+    """Return the member ``omero`` of an image, whose channels all have colours and windows."""
+    try:
+        image = open_multiscale(node.location)
+    except ChunkwiseError:  # what it says is copied as it is
+        return {}
+    if not isinstance(image, MultiscaleImage):
+        return {}
+    return {"omero": dict(kept_attributes(ArrayImage((), image), "zarr2").omero)}
 
 
 def _of_channels(
