@@ -38,6 +38,8 @@ __all__ = ["FILES", "FindSource", "LayerSource", "Templates", "find_of_base", "f
 
 FILES = FileStore("/")
 """The store of the prefixes of sources."""
+# The module is only loaded if a layer must be opened.
+_OPENED_BY_DOCUMENT = [name for name, entry in ARRAYS.items() if entry.target == ARRAYS["zarr3"].target]
 
 
 class LayerSource(NamedTuple):
@@ -147,7 +149,7 @@ class _Template(NamedTuple):
             return None
         if (
             arrays.changed
-            or ARRAYS.get(driver.driver) != ARRAYS["zarr3"]
+            or driver.driver not in _OPENED_BY_DOCUMENT
             or driver.lazy
             or any(set for name, set in mode.to_flags().items() if name != "open")
             or not (driver.recheck_cached_metadata is True or driver.recheck_cached_metadata == "open")
