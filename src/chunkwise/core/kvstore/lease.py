@@ -10,7 +10,6 @@ conditional on `Lease.check`.
 from __future__ import annotations
 
 import json
-import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -279,6 +278,8 @@ class Patience:
             self._seen, self._since = (key, found.generation), now
         elif now - self._since > _SILENCE:
             return True
+        import random  # few processes meet another
+
         time.sleep(random.uniform(0.5, 1.0) * self._pause)
         self._pause = min(self._longest, 2 * self._pause)
         return False
