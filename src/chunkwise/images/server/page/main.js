@@ -153,19 +153,20 @@ async function open(path, wanted = new URLSearchParams()) {
 open.turn = 0;
 
 async function showGroup(path, attributes) {
-  const turn = open.turn, { members } = await ask("tree", { path }), list = make("ul");
-  if (turn !== open.turn) return;
+  const turn = open.turn, list = make("ul");
   title(path, "");
-  list.append(...members.map(({ name, shape, dtype = "" }) => {
-    const button = make("button", { textContent: name });
-    button.addEventListener("click", () => open(`${path}/${name}`));
-    return make("li", {}, button, make("small", { textContent: shape ? `${shape.join(" × ")} ${dtype}` : "" }));
-  }));
   $("panels").className = "n1";
   $("panels").replaceChildren(make("div", { className: "group" }, make("p", { className: "note", textContent: "This is a group. Choose an array or an image in it." }), list));
   $("metadata").replaceChildren(...attributesOf(attributes));
   save.text = `#${new URLSearchParams({ path })}`;
   write();
+  const { members } = await ask("tree", { path });
+  if (turn !== open.turn) return;
+  list.append(...members.map(({ name, shape, dtype = "" }) => {
+    const button = make("button", { textContent: name });
+    button.addEventListener("click", () => open(`${path}/${name}`));
+    return make("li", {}, button, make("small", { textContent: shape ? `${shape.join(" × ")} ${dtype}` : "" }));
+  }));
 }
 
 async function showImage(image, path, attributes, wanted) {
