@@ -15,7 +15,7 @@ from chunkwise.errors import (
     UnsupportedError,
 )
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import Location, is_root_of_file, together
+from chunkwise.extension.trees import Location, is_root_of_file, read_document, together
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.ome_metadata import ome_members, parse_ome_image
@@ -217,11 +217,12 @@ def _labels(group: Group, name: str) -> Group:
 
 
 def _label_names(group: Group) -> list[str]:
-    try:
-        labels = group.get("labels")
-    except NotFoundError:
-        return []
-    return _listed(labels) if isinstance(labels, Group) else []
+    """Return the names in the attributes of the group ``labels``: one request, also where there is none."""
+    rules, location = group._node.rules, group.location.child("labels")
+    key = rules.attributes_key or rules.group_key
+    document = read_document(location.store, location.path + key, missing={})
+    found = document.get(rules.attributes_member, {}) if rules.attributes_member else document
+    return _names(found, location.describe(key))
 
 
 def is_listed_as_labels(group: Group) -> bool:
@@ -236,7 +237,11 @@ def listed_labels(location: Location) -> list[str]:
 
 
 def _listed(group: Group) -> list[str]:
-    own, at = ome_members(group.attrs, metadata_file(group))
+    return _names(group.attrs, metadata_file(group))
+
+
+def _names(attributes: Mapping[str, JSON], where: str) -> list[str]:
+    own, at = ome_members(attributes, where)
     if "labels" not in own:
         return []
     names = expect_list(own["labels"], f"{at}labels", "names", empty=True)

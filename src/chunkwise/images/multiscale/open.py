@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from itertools import islice
+from contextlib import suppress
 from typing import Any
 
 from chunkwise import Context, TensorStore
 from chunkwise.copying.new_array import open_array
 from chunkwise.copying.pictures import natural
-from chunkwise.copying.resolve import Place, resolve
+from chunkwise.copying.resolve import Place, resolve, resolved_node
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.extension.inside import with_storage_options
 from chunkwise.extension.trees import Location, is_root_of_file
@@ -128,8 +128,8 @@ def open_multiscale(
     if found is None:
         found = _precomputed(group.location, context)
     if found is None and is_root_of_file(group.location):  # a file, perhaps with one array alone
-        arrays = list(islice(group.arrays(), 2))
-        found = single_array(arrays[0][1]) if len(arrays) == 1 else None
+        with suppress(InvalidArgumentError):
+            found = single_array(resolved_node(group._node).as_array())
     if found is None:
         labels = group.get("labels")  # an image of which only the labels are stored
         found = find_images(labels, options) if isinstance(labels, Group) else None
