@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 from uuid import uuid4
 from weakref import WeakValueDictionary
@@ -22,6 +23,7 @@ from chunkwise.copying.journal_document import (
 )
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.thread import start_thread
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION
 from chunkwise.core.kvstore.this_process import process_name
@@ -31,6 +33,7 @@ from chunkwise.core.trees.node import JOURNAL
 from chunkwise.errors import (
     AbortedError,
     AlreadyExistsError,
+    ChunkwiseError,
     FailedPreconditionError,
     InvalidArgumentError,
     UnsafeWriteError,
@@ -252,6 +255,22 @@ class Journal:
         with self._lock:
             if time.monotonic() - self._saved >= _BEAT:
                 self._save(self.owner)
+
+    @contextmanager
+    def beating(self) -> Iterator[None]:
+        """Give signs of life while the block waits for others, who may be waiting for them."""
+        ended = threading.Event()
+
+        def beat() -> None:
+            while not ended.wait(_SECONDS):
+                with suppress(ChunkwiseError):  # the next write reports it
+                    self.write()
+
+        start_thread(beat)
+        try:
+            yield
+        finally:
+            ended.set()
 
     def write(self) -> None:
         """Write the current state."""

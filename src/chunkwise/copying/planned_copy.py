@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from copy import copy
 from itertools import islice
 from typing import ClassVar
@@ -232,7 +232,9 @@ class PlannedCopy(ABC):
         elif self.left is None:
             with self._saving_journal():
                 self._surround()
-            with self._destination.alone() as confirm:
+            with ExitStack() as stack:
+                with self._journal.beating():
+                    confirm = stack.enter_context(self._destination.alone())
                 self._journal.write()  # or another process has begun again
                 self._journal.delete()
                 self._commit(confirm)
