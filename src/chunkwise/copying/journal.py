@@ -25,7 +25,9 @@ from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.base.thread import start_thread
 from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.lease import check_alone
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION
+from chunkwise.core.kvstore.staging import in_staging
 from chunkwise.core.kvstore.this_process import process_name
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.location import Location
@@ -149,13 +151,18 @@ class Journal:
             )
 
     def begin(self, *, owned: bool = True) -> None:
-        """Write the journal of new work, as its owner or not; raise AlreadyExistsError if there is one."""
+        """Write the journal of new work, as its owner or not; raise AlreadyExistsError if there is one.
+
+        It is an AbortedError if another process is replacing or deleting what was there.
+        """
         self.check_store()
         if not self._write(self.owner if owned else None):
             raise AlreadyExistsError(
                 "a copy to this destination was begun and not finished: --resume goes on with it, "
                 "--overwrite starts again"
             )
+        if not in_staging(self.key):
+            check_alone(self._kv, self.key, self._generation)
 
     def resume(self) -> None:
         """Take over the journal of unfinished work.

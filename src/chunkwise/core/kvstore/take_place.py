@@ -212,12 +212,13 @@ def _replace(
     confirm: Callable[[], None],
 ) -> bool:
     """Replace everything in one step; return False if the store can't do that."""
+    whole: Any = store
     if not staging.startswith(path) and offers(store, Directories):
         try:
             _exchange(store, staging, path, documents, keep, confirm)
             return True
         except UnsupportedError:  # for example on another file system
-            begin_staging(store, staging)
+            begin_staging(whole, staging)
     confirm()
     if traits_of(store).nodes_only:
         replace_nodes(store, staging, path, documents)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from chunkwise.core.base.binding import dump
@@ -186,8 +187,7 @@ class StackStore:
     def delete_where(self, start: str, stop: str, wanted: Callable[[str], bool]) -> None:
         """Delete the keys in ``[start, stop)`` that are `wanted` from the stores that hold them."""
         for layer, below in self._parts(start, stop):
-            outer = layer.outer
-            delete_where(layer.base, below.start, below.stop, lambda key, outer=outer: wanted(outer(key)))
+            delete_where(layer.base, below.start, below.stop, partial(_is_wanted, wanted, layer))
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
         """Yield the keys in ``[start, stop)``, one store after the other."""
@@ -205,6 +205,10 @@ class StackStore:
         """List one level below `prefix`, in order; keys and prefixes are complete."""
         below = KeyRange.of_prefix(prefix)
         return Children.of(prefix, sorted(self.list(below.start, below.stop), key=encode_key))
+
+
+def _is_wanted(wanted: Callable[[str], bool], layer: Layer[KvStoreDriver], key: str) -> bool:
+    return wanted(layer.outer(key))
 
 
 def _largest(numbers: Iterable[int | None]) -> int | None:
