@@ -115,7 +115,7 @@ class OutOfBoundsError(ChunkwiseError, IndexError):
 
 
 class OutOfRangeError(ChunkwiseError, ValueError):
-    """A position or byte range that is outside what is stored, found while reading or writing.
+    """A position or byte range outside the stored data, found while reading or writing.
 
     The array shrank, or the object was replaced by a shorter one, after it was opened.  Open it again; if
     nothing was changed, `chunkwise verify` says what is damaged.

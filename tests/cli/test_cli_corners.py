@@ -186,5 +186,5 @@ def test_a_path_that_leads_into_a_file_is_told_how_to_write(run: Run, tmp_path: 
     (tmp_path / "a.h5").write_bytes(b"\x89HDF\r\n\x1a\n")
     result = run("info", tmp_path / "a.h5" / "group" / "data")
     assert result.status == 1
-    assert f'is an HDF5 file, what is in it is "{tmp_path / "a.h5"}|hdf5:group/data"' in result.err
+    assert f'is an HDF5 file, whose content is "{tmp_path / "a.h5"}|hdf5:group/data"' in result.err
     assert "nothing is there" in run("info", tmp_path / "b.h5" / "group").err

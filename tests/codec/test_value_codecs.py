@@ -102,7 +102,7 @@ def test_scale_offset_integers_are_exact():
         encode(np.array([1000, 999], "u2"))
     with pytest.raises(CodecError, match="is outside the range of uint16"):
         encode(np.array([40000], "u2"))
-    with pytest.raises(DataCorruptionError, match=r"no multiple of the scale 2"):
+    with pytest.raises(DataCorruptionError, match=r"not a multiple of the scale 2"):
         decode(np.array([3], "u2"))
     with pytest.raises(CodecError, match=r"fill value: .*-1000, from the element 0"):
         opened("scale_offset", {"offset": 1000}, "u2")

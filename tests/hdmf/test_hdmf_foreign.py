@@ -76,9 +76,7 @@ def test_a_reference_to_what_is_not_in_the_file_is_refused(tmp_path: Path) -> No
         refs = DatasetBuilder("refs", [ReferenceBuilder(stray)], dtype="object")
         with (
             ZarrIO(tmp_path / format, "w", format=format) as io,
-            pytest.raises(
-                InvalidArgumentError, match=r'dataset /refs.* T "stray", which is not a part of the file'
-            ),
+            pytest.raises(InvalidArgumentError, match=r'dataset /refs.* T "stray", which is not in the file'),
         ):
             io.write_builder(GroupBuilder("root", datasets=[refs]))
 
@@ -212,7 +210,7 @@ def test_a_record_of_what_is_not_in_the_file_is_refused(tmp_path: Path, pairs: A
         nwb, stray = new_file(), TimeSeries(name="stray", data=[1, 2], unit="V", rate=1.0)
         rows = np.array([("a", 1, stray)], [("who", object), ("n", "i4"), ("to", object)])
         nwb.add_acquisition(pairs(name="pairs", rows=rows, codes=[b"a"]))
-        match = r'pairs/rows.* TimeSeries "stray", which is no part of the file'
+        match = r'pairs/rows.* TimeSeries "stray", which is not in the file'
         with (
             NWBZarrIO(tmp_path / format, "w", format=format) as io,
             pytest.raises(InvalidArgumentError, match=match),

@@ -67,7 +67,7 @@ def test_the_error_says_what_is_there_instead(tmp_path: Path) -> None:
     for name, words in {
         "none": "nothing is there",
         "a.nwb": "it is an HDF5 file; pynwb.NWBHDF5IO reads it",
-        "a.zip": r'ZIP archive, what is in it is at ".*a\.zip\|zip:"',
+        "a.zip": r'ZIP archive, whose content is at ".*a\.zip\|zip:"',
         "a.txt": "it is a file$",
         "empty": "no zarr.json, .zgroup or attributes.json with hdmf_n5",
     }.items():

@@ -378,7 +378,7 @@ def test_an_array_is_found_in_a_database(tmp_path: Path) -> None:
         found = ts.open(place).result()
         assert found.url == f"file://{tmp_path}/a/|ocdbt:|zarr3:"
         assert found.read().result().tolist() == [1, 2, 3, 4]
-    with pytest.raises(ValueError, match=r'it is an OCDBT database, what is in it is ".*/a\|ocdbt:"'):
+    with pytest.raises(ValueError, match=r'it is an OCDBT database, whose content is ".*/a\|ocdbt:"'):
         ts.open_group(tmp_path / "a")
     shutil.copy(Path(__file__), tmp_path / "a" / "zarr.json")
     for library in (ts, tensorstore):

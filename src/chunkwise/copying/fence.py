@@ -20,7 +20,7 @@ from typing import Self
 
 from chunkwise.copying.journal_document import JournalDocument, Ranges, parse_journal
 from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.arrays.based import in_transaction
+from chunkwise.core.arrays.base_array import in_transaction
 from chunkwise.core.engine.together import is_slow
 from chunkwise.core.kvstore.adapter.guarded import GuardedStore, Written
 from chunkwise.core.kvstore.protocol import KvStoreDriver

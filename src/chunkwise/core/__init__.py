@@ -1,1 +1,1 @@
-"""What opening, reading and writing an array or a tree of any format takes."""
+"""Opening, reading and writing arrays and trees of all formats."""

@@ -1,7 +1,7 @@
 """Chunk boundaries in a view of an array, one dimension at a time.
 
 A block that begins and ends at these boundaries is read without decoding a chunk twice, and written without
-reading what is there.  A shard counts as one chunk, since it is written as one.
+reading stored chunks.  A shard counts as one chunk, since it is written as one.
 """
 
 from __future__ import annotations
@@ -74,5 +74,5 @@ def _check_count(n: int) -> None:
     if n > LARGEST_N_BLOCKS:
         raise InvalidArgumentError(
             f"The chunks make more than {LARGEST_N_BLOCKS:,} blocks along one dimension; "
-            "say with `chunks` how large blocks are to be"
+            "choose their size with `chunks`"
         )

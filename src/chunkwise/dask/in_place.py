@@ -2,7 +2,7 @@
 
 Tasks run in any order, so one could read what another has already written.  That can't happen if each task
 reads only what it writes itself: each block of the source depends only on the block at its own position in
-the written array.  All other sources that read what is written are refused.
+the written array.  All other sources that read a written array are refused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Written(NamedTuple):
 
 
 def check_sources(sources: Sequence[tuple[str, Any]], written: Sequence[Written]) -> None:
-    """Raise InvalidArgumentError if a source reads what is written, unless each block reads only its own
+    """Raise InvalidArgumentError if a source reads a written array, unless each block reads only its own
     place.
 
     `sources` are names, for messages, and dask arrays or other data of variables.

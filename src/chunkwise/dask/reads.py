@@ -1,4 +1,4 @@
-"""What a lazy array reads: the arrays that its graph and its wrappers need.
+"""The arrays that a lazy array reads: those in its graph and in its wrappers.
 
 An object that is sent to other processes contains everything that it needs there.  So it is pickled without
 an output, and the pickler notes the arrays that it meets in tasks, closures and wrappers of any library.
@@ -81,7 +81,7 @@ class _Finder(_Pickler):  # type: ignore[misc]
         self._usual: set[type] = set()  # types of objects that could be pickled
 
     def persistent_id(self, obj: Any) -> str | None:
-        """Note what is read, and don't look into it."""
+        """Record an object that is read, without looking into it."""
         if type(obj) in _PLAIN:
             return None
         if isinstance(obj, np.ndarray):

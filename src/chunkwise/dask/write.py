@@ -124,7 +124,7 @@ def store(
     ImportError
         If dask isn't installed.
     InvalidArgumentError
-        If a shape differs, a target can't be written, or a source reads what is written, unless each block of
+        If a shape differs, a target can't be written, or a source reads a target, unless each block of
         the source depends only on the block at its own position there.
 
     Examples

@@ -1,9 +1,9 @@
-"""What plug-ins are written with, beside the public API: the door to the inside.
+"""The API for plug-ins, in addition to the public API.
 
 Codecs derive from `BytesToBytes`, `ArrayToBytes` or `ArrayToArray`; stores from `PluginStore`, and have a
 `KvStoreSpec` if specs are to name them; data types are classes with the methods of `DataTypeExtension`.
 `Members` and the functions ``expect_*`` take options apart.
-What is registered in a registry, or published as an entry point of its group, is known by its name:
+An object that is registered in a registry, or published as an entry point of its group, is known by name:
 
 ============= ============================ ==========================================
 registry      group of entry points        entry

@@ -1,4 +1,4 @@
-"""What N5 has of its own, for the neighbours of the core: documents, data types, blocks as they are stored.
+"""Parts of N5 for the folders outside the core: documents, data types, blocks as they are stored.
 
 These names are not promised: they may change from one version to the next.
 """

@@ -33,8 +33,8 @@ __all__ = ["Meaning", "Region", "differences_of_copy", "differences_of_nodes", "
 
 # -- meaning ------------------------------------------------------------------------------------------
 
-# A reference is the object that it leads to, text is text whether it has a fixed or a variable length, and
-# records are their members by name.
+# A reference stands for its target, text is compared whatever its stored length, and records by the names of
+# their members.
 
 
 class Region(dict[str, JSON]):
@@ -85,7 +85,7 @@ class Meaning:
             return None
 
     def object(self, reference: Reference, holder: HdmfStore) -> dict[str, JSON]:
-        """Return what a reference means: the path of its target, and of which file if it is another."""
+        """Return the meaning of a reference: the path of its target, and the file if it is another."""
         key = id(holder), reference.source, reference.path
         found = self._objects.get(key)
         if found is None:
@@ -124,7 +124,7 @@ class Meaning:
         return value if isinstance(value, str | int | float | None) else str(value)
 
     def column(self, values: npt.NDArray[Any], holder: HdmfStore) -> npt.NDArray[Any]:
-        """Return elements that NumPy has as objects with their meaning in their place."""
+        """Return an array of objects with each replaced by its meaning."""
         out = np.empty(values.shape, object)
         flat = out.reshape(-1)
         for i, value in enumerate(values.reshape(-1).tolist()):
@@ -140,11 +140,11 @@ class Meaning:
 _NAMES = "_ARRAY_DIMENSIONS"
 _SCALES = "DIMENSION_LIST"
 _UNNAMED = "phony_dim_"
-"""How the names of dimensions of HDF5 begin that have none."""
+"""Prefix of the names that HDF5 gives to dimensions without a name."""
 
 _ROWS_NBYTES = 1 << 23
 _FEW_NBYTES = 1 << 16
-"""Datasets of so few bytes are compared here, without workers."""
+"""Datasets of fewer bytes are compared here, without workers."""
 
 
 def differences_of_nodes(
@@ -235,7 +235,7 @@ class _Comparison:
     def _children(
         self, name: str, x: str | Reference | None, y: str | Reference | None, a: Target, b: Target
     ) -> Iterator[Difference]:
-        """Compare what two groups have by the same name: objects, links, or nothing."""
+        """Compare the members of two groups with the same name: objects, links, or nothing."""
         left, right = self.meanings
         if isinstance(x, Reference) and isinstance(y, Reference):
             told = left.object(x, a.store), right.object(y, b.store)
@@ -249,7 +249,7 @@ class _Comparison:
             yield Difference(name, "structure", _describe(left, a, x), _describe(right, b, y))
 
     def _target(self, meaning: Meaning, at: Target, found: str | Reference | None) -> Target | None:
-        """Return an object; of a link to another file, of which a conversion has a copy, what it leads to."""
+        """Return an object; for a link to another file, whose target a conversion copies, that target."""
         if found is None or isinstance(found, str):
             return None if found is None else Target(at.store, found)
         target = meaning.target(found, at.store)
@@ -386,7 +386,7 @@ def _stored(dataset: Dataset) -> CopySource:
 
 
 def _large_array(dataset: Dataset) -> TensorStore | None:
-    """Return the array that a dataset is stored as, if workers can compare it; None of others."""
+    """Return the array that a dataset is stored as, if workers can compare it; None for others."""
     if dataset.scalar or not dataset.is_array or dataset.nbytes < _FEW_NBYTES:
         return None
     if dataset.element.kind != "number" or dataset.physical.dtype != dataset.element.dtype:
@@ -426,7 +426,7 @@ def _specifications(store: HdmfStore) -> dict[str, Any] | None:
 
 
 def _first_other(a: JSON, b: JSON) -> tuple[JSON, JSON]:
-    """Return the innermost parts of two JSON values in which alone they differ."""
+    """Return the innermost parts in which two JSON values differ."""
     while True:
         if isinstance(a, Mapping) and isinstance(b, Mapping) and a.keys() == b.keys():
             other = [name for name in a if a[name] != b[name]]

@@ -21,7 +21,7 @@ from chunkwise.extension.trees import (
 )
 from chunkwise.hdmf.model.attributes import SPECLOC
 from chunkwise.hdmf.model.place import Place, place_of, source_name
-from chunkwise.hdmf.model.tree import Format, Tree, detect_format, read_tree
+from chunkwise.hdmf.model.tree import Format, HdmfTree, detect_format, read_tree
 from chunkwise.hdmf.replacement import read_replacement, replace_encoded
 from chunkwise.hdmf.storage.store import HdmfStore
 from chunkwise.hdmf.storage.unsynced import UnsyncedStore
@@ -47,7 +47,7 @@ _SIGNS = ("neurodata_type", "data_type", SPECLOC)
 """Attributes of the root that say that HDMF wrote a store."""
 
 _SURE_SIGNS = ({"neurodata_type"}, {"data_type", "namespace"}, {SPECLOC})
-"""The same, for sets of signs that only HDMF's trees have together."""
+"""Sets of attributes that only HDMF's trees have together."""
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
@@ -75,7 +75,7 @@ def _instead(location: Location, source: str) -> str:
                     "it is an HDF5 file; pynwb.NWBHDF5IO reads it, chunkwise.hdmf.convert makes a store of it"
                 )
             if zipfile.is_zipfile(source):
-                return f'it is a ZIP archive, what is in it is at "{source}|zip:"'
+                return f'it is a ZIP archive, whose content is at "{source}|zip:"'
             return "it is a file"
     try:
         unfinished = location.store.read(location.path + UNFINISHED).value is not None
@@ -91,7 +91,7 @@ def _instead(location: Location, source: str) -> str:
 
 def new_store(location: Location, source: str, format: Format, pool: Pool) -> HdmfStore:
     """Return a store that has only a root, and stores nothing."""
-    store = HdmfStore(location, source, Tree(format), pool, replace_encoded)
+    store = HdmfStore(location, source, HdmfTree(format), pool, replace_encoded)
     store.tree.add(store.convention.group("/", {}))
     return store
 

@@ -1,18 +1,18 @@
 """Replacement of a dataset by another under its name, safe against being killed."""
 
-# No store can put a document and chunks in the place of others at once.  So the successor is written first,
-# whole, at a path of the store that no group leads to, where nobody takes it for a dataset.  Then one
-# document, that of the root, says so: attribute ``_REPLACING`` is the path of the dataset.  From there on
-# the successor counts, and whoever opens the store reads it, while keys of the dataset itself are
-# overwritten one by one. When all are, the attribute is removed, and then the successor.
+# No store can replace a document and chunks at once.  So the successor is written first, as a whole, at a
+# path that no group leads to, so that no reader takes it for a dataset.  Then one document, that of the root,
+# records the replacement: attribute ``_REPLACING`` is the path of the dataset.  From then on every reader
+# uses the successor, while the keys of the dataset itself are overwritten one by one.  Finally the attribute
+# is removed, and then the successor.
 #
 # The document of the root is read at each opening anyway, so that this costs readers nothing.
 #
-# A replacement that was begun and not finished, by this process or another, is finished before the next, and
-# when a store is opened for writing.
+# An unfinished replacement, by this process or another, is finished before the next one, and when a store is
+# opened for writing.
 #
-# Who replaces keeps others out who do the same anywhere in the store, as appends to an array do, and reads
-# the dataset again first: what other processes have added is not lost.
+# A replacement excludes others anywhere in the store, as appends to an array do, and reads the dataset again
+# first, so that rows that other processes have added are not lost.
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from chunkwise.hdmf.model.attributes import REPLACING
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.reference import canonical_path
-from chunkwise.hdmf.model.tree import Format, StoredNode, Tree, attributes_member, read_tree
+from chunkwise.hdmf.model.tree import Format, HdmfNode, HdmfTree, attributes_member, read_tree
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import Dataset, HdmfStore
 from chunkwise.hdmf.storage.stored_form import stored_settings
@@ -56,19 +56,19 @@ _DOCUMENTS = (".zarray", ".zattrs", "zarr.json", "attributes.json")
 # -- reading -----------------------------------------------------------------------------------------
 
 
-def _replaced_path(tree: Tree) -> str | None:
+def _replaced_path(tree: HdmfTree) -> str | None:
     """Return the path of the dataset that is being replaced; None if there is none, or none any more."""
     value = tree.nodes["/"].attributes.get(REPLACING)
     known = isinstance(value, str) and value != "/" and value in tree.nodes and tree.is_dataset(value)
     return value if known else None
 
 
-def is_replacing(tree: Tree) -> bool:
+def is_replacing(tree: HdmfTree) -> bool:
     """Return True if a dataset is being replaced, or was."""
     return REPLACING in tree.nodes["/"].attributes
 
 
-def _successor_nodes(successor: Tree, path: str) -> list[StoredNode]:
+def _successor_nodes(successor: HdmfTree, path: str) -> list[HdmfNode]:
     """Return the nodes of a successor as those of the dataset at a path."""
     return [
         replace(node, path=path + node.path[len(_SUCCESSOR) :], stored_at=node.path)
@@ -76,7 +76,7 @@ def _successor_nodes(successor: Tree, path: str) -> list[StoredNode]:
     ]
 
 
-def read_replacement(location: Location, tree: Tree) -> None:
+def read_replacement(location: Location, tree: HdmfTree) -> None:
     """Replace the dataset that is being replaced by its successor, if there is one."""
     path = _replaced_path(tree)
     if path is None:
@@ -121,7 +121,7 @@ def replace_encoded(dataset: Dataset, change: Callable[[npt.NDArray[Any]], npt.N
 
 @contextmanager
 def _alone(dataset: Dataset) -> Iterator[None]:
-    """Keep out others who replace or append, and read what they have written."""
+    """Exclude other replacements and appends, and read what they have written."""
     store, path = dataset.store, dataset.path
     with ExitStack() as stack:
         stack.enter_context(excluding(store.location))
@@ -178,9 +178,9 @@ def _write_successor(
     values: npt.NDArray[Any],
     settings: Settings,
     attributes: Mapping[str, Any],
-) -> Tree:
+) -> HdmfTree:
     """Write a dataset where no group leads to, and return the tree of its nodes."""
-    apart = HdmfStore(store.location, store.source, Tree(store.format), store.pool, replace_encoded)
+    apart = HdmfStore(store.location, store.source, HdmfTree(store.format), store.pool, replace_encoded)
     writer = NodeWriter(apart)
     writer.dataset(_SUCCESSOR, element, values, settings, attributes)
     writer.flush()
@@ -276,7 +276,7 @@ def _mark(store: HdmfStore, path: str) -> None:
     _change(store, rules.consolidated_key, lambda document: _marked_zmetadata(document, path, None))
 
 
-def _unmark(store: HdmfStore, dataset: StoredNode | None) -> None:
+def _unmark(store: HdmfStore, dataset: HdmfNode | None) -> None:
     """Record that no dataset is being replaced."""
     rules, format = tree_format(store.format), store.format
     if attributes_member(format):
@@ -314,7 +314,7 @@ def _marked_member(document: Any, member: str, path: str | None) -> Any:
     return {**document, member: attributes}
 
 
-def _marked_zmetadata(document: Any, path: str | None, dataset: StoredNode | None) -> Any:
+def _marked_zmetadata(document: Any, path: str | None, dataset: HdmfNode | None) -> Any:
     def change(copies: dict[str, Any]) -> dict[str, Any]:
         changed = {**copies, ".zattrs": _marked(_parsed(copies.get(".zattrs")), path)}
         for key, copy in copies.items() if dataset is not None else ():
@@ -330,7 +330,7 @@ def _marked_zmetadata(document: Any, path: str | None, dataset: StoredNode | Non
     return with_copies(document, "zarr2", change)
 
 
-def _unmarked_member(document: Any, format: Format, dataset: StoredNode | None) -> Any:
+def _unmarked_member(document: Any, format: Format, dataset: HdmfNode | None) -> Any:
     document = _marked_member(document, attributes_member(format), None)
     if dataset is None or not tree_format(format).consolidated_member:
         return document

@@ -162,14 +162,14 @@ class N5Blocks:
         )
 
     def update(self, cell: int | Sequence[int], change: Callable[[Any], Any]) -> Any:
-        """Replace the value of a block by ``change(value)``, so that no other writer's change is lost.
+        """Atomically replace a block's value with ``change(value)``.
 
         Parameters
         ----------
         cell : int or sequence of int
         change : callable
             Gets the value, or None for a block that is not stored; returns the new value, or None to delete
-            it. It is called again if somebody else has written the block meanwhile.
+            it. It is called again if another writer has changed the block in the meantime.
 
         Returns
         -------

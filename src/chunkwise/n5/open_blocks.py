@@ -132,7 +132,7 @@ def create_n5_blocks(
     AlreadyExistsError
         If there is already a dataset or a group, or a dataset above.
     SpecError
-        For a member that is not what the format allows.
+        For a member that the format doesn't allow.
 
     Examples
     --------

@@ -137,7 +137,7 @@ def _layers(image: MultiscaleImage, name: str) -> list[LayerData]:
 def _layer(image: MultiscaleImage, name: str) -> LayerData:
     image = image.available()
     axes = image.axes
-    # Axes of space that are none but x, y and z are put in order; others stay as they lie.
+    # Spatial axes are put in order only if all are called x, y or z.
     space = [dim for dim, axis in enumerate(axes) if axis.type == "space"]
     if {axes[dim].name for dim in space} <= set("xyz"):
         space.sort(key=lambda dim: axes[dim].name, reverse=True)

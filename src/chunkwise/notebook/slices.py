@@ -89,7 +89,7 @@ class Slicer:
         self._is_labels = isinstance(source, MultiscaleImage) and source.is_labels
         (across, down, _), channel, _ = shown_dims(image)
         dims = [dim for dim in range(first.rank) if dim not in (down, across)]
-        # Where axes of space are too few, others are shown.
+        # If there are too few axes of space, others are shown.
         self._across = dims.pop() if across is None else across
         self._down = dims.pop() if down is None else down
         self._channel = channel if channel in dims else None
@@ -227,11 +227,11 @@ class Slicer:
 
 
 _Part: TypeAlias = tuple[Shown, tuple[float, float], npt.NDArray[Any]]
-"""A channel, what is black and white in it, and its values."""
+"""A channel, its black and white levels, and its values."""
 
 
 def _sum(channels: Sequence[_Part]) -> npt.NDArray[Any]:
-    """Return the sum of channels in their colours; what is no number in one has a colour of its own."""
+    """Return the sum of channels in their colours; where one has no number, a special colour."""
     total: npt.NDArray[Any] = np.zeros((*channels[0][2].shape, 3))
     no_number = np.zeros(channels[0][2].shape, bool)
     for one, limits, values in channels:
@@ -244,7 +244,7 @@ def _sum(channels: Sequence[_Part]) -> npt.NDArray[Any]:
 
 
 def _grey(values: npt.NDArray[Any], limits: tuple[float, float]) -> npt.NDArray[Any]:
-    """Return grey levels, or colours if something is no number."""
+    """Return grey levels, or colours if some elements aren't numbers."""
     levels = round_levels(scale_levels(values, limits))
     no_number = np.isnan(values) if values.dtype.kind == "f" else np.zeros(())
     return (

@@ -85,7 +85,7 @@ class SliceWidget(anywidget.AnyWidget):
         self.wanted = {**wanted._asdict(), "number": self.wanted["number"] + 1}
 
     def shown_slice(self) -> Slice:
-        """Return what is looked at."""
+        """Return the slice in view."""
         return _slice_of(self.shown)
 
     def _draw(self) -> None:
@@ -118,7 +118,7 @@ class SliceWidget(anywidget.AnyWidget):
 
 
 def _slice_of(value: Mapping[str, Any]) -> Slice:
-    """Return what a message says; raise InvalidArgumentError if it is none."""
+    """Return the content of a message; raise InvalidArgumentError if it is malformed."""
     try:
         down, across = map(float, value["center"])
         channels = tuple(map(_shown_of, value.get("channels", ())))

@@ -23,7 +23,7 @@ class ArrayModel:
     shape, chunks : tuple of int
     dtype : str
     fill : scalar
-        What a missing chunk reads as.
+        Value of a missing chunk.
     """
 
     def __init__(self, shape: tuple[int, ...], chunks: tuple[int, ...], dtype: str, fill: Any) -> None:

@@ -22,7 +22,7 @@ class Place:
     root : str
         URL that ends in ``/``.
     context : Context
-        What memory belongs to.
+        Owner of memory stores.
     """
 
     root: str
@@ -41,7 +41,7 @@ class Place:
 
 
 class DriverArrays:
-    """Arrays of one driver; a subclass says what is special about its format.
+    """Arrays of one driver; a subclass describes its format.
 
     Attributes
     ----------
@@ -55,13 +55,13 @@ class DriverArrays:
         Members of ``metadata`` that each new array gets.
     dtypes : tuple of str
     fill_value : int or None
-        What new arrays get; None if the format has none, and missing chunks read as zero.
+        Of new arrays; None if the format has none, and missing chunks read as zero.
     max_rank : int
     shard : int or None
         If given, each write chunk is so many read chunks wide.
     conditional_deletes : bool
-        Whether the store can delete a chunk on condition that nobody has changed it; if it can't, a chunk
-        that a partial write makes equal to the fill value stays stored.
+        Whether the store supports conditional deletes; if not, a chunk that a partial write makes equal to
+        the fill value stays stored.
     """
 
     driver: ClassVar[str]
@@ -112,7 +112,7 @@ class DriverArrays:
         return ts.open(self.spec(url, **members), context=place.context).result()
 
     def stored_chunk(self, chunks: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of what is stored under one key."""
+        """Return the shape of the object stored under one key."""
         return tuple(n * (self.shard or 1) for n in chunks)
 
     def chunk_keys(self, place: Place, url: str) -> list[str]:

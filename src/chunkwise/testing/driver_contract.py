@@ -45,7 +45,7 @@ FEW = settings(
 
 
 class DriverContract(SharedWrites):
-    """The suite; see `chunkwise.testing.driver_arrays.DriverArrays` for what a subclass says."""
+    """The suite; see `chunkwise.testing.driver_arrays.DriverArrays` for the members of a subclass."""
 
     # -- describing ---------------------------------------------------------------------------------
 
@@ -217,7 +217,7 @@ class DriverContract(SharedWrites):
     # -- opening ------------------------------------------------------------------------------------
 
     def test_open_modes(self, place: Place) -> None:
-        """Open, create and delete_existing, and what each says to an array that is or isn't there."""
+        """Open, create and delete_existing, with and without an existing array."""
         url = place.new()
         with pytest.raises(ValueError, match=f"NOT_FOUND.*{self.metadata_name}"):
             self.reopen(place, url)

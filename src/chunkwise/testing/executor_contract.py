@@ -196,7 +196,7 @@ class ExecutorContract:
         self.wrapped(source, tmp_path / "c.zarr", call, n_calls=2)
 
     def test_tasks_that_are_done_again(self, source: str, tmp_path: Path) -> None:
-        """After each step, and when the copy is an array that somebody has changed."""
+        """After each step, and when the copy is an array that another process has changed."""
         target = tmp_path / "b.zarr"
         kept = Kept(self.executor())
         self.copied(source, target, kept)
@@ -220,7 +220,7 @@ class ExecutorContract:
     def test_a_worker_that_is_stopped_across_the_end(
         self, source: str, tmp_path: Path, step: int, name: str, n: int
     ) -> None:
-        """What it does then changes nothing, and leaves nothing."""
+        """A late worker changes nothing, and leaves nothing."""
         target = tmp_path / "b.zarr"
         stopping = Stopping(name, n, str(tmp_path / "stopped"), by_signal=not self.in_process)
         with self._other_worker() as other:

@@ -259,7 +259,7 @@ class KvStoreContract(RangeContract):
         assert list(store.list()) == ["d/k"]
 
     def test_delete(self, store: KvStoreDriver) -> None:
-        """A deleted key is missing; deleting what is missing is no error."""
+        """A deleted key is missing; deleting a missing key is not an error."""
         store.write("d/k", b"1")
         assert store.delete("d/k") == MISSING_GENERATION
         assert _is(store, "d/k", None)

@@ -62,7 +62,7 @@ class SharedWrites(DriverArrays):
             assert str(self.reopen(place, url).shape) == won[0]
 
     def test_a_resize_among_writers(self, place: Place) -> None:
-        """Growing, and shrinking what nobody writes, loses nothing of what is written meanwhile."""
+        """Resizing never loses concurrent writes to the remaining chunks."""
         url = place.new()
         self.create(place, url, (30, 8), (7, 5))
 

@@ -187,7 +187,7 @@ class ChunkwiseBackendEntrypoint(BackendEntrypoint):
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
         """Return True if it looks like something that no other engine opens."""
-        # Claim Zarr only if zarr-python is not installed, so that nobody's engine changes unasked.
+        # Claim Zarr only if zarr-python is not installed, so that the engine of programs doesn't change.
         if not isinstance(filename_or_obj, str | os.PathLike):
             return False
         name = os.fspath(filename_or_obj).rstrip("/")

@@ -93,7 +93,11 @@ def _fill_value(encoded: Encoded, dtype: DataType, format: str, *, asked: bool) 
             try:
                 return _exactly(value, element)
             except (TypeError, ValueError) as e:
-                why = e.message if isinstance(e, ChunkwiseError) else f"{value!r} is none of {element}: {e}"
+                why = (
+                    e.message
+                    if isinstance(e, ChunkwiseError)
+                    else f"{value!r} is not a value of {element}: {e}"
+                )
                 raise OptionError(f"fill_value: {why}") from None
     if encoded.fill_value is not None:
         return _exactly(encoded.fill_value, element)
@@ -109,7 +113,7 @@ def _exactly(value: Any, element: np.dtype[Any]) -> Any:
         typed = given.astype(element) if given.dtype != element else given
     if given.dtype.kind in "biufc" and element.kind in "biu" and not (typed == given).all():
         limits = "" if element.kind == "b" else f", {np.iinfo(element).min} to {np.iinfo(element).max}"
-        raise InvalidArgumentError(f"the fill value {value} is none of {element}{limits}")
+        raise InvalidArgumentError(f"fill value {value} is not of type {element}{limits}")
     if given.dtype.kind in "biuf" and element.kind == "f" and np.isfinite(given) != np.isfinite(typed):
         raise InvalidArgumentError(f"the fill value {value} is beyond {element}, {np.finfo(element).max}")
     if element.kind in "US" and typed.tolist() != given.tolist():

@@ -47,7 +47,7 @@ _INSTEAD = {
     ),
     **dict.fromkeys(("chunksizes", "contiguous"), 'instead of "chunksizes" write "chunks"'),
 }
-"""What to write instead of the members of zarr-python and netCDF4."""
+"""Replacements for the members of zarr-python and netCDF4."""
 
 _LEFT_OVER = ("dtype", "preferred_chunks", "source", "original_shape", "coordinates", "grid_mapping")
 

@@ -177,7 +177,7 @@ class DatasetTarget:
 
     @property
     def place(self) -> Location:
-        """Where the group is written: beside what it replaces, if there is anything."""
+        """Location at which the group is written: beside the group that it replaces, if there is one."""
         if self._replacement is not None:
             return self._replacement.staging
         place = self.location if self._root is None else self._root.place

@@ -300,7 +300,7 @@ def _write_planned(plan: Callable[[], list[DatasetWrite]], *, compute: bool, mod
     for attempt in count():
         try:
             writes = plan()
-        except (AlreadyExistsError, NotFoundError):  # perhaps of what somebody else is just making
+        except (AlreadyExistsError, NotFoundError):  # perhaps another process is making it
             if mode != "a" or attempt >= _MOST_ATTEMPTS:
                 raise
             time.sleep(random.uniform(0, 0.1))

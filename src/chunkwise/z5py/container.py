@@ -1,4 +1,4 @@
-"""What groups and datasets know of the `File` that they are in.
+"""The `File` as its groups and datasets see it.
 
 A file makes groups, groups make datasets, and each of them leads back to its file.  The way back is this
 protocol, so that the modules build on each other in one order: dataset, group, file.

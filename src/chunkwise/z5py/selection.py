@@ -85,9 +85,9 @@ def check_region(start: Sequence[int], shape: Sequence[int], bounds: Sequence[in
     """Return a region; raise RuntimeError if it is empty or outside of `bounds`."""
     region = Region(tuple(map(operator.index, start)), tuple(map(operator.index, shape)))
     if not len(region.start) == len(region.shape) == len(bounds):
-        raise RuntimeError(f"the region has not the {len(bounds)} dimensions of the dataset")
+        raise RuntimeError(f"the region doesn't have the {len(bounds)} dimensions of the dataset")
     if any(n < 0 for n in region.shape):
-        raise ValueError(f"the region begins behind its end: its shape would be {region.shape}")
+        raise ValueError(f"the region begins after its end: its shape would be {region.shape}")
     if 0 in region.shape:
         raise RuntimeError(f"the region is empty: its shape is {region.shape}")
     for dim, (a, n, bound) in enumerate(zip(region.start, region.shape, bounds, strict=True)):

@@ -251,7 +251,7 @@ def _axes(
 
 def _whole(axis: Axis, n: int) -> tuple[Any, slice | None, int] | None:
     """Return the index in the array, the one in the result, and the end of the former, of one dimension."""
-    # Not keys of users: zarr-python has made these parts of chunks from them, and they are inside.
+    # These are not keys of users: zarr-python has derived them from keys, and they are within bounds.
     numbers = sorted(axis)
     first, outside = axis[numbers[0]]
     if isinstance(first, int):

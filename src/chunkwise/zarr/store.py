@@ -51,7 +51,7 @@ class Store(zarr.abc.store.Store, Locatable):
     Raises
     ------
     ValueError, TypeError
-        If `kvstore` names none.
+        If `kvstore` doesn't describe a store.
 
     Examples
     --------

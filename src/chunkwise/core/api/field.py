@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from chunkwise.core.arrays.based import Base, open_base
+from chunkwise.core.arrays.base_array import Base, open_base
 from chunkwise.core.base.binding import dump
 from chunkwise.core.driver.chunked.record import FieldOptions
 from chunkwise.core.index_space import IndexTransform, OutputIndexMap

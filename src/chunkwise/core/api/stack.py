@@ -14,14 +14,14 @@ from chunkwise.core.api.open import is_place
 from chunkwise.core.api.open import open as open_place
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.api.transaction import Transaction, check_transaction, wrap_of
-from chunkwise.core.arrays.based import Base
+from chunkwise.core.arrays.base_array import Base
 from chunkwise.core.arrays.resources import pool_under
 from chunkwise.core.arrays.stack import StackArray
 from chunkwise.core.arrays.stack_layer import Layer, StackLayers
 from chunkwise.core.base.arguments import as_flag, as_text, is_text
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.unknown_names import options_of
-from chunkwise.core.driver.stack.combine import combine_layers, final_domain
+from chunkwise.core.driver.stack.common_layers import combine_layers, final_domain
 from chunkwise.core.driver.stack.spec import StackSpec, check_options
 from chunkwise.core.dtypes.as_array import as_array
 from chunkwise.core.dtypes.data_type import DataType, DTypeLike

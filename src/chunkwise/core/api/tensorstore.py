@@ -20,7 +20,7 @@ from chunkwise.core.api.transaction import (
     in_transaction,
     wrap_of,
 )
-from chunkwise.core.arrays.based import Base
+from chunkwise.core.arrays.base_array import Base
 from chunkwise.core.arrays.protocol import OpenArray
 from chunkwise.core.base import catalogue
 from chunkwise.core.base.arguments import as_flag

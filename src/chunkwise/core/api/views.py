@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.arrays.based import Base
+from chunkwise.core.arrays.base_array import Base
 from chunkwise.core.arrays.downsample import DownsampleArray
 from chunkwise.core.base.arguments import as_int64, open_first
 from chunkwise.core.driver.based_spec import constrained

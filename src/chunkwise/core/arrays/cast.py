@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.arrays.based import Base, open_base
+from chunkwise.core.arrays.base_array import Base, open_base
 from chunkwise.core.arrays.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.core.arrays.resources import pool_under
 from chunkwise.core.driver.cast.spec import CastSpec, cast_schema

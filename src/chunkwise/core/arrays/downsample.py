@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.arrays.based import Base, chunk_shape, open_base
+from chunkwise.core.arrays.base_array import Base, chunk_shape, open_base
 from chunkwise.core.arrays.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.core.arrays.resources import pool_under
 from chunkwise.core.driver.downsample.base_view import base_view, first_elements

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy.typing as npt
 
-from chunkwise.core.arrays.based import Base
+from chunkwise.core.arrays.base_array import Base
 from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.arrays.memory_array import MemoryArray
 from chunkwise.core.arrays.open_chunked import open_chunked

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
-from chunkwise.core.arrays.based import Base, open_base
+from chunkwise.core.arrays.base_array import Base, open_base
 from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.arrays.layer_source import (
     FILES,

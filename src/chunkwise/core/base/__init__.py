@@ -1,1 +1,1 @@
-"""What everything else uses: registries, JSON members, arguments, optional packages, locks, threads."""
+"""Registries, JSON members, arguments, optional packages, locks and threads, for all other modules."""

@@ -288,7 +288,7 @@ HOOKS: dict[str, Entry] = {
     "marks of labels": Entry("chunkwise.images.multiscale.array_axes:marks_of_labels"),
     "notebook widget": Entry("chunkwise.notebook.widget:SliceWidget"),
 }
-"""What copies, `chunkwise.diff`, methods of `TensorStore` and of `MultiscaleImage` call in a higher layer."""
+"""Functions of higher layers that copies, `chunkwise.diff`, `TensorStore` and `MultiscaleImage` call."""
 
 arrays = Registry("open function of driver", ARRAYS, "chunkwise.core.arrays")
 metadata_observers = Registry("metadata observer", METADATA_OBSERVERS, "chunkwise.metadata_observers")

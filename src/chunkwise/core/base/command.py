@@ -1,4 +1,4 @@
-"""What all commands print: their data, messages, and errors of usage."""
+"""Output of all commands: data, messages, and errors of usage."""
 
 from __future__ import annotations
 

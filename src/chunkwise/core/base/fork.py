@@ -56,7 +56,7 @@ def new_rlock() -> Any:
 class KeyLocks:
     """A fixed number of locks for any number of things; each thing always has the same one."""
 
-    # Of 256 locks: while 16 are held, one thing in 16 has to wait for the lock of an unrelated one.
+    # With 256 locks, while 16 are held, one thing in 16 has to wait for the lock of an unrelated one.
 
     def __init__(self) -> None:
         self._locks: list[Any] = [threading.Lock() for _ in range(256)]

@@ -22,7 +22,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class _Arguments:
-    """What a thread holds from its start to its end."""
+    """Resources that a thread holds from its start to its end."""
 
     __slots__ = ("__weakref__",)
 

@@ -124,7 +124,7 @@ class ScaleOffset(ArrayToArray):
                 wide = array.astype(np.int64) if dtype.isbuiltin == 2 else array
                 if s not in (1, -1) and (wide % wide.dtype.type(s)).any():
                     raise DataCorruptionError(
-                        f'"scale_offset" codec: a value is no multiple of the scale {s}'
+                        f'"scale_offset" codec: a value is not a multiple of the scale {s}'
                     )
                 quotient = wide // wide.dtype.type(s)
                 return (quotient + wide.dtype.type(o)).astype(dtype, copy=False)

@@ -9,9 +9,8 @@ Zarr v2 also 0 or 1, which other writers store and zarr-python reads.
 
 ``datetime64`` and ``timedelta64`` are 64-bit counts of a unit or of a multiple of a unit.  In Zarr v3 they
 are the extensions ``numpy.datetime64`` and ``numpy.timedelta64`` with members ``unit`` and ``scale_factor``;
-in
-Zarr v2 NumPy's type strings ``<M8[10ms]``.  Fill value: the count as a number, where not-a-time is the least
-64-bit integer; ``"NaT"`` is read too.
+in Zarr v2 NumPy's type strings ``<M8[10ms]``.  Fill value: the count as a number, where not-a-time is the
+least 64-bit integer; ``"NaT"`` is read too.
 """
 
 from __future__ import annotations

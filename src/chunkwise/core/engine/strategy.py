@@ -46,7 +46,7 @@ _INLINE_WRITE, _INLINE_WRITE_ALONE = 500_000, 2_000_000
 _BATCH, _WRITE_BATCH = 2_000_000, 8_000_000
 _BATCHES_PER_WORKER = 4  # so that the others have work while the slowest one finishes
 _LEAST_BATCH = 1_000_000  # nanoseconds; less is not worth a queue entry
-# How long a thread may wait for the disk while the others encode; more threads get in each other's way.
+# Longest time that a thread waits for the disk while the others encode; more threads disturb each other.
 _DISK = 50_000_000
 # Fewest decoded bytes of the pieces into which a shard on a slow store is cut.
 _SHARD_PIECE = 1 << 25

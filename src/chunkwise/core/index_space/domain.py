@@ -10,7 +10,6 @@ from chunkwise.core.base.binding import JSON, Members, plain_json
 from chunkwise.core.index_space import dim_operations as ops
 from chunkwise.core.index_space.all_dimensions import AllDimensionsMixin
 from chunkwise.core.index_space.box import Box
-from chunkwise.core.index_space.combine import combine_domains
 from chunkwise.core.index_space.compose import compose
 from chunkwise.core.index_space.dim import Bounds, Dim, hull_bounds, intersect_bounds
 from chunkwise.core.index_space.dim_expression import DimExpression, apply_expression
@@ -23,6 +22,7 @@ from chunkwise.core.index_space.dim_selection import (
 from chunkwise.core.index_space.interval import INF, UPPER
 from chunkwise.core.index_space.label import MAX_RANK, check_unique, find_dimension
 from chunkwise.core.index_space.mapping import IndexMapping
+from chunkwise.core.index_space.merged_domains import combine_domains
 from chunkwise.core.index_space.restrict import restrict
 from chunkwise.core.index_space.subscript import as_index_error, as_value_error
 from chunkwise.core.index_space.transform_args import bounds_from_arguments

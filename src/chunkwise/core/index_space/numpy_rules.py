@@ -29,9 +29,9 @@ _PLAIN = (int, slice, EllipsisType, NoneType)
 def positions(key: Any, shape: Sequence[int], *, outer: bool = False) -> tuple[Positions, ...]:
     """Return what each term of a key selects of an array of that shape; missing dimensions stay whole.
 
-    A mask of several dimensions gives an array of positions for each.  An ellipsis for no dimension is left
-    out, though to NumPy it stands between the arrays on its sides.  Beside an empty array, NumPy checks no
-    other one; with `outer`, each is checked, as for one dimension after the other.
+    A mask of several dimensions gives an array of positions for each.  An ellipsis that stands for no
+    dimension is left out, although for NumPy it separates arrays.  If one array is empty, NumPy doesn't check
+    the others; with `outer`, each is checked, as if dimensions were indexed one after the other.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def as_key(
     """Return the key that selects the positions from a store whose domain begins at `origin`, by default 0.
 
     It is one for ``store.oindex`` or ``store.vindex``, and with `joint` for ``store[key]``: to NumPy an
-    integer beside arrays is an array too, which has a say in where their dimensions go.
+    integer beside arrays is an array too, which affects where their dimensions go.
 
     >>> as_key((3, range(7, -1, -2)), (10, 20))
     (13, slice(27, 20, -2))

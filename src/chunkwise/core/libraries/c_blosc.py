@@ -77,7 +77,7 @@ def imagecodecs_library(cname: str) -> BloscLibrary:
 
 @cache
 def _linked_with_imagecodecs() -> BloscLibrary | None:
-    # Where NetCDF's plugins were loaded first, the package's own functions call the c-blosc of those.
+    # If NetCDF's plugins were loaded first, the package's own functions call the c-blosc of those.
     with suppress(ImportError):
         return blosc("imagecodecs", "_blosc")
     return None

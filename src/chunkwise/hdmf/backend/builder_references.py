@@ -299,7 +299,7 @@ class BuilderReferences:
                 return found
         kind = type(container).__name__
         raise InvalidArgumentError(
-            f'there is a reference to {kind} "{container.name}", which is no part of the file: add it first'
+            f'there is a reference to {kind} "{container.name}", which is not in the file: add it first'
         )
 
     def _check_there(self, target: Any, here: bool) -> None:
@@ -313,7 +313,7 @@ class BuilderReferences:
             )
         if here and self.top is not None and target.location is None and top_of(target) is not self.top:
             raise InvalidArgumentError(
-                f"there is a reference to {what}, which is not a part of the file: add it first"
+                f"there is a reference to {what}, which is not in the file: add it first"
             )
         if not here:
             self._note_outside(target.source, path_of(target))

@@ -101,7 +101,7 @@ def _element_of_builder(dtype: Any, data: Any) -> Element:
 
 
 def _with_regions(element: Element, data: Any) -> Element:
-    """Return a compound whose members of references are those of regions where the rows have such."""
+    """Return a compound in which members are region references where the rows have regions."""
     row = data[0] if isinstance(data, list) and data else data
     row = row.tolist() if isinstance(row, np.void) else row
     if not element.has_references or not isinstance(row, tuple):
@@ -148,7 +148,7 @@ def _has_no_references(kind: type) -> bool:
 
 
 def with_references(data: Any, convert: Callable[[Any], Reference]) -> Any:
-    """Return data with references as records; lists stay lists, arrays of objects become such."""
+    """Return data with references as records; lists and arrays of objects become lists."""
     if data is None or isinstance(data, str | bytes):
         return data
     if is_reference(data):
@@ -242,7 +242,7 @@ class BuilderStreams:
         return ArrayStream(array, new.element, self.store.convention, iterator, self._options)
 
     def run(self) -> None:
-        """Write the iterators that were put off, one piece of each in turn."""
+        """Write the postponed iterators, one piece of each in turn."""
         running = list(self._streams)
         try:
             while running:

@@ -1,8 +1,8 @@
 """From hdmf builders to a store: groups, datasets, attributes, links, references, and untyped members."""
 
-# hdmf makes new builders of containers that were changed.  Groups, datasets, attributes and links of the file
-# that the schema doesn't have, and so no container, are put into them again.  What the schema has and is not
-# there any more was removed.
+# hdmf makes new builders for changed containers.  Members of the file that the schema doesn't know, so that
+# no container holds them, are added to these builders again.  Members that the schema knows, and that are
+# missing, were removed.
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ Attributes: TypeAlias = Callable[[Any], Mapping[str, Any]]
 def keep_untyped(
     new: GroupBuilder, old: GroupBuilder, catalog: NamespaceCatalog, attributes_of: Attributes
 ) -> None:
-    """Add members that only the file has, and no container, to the builders made from containers.
+    """Add members that are in the file, but in no container, to the builders made from containers.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ _NARROW = (np.dtype("u1"), np.dtype("u2"))
 
 
 def check_link_name(name: str, group: str) -> None:
-    """Raise InvalidArgumentError if a link has no name of its own, as others can't read it."""
+    """Raise InvalidArgumentError if a link has an empty name, which other software can't read."""
     if not name:
         raise InvalidArgumentError(f"a link in group {group} has the empty name")
 
@@ -221,7 +221,7 @@ class BuilderWriter:
         self.copy_large()
 
     def copy_large(self) -> None:
-        """Have the large datasets copied that were left to workers."""
+        """Copy the large datasets that were left to workers."""
         if self._large is not None:
             self._large.run()
 
@@ -263,7 +263,7 @@ class BuilderWriter:
         self.writer.group(path, attributes, {**self.store.links(path), **links})
 
     def link_extra(self, path: str) -> None:
-        """Put the links that datasets became into their group."""
+        """Store the links that replace datasets in their group."""
         links = self._extra_links.pop(path, None)
         if links:
             self.add_links(path, links)
@@ -300,8 +300,8 @@ class BuilderWriter:
 
     def _dataset(self, path: str, builder: DatasetBuilder) -> None:
         data, settings = builder.data, None
-        # A dataset with a type of its own, as columns are, would be an object of the other file as a link.
-        # Text, such as that of its experimenters, is what pynwb expects in the file itself.
+        # As a link, a dataset with its own type, such as a column, would be an object of the other file.
+        # Text, such as names of experimenters, is expected by pynwb in the file itself.
         text = isinstance(data, LazyDataset) and data.dataset.element.kind in ("text", "bytes")
         link = self.link_data
         while isinstance(data, DataIO):
@@ -364,8 +364,8 @@ class BuilderWriter:
             if self._h5 is not None:  # text of HDF5 may be ASCII, which is text or bytes as the schema says
                 element = as_declared(element, self._declared(builder))
             index = data_type_of(builder.attributes) == "VectorIndex"
-            # An index grows with its column, and a wider type means that all of it is written again.  What is
-            # wrapped is stored as it is given.
+            # An index grows with its column, and a wider type means writing all of it again.  Wrapped
+            # data is stored as given.
             return number("uint32") if index and not wrapped and element.dtype in _NARROW else element
         except InvalidArgumentError as e:
             above = "" if builder.parent is None else f" to {builder.parent.name}"
@@ -374,7 +374,7 @@ class BuilderWriter:
     def _is_here(self, dataset: Dataset) -> bool:
         if dataset.store is self.store:
             return True
-        # What has the name of a new store was read from the one that it replaces.
+        # Builders with the name of a new store were read from the store that it replaces.
         same = canonical_source(dataset.store.source) == canonical_source(self.io.source)
         return same and self.io.mode in ("r+", "a")
 
@@ -396,7 +396,7 @@ class BuilderWriter:
         return None if name is None else Reference(source.path, name, source.object_id, store.object_id)
 
     def _write_shared(self) -> None:
-        """Write data that lies at another path of the exported file: once, and as links elsewhere."""
+        """Write data that the exported file has at another path: once, and as links elsewhere."""
         for path, data, settings, attributes in self._shared:
             source = data.dataset
             copy = self._copies.get((source.store.source, source.path))

@@ -1,12 +1,12 @@
 """From the tree of a store to hdmf builders: one for each object, for the life of the I/O object."""
 
-# hdmf checks every argument of every constructor by rules that are looked up for each call; opening a file
-# of some hundred objects consists of little else.  What a builder is made of is not assumed but looked up in
-# one that the constructor made, and if a copy does not turn out like it, the constructor is used after all.
+# hdmf checks every argument of every constructor, with rules that it looks up for each call.  This takes most
+# of the time of opening a file with hundreds of objects.  So builders are copied from one that the
+# constructor made; if such a copy differs from a builder of the constructor, the constructor is used.
 
 # All groups and datasets of a tree are built first, then links and references, which find their targets
-# there; so cycles end, and targets have their real parents.  Of another store only what is linked to is
-# built, without a parent: as with HDF5, what links to it becomes the parent of the container.
+# there; so cycles end, and targets have their real parents.  For another store only the targets of
+# links are built, without a parent: as with HDF5, the object with the link becomes the container's parent.
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ class BuilderTree:
                 continue
             if key in self._complete:
                 found = self._builders[key]
-                if above is not None and found.parent is None:  # it was linked to, before its group was
+                if above is not None and found.parent is None:  # a link led to it before its group was built
                     (above.set_dataset if store.is_dataset(at) else above.set_group)(found)
                 continue
             builder = self._builders.get(key)
@@ -222,7 +222,7 @@ class BuilderTree:
         return store is not self.stores.main and (store.source, above) not in self._complete
 
     def _parent(self, store: HdmfStore, path: str) -> GroupBuilder | None:
-        """Return the builder of the group above; if need be it and those above are made, empty."""
+        """Return the builder of the group above; missing ones are made, without members."""
         if path == "/":
             return None
         above = parent_path(path)

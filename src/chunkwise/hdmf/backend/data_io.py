@@ -113,7 +113,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
     @property
     def settings(self) -> Settings:
         """The same as the store takes it."""
-        # What the format chooses may follow from the data, such as an iterator.
+        # The choice of the format may depend on the data, such as an iterator.
         chunks = None if self._sizes.get("chunks") == "auto" else self._options["chunks"]
         return Settings(**{**self._options, "chunks": chunks}, compressor=self._compressor)
 
@@ -163,9 +163,9 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
 
 
 def _check_sizes(chunks: Any, shards: Any) -> dict[str, Any]:
-    """Return chunks and shards as they are read; raise OptionError for what can't be one."""
+    """Return chunks and shards as they are read; raise OptionError for invalid ones."""
     items = as_items(chunks)
-    # Writers that copy the extents of an empty dataset have chunks of no elements along them.
+    # Some writers copy the extents of an empty dataset to its chunks.
     given = {"chunks": chunks if items is None else [1 if as_integer(n) == 0 else n for n in items]}
     sizes = array_options({**given, "shards": shards})
     inner, outer = sizes.get("chunks", "auto"), sizes["shards"]

@@ -1,4 +1,4 @@
-"""HDF5 files as stores: copies of whole files, and what the builders of a file do not say."""
+"""HDF5 files as stores: copies of whole files, and properties that hdmf's builders lack."""
 
 # hdmf takes a reference to a region for one to the whole dataset, and leaves references in arrays alone.
 
@@ -86,7 +86,7 @@ class H5Builders:
         )
 
     def dataset(self, builder: Any) -> Any:
-        """Return the dataset of h5py for a builder whose data hdmf has read; None if that says all."""
+        """Return the dataset of h5py for a builder whose data hdmf has read; None if that is complete."""
         data = builder.data
         if isinstance(data, ReferenceBuilder) or (_has_objects(data) and data.shape == ()):
             return self._object(builder)
@@ -157,8 +157,8 @@ class H5Copy:
                 self._members(self._objects[done])
                 done += 1
                 continue
-            # What has a name of its own has its place now; what only links lead to gets one, groups first, as
-            # a dataset may be in one of them.
+            # Objects with names of their own have places now.  Objects that only links lead to get theirs,
+            # groups first, since a dataset may be in one of them.
             first = (i for i, (_, _, node) in enumerate(self._pending) if isinstance(node, h5py.Group))
             group, name, target = self._pending.pop(next(first, 0))
             self._link_or_add(group, name, target)
@@ -210,12 +210,12 @@ class H5Copy:
         if at is None:
             raise InvalidArgumentError(
                 f"there is a reference to {target.name} of {target.file.filename}, to which no link leads: "
-                "it is no part of the copy"
+                "it is not part of the copy"
             )
         return replace(self._record(target, at), region=value.region)
 
     def _note_broken_references(self, each: _Object) -> None:
-        """Look at the references of an object: each must lead to something that is copied."""
+        """Check the references of an object: each must lead to an object that is copied."""
         for name in each.node.attrs:
             if name == SPECLOC:
                 continue

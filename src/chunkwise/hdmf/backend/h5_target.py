@@ -132,7 +132,7 @@ class _Writing:
                     self._add(group.store, path, join_path(group.at, name), group)
         # Objects that are part of this store have their places now; links to others give them one.
         for datasets in (False, True):  # a dataset may be in one of the groups that get a place
-            for group in self._objects:  # which become more
+            for group in self._objects:  # the list grows
                 if group.store.is_dataset(group.path):
                     continue
                 for name, link in group.store.links(group.path).items():
@@ -147,7 +147,7 @@ class _Writing:
         try:
             store, path = self._stores.resolve(link, group.store)
         except ChunkwiseError as e:
-            if datasets:  # told once
+            if datasets:  # reported once
                 self._lost(f'link "{name}" of {group.what}: {e.message}')
             return
         if store.is_dataset(path) != datasets:

@@ -40,7 +40,7 @@ __all__ = [
 # -- from HDF5 ----------------------------------------------------------------------------------------
 
 Convert: TypeAlias = Callable[[Any, Reference], Reference]
-"""Returns the record by which a store refers to what a reference in a file of h5py means."""
+"""Returns a store's record for the target of a reference of h5py."""
 
 
 def h5_dataset_of(data: Any) -> Any:
@@ -200,7 +200,7 @@ def attributes_of_h5(
 ) -> dict[str, Any]:
     """Return attributes of an object of h5py: scalar bytes as text, references as records.
 
-    Labels of dimensions become ``_ARRAY_DIMENSIONS``, as what hdmf calls labels of dimensions is stored.
+    Labels of dimensions become ``_ARRAY_DIMENSIONS``, the attribute in which stores keep them.
     """
     out: dict[str, Any] = {}
     for name in holder.attrs if names is None else names:

@@ -29,7 +29,7 @@ from chunkwise.extension.trees import (
     format_of,
 )
 from chunkwise.hdmf.backend.builders import BuilderTree
-from chunkwise.hdmf.backend.lazy import StoredGroup
+from chunkwise.hdmf.backend.lazy import LazyGroup
 from chunkwise.hdmf.backend.writing import StoreWriting
 from chunkwise.hdmf.model.codecs import check_compressor
 from chunkwise.hdmf.model.place import (
@@ -242,9 +242,9 @@ class ZarrIO(StoreWriting):
         return self._store
 
     @property
-    def file(self) -> StoredGroup | None:
+    def file(self) -> LazyGroup | None:
         """The root of the store, as a group with attributes; None if the store is closed."""
-        return None if self._store is None else StoredGroup(self)
+        return None if self._store is None else LazyGroup(self)
 
     _file = file  # pynwb hands it to load_namespaces
 

@@ -21,7 +21,7 @@ from chunkwise.hdmf.replacement import finish_replacement, is_replacing, rewrite
 from chunkwise.hdmf.storage.store import Dataset, HdmfStore
 from chunkwise.hdmf.storage.stored_form import codec_objects, dataset_info, stored_codecs, stored_nbytes
 
-__all__ = ["LazyDataset", "StoredGroup", "let_grow", "path_in"]
+__all__ = ["LazyDataset", "LazyGroup", "let_grow", "path_in"]
 
 # -- datasets -----------------------------------------------------------------------------------------
 
@@ -279,16 +279,16 @@ ObjectMapper.no_convert(LazyDataset)
 
 # -- rows that are added -----------------------------------------------------------------------------------
 
-# hdmf adds ragged rows, as ``units.add_unit`` does, to columns of tables that were read with functions that
-# know lists, arrays and datasets of h5py only, and refuse anything else after other columns have their row
-# already.  So the columns of one file learn of lazy datasets: the objects that were read, not the classes of
-# hdmf.  An index column that hdmf wants wider is written again; hdmf can do that in memory only.
+# To add ragged rows, as ``units.add_unit`` does, hdmf uses functions that accept only lists, arrays and
+# datasets of h5py, and that fail after other columns have got their row.  So the column objects of the file,
+# not the classes of hdmf, get methods that accept lazy datasets.  An index column that hdmf wants wider is
+# written again; hdmf can only do that in memory.
 
 _ADJUST = "_VectorIndex__adjust_precision"
 
 
 def let_grow(column: Any) -> None:
-    """Let rows be added to a column that was read: many at once, and larger numbers to an index."""
+    """Make a column that was read accept new rows: many at once, and larger numbers in an index."""
     if not isinstance(column, Data):
         return
     vars(column)["extend"] = partial(_extend, column, column.extend)
@@ -314,7 +314,7 @@ def _adjust(column: Any, known: Any, uint: Any) -> None:
 # -- groups -------------------------------------------------------------------------------------------
 
 
-class StoredGroup(Mapping[str, Any]):
+class LazyGroup(Mapping[str, Any]):
     """A group of the open store; looking up gives groups and datasets.
 
     Attributes
@@ -331,7 +331,7 @@ class StoredGroup(Mapping[str, Any]):
         self.attrs: MutableMapping[str, Any] = _Attributes(io, path)
 
     def __repr__(self) -> str:
-        return f"<StoredGroup {self.path} of {self.store.source}>"
+        return f"<LazyGroup {self.path} of {self.store.source}>"
 
     @property
     def name(self) -> str:
@@ -349,13 +349,13 @@ class StoredGroup(Mapping[str, Any]):
         store: HdmfStore = self._io.store
         return store
 
-    def __getitem__(self, name: str) -> StoredGroup | LazyDataset:
+    def __getitem__(self, name: str) -> LazyGroup | LazyDataset:
         path = canonical_path(name if name.startswith("/") else join_path(self.path, name))
         if path not in self.store.tree.nodes:
             raise KeyError(name)
         if self.store.is_dataset(path):
             return LazyDataset(self.store.dataset(path), self._io)
-        return StoredGroup(self._io, path)
+        return LazyGroup(self._io, path)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.store.names(self.path))
@@ -409,7 +409,7 @@ def path_in(parent: Any) -> str:
     """Return the path of an object of the store: of a path, a group or a dataset."""
     if isinstance(parent, str):
         return canonical_path(parent)
-    if isinstance(parent, StoredGroup):
+    if isinstance(parent, LazyGroup):
         return parent.path
     if isinstance(parent, LazyDataset):
         return parent.dataset.path

@@ -1,9 +1,8 @@
 """NWB files in Zarr v2, Zarr v3 and N5 stores, and hdmf-zarr 0.14's classes for Zarr v2 files."""
 
-# hdmf checks the arguments of each call by rules that it goes through anew, and asks several times for each
-# object which type, namespace and class it has, in calls that are nested five deep: a quarter of the time
-# that it takes to make containers.  The answers here are those of hdmf's own classes.  Nothing is kept, so
-# types that are registered later count.
+# hdmf checks the arguments of each call, and asks several times for the type, namespace and class of each
+# object, in calls nested five deep.  This takes a quarter of the time of making containers.  The methods here
+# give the same answers as hdmf's own classes.  They keep nothing, so types that are registered later count.
 
 from __future__ import annotations
 
@@ -240,7 +239,7 @@ def _shared_type_map() -> TypeMap:
 
     try:
         return pynwb.get_type_map(copy=False)
-    except TypeError:  # releases that make a copy always
+    except TypeError:  # releases that always make a copy
         return pynwb.get_type_map()
 
 

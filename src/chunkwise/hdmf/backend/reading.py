@@ -12,7 +12,7 @@ from hdmf.build import ConstructError, DatasetBuilder, GroupBuilder
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.backend.builder_references import RegionReference
 from chunkwise.hdmf.backend.builders import BuilderTree
-from chunkwise.hdmf.backend.lazy import LazyDataset, StoredGroup, let_grow
+from chunkwise.hdmf.backend.lazy import LazyDataset, LazyGroup, let_grow
 from chunkwise.hdmf.backend.schema import load_cached_namespaces, unknown_type
 from chunkwise.hdmf.model.attributes import is_typed
 from chunkwise.hdmf.model.place import with_storage_options
@@ -165,7 +165,7 @@ class StoreReading(HDMFIO):  # type: ignore[misc, unused-ignore]
         path: Any = None,
         namespaces: list[str] | None = None,
         io: Any = None,
-        file: StoredGroup | HdmfStore | None = None,
+        file: LazyGroup | HdmfStore | None = None,
         storage_options: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
@@ -189,7 +189,7 @@ class StoreReading(HDMFIO):  # type: ignore[misc, unused-ignore]
             raise TypeError(f"load_namespaces got unexpected arguments: {', '.join(sorted(given))}")
         if file is None and io is not None:
             file = io.store
-        if isinstance(file, StoredGroup):
+        if isinstance(file, LazyGroup):
             file = file.store
         store = open_store(with_storage_options(path, storage_options)) if file is None else file
         return load_cached_namespaces(store, namespace_catalog, namespaces)

@@ -22,7 +22,7 @@ from chunkwise.extension.trees import renew_copies_above
 from chunkwise.hdmf.backend.builder_references import path_of
 from chunkwise.hdmf.backend.builder_writer import BuilderWriter, check_link_name
 from chunkwise.hdmf.backend.h5_copy import is_h5_io, unreadable
-from chunkwise.hdmf.backend.lazy import LazyDataset, StoredGroup, path_in
+from chunkwise.hdmf.backend.lazy import LazyDataset, LazyGroup, path_in
 from chunkwise.hdmf.backend.reading import StoreReading
 from chunkwise.hdmf.backend.schema import copy_specifications, write_specifications
 from chunkwise.hdmf.model.place import Place, canonical_source, named_place
@@ -219,13 +219,13 @@ class StoreWriting(StoreReading):
             renew_copies_above(named)
         self._failed = False
 
-    def write_group(self, parent: Any, builder: GroupBuilder, **kwargs: Any) -> StoredGroup:
+    def write_group(self, parent: Any, builder: GroupBuilder, **kwargs: Any) -> LazyGroup:
         """Write a group below `parent`, a group or its path; arguments as for `write_builder`."""
         path = canonical_path(f"{path_in(parent)}/{builder.name}")
         writer = self._builder_writer(**_renamed(kwargs))
         writer.group(path, builder)
         writer.streams.run()
-        return StoredGroup(self, path)
+        return LazyGroup(self, path)
 
     def write_dataset(
         self, parent: Any, builder: Any, force_data: Any = None, **kwargs: Any

@@ -1,4 +1,4 @@
-"""The three storage conventions as far as writing is concerned: documents of nodes, stored values."""
+"""The writing half of the three storage conventions: documents of nodes, stored values."""
 
 # ================= ======================== ============================ ============================
 # what              Zarr v2                  Zarr v3                      N5
@@ -31,7 +31,7 @@ from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, dump_identity, dump_reference
-from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
+from chunkwise.hdmf.model.tree import Format, HdmfNode, HdmfTree
 
 __all__ = [
     "Convention",
@@ -104,26 +104,26 @@ class Convention(ABC):
     # -- nodes ------------------------------------------------------------------------------------
 
     @abstractmethod
-    def group(self, path: str, attributes: Mapping[str, Any]) -> StoredNode:
+    def group(self, path: str, attributes: Mapping[str, Any]) -> HdmfNode:
         """Return the node of a group."""
 
     @abstractmethod
-    def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
+    def with_attributes(self, node: HdmfNode, attributes: Mapping[str, Any]) -> HdmfNode:
         """Return a node with other attributes."""
 
     @abstractmethod
-    def array(self, new: NewDataset) -> StoredNode:
+    def array(self, new: NewDataset) -> HdmfNode:
         """Return the node of a new array."""
 
     @abstractmethod
-    def documents(self, node: StoredNode) -> dict[str, bytes]:
+    def documents(self, node: HdmfNode) -> dict[str, bytes]:
         """Return the values to store for a node, by key relative to it."""
 
     @abstractmethod
-    def consolidated(self, tree: Tree) -> dict[str, bytes]:
+    def consolidated(self, tree: HdmfTree) -> dict[str, bytes]:
         """Return the documents at the root that hold copies of all others."""
 
-    def specification(self, path: str) -> StoredNode | None:
+    def specification(self, path: str) -> HdmfNode | None:
         """Return the node of a cached specification, which is text; None if it is like any dataset."""
         return None
 
@@ -149,7 +149,7 @@ class Convention(ABC):
             return usual
         items = as_items(chunks)
         if items is not None and len(items) == len(shape):
-            # Writers that copy the extents of an empty dataset have chunks of no elements along them.
+            # Some writers copy the extents of an empty dataset to its chunks.
             chunks = [1 if not n and not extent else n for n, extent in zip(items, shape, strict=True)]
         return each_size("chunks", chunks, shape, usual)
 
@@ -167,7 +167,7 @@ def _laid_out(compact: str, indent: int) -> bytes:
 
 
 def fill_value(fill: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return a fill value as an array of shape ``()``; None is zero, and no time at all."""
+    """Return a fill value as an array of shape ``()``; None means zero, or not-a-time."""
     if fill is None:
         return DataType(dtype).zero()
     given = np.asarray(fill)
@@ -199,7 +199,7 @@ def choose_chunks(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     """Return chunks of about 1 MiB: all of a small dataset, whole rows of a larger one where they fit."""
     # An empty dataset will grow; h5py guesses the same.
     chunks = [int(n) or _EMPTY_EXTENT for n in shape]
-    # Halving the longest axis keeps pieces compact; the first goes first, as data grows along it.
+    # Halving the longest axis keeps pieces compact; the first is halved first, as data grows along it.
     while itemsize * math.prod(chunks) > TARGET_NBYTES and max(chunks, default=1) > 1:
         axis = max(range(len(chunks)), key=lambda i: (chunks[i], -i))
         chunks[axis] = -(-chunks[axis] // 2)

@@ -26,7 +26,7 @@ from chunkwise.hdmf.model.declaration import n5_type
 from chunkwise.hdmf.model.element import Element, number
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import join_path
-from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
+from chunkwise.hdmf.model.tree import Format, HdmfNode, HdmfTree
 from chunkwise.hdmf.model.values import as_values, to_logical
 
 __all__ = ["N5Convention", "decode_items", "encoded_shape", "restore_number"]
@@ -42,27 +42,27 @@ class N5Convention(Convention):
 
     format: Format = "n5"
 
-    def group(self, path: str, attributes: Mapping[str, Any]) -> StoredNode:
+    def group(self, path: str, attributes: Mapping[str, Any]) -> HdmfNode:
         document: dict[str, Any] = {}
         if path == "/":
             document = {tree_format(self.format).container_member: NUMERIC_VERSION, "hdmf_n5": {"version": 1}}
         return self._node(path, False, document, attributes)
 
-    def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
+    def with_attributes(self, node: HdmfNode, attributes: Mapping[str, Any]) -> HdmfNode:
         changed = self._node(node.path, node.is_array, node.document, attributes)
         return replace(changed, stored_at=node.stored_at)
 
     @staticmethod
     def _node(
         path: str, is_array: bool, document: Mapping[str, Any], attributes: Mapping[str, Any]
-    ) -> StoredNode:
+    ) -> HdmfNode:
         attributes = finite_attributes(attributes)
         document = {k: v for k, v in document.items() if k != "hdmf_attributes"}
         if attributes:
             document["hdmf_attributes"] = attributes
-        return StoredNode(path, is_array, document, attributes)
+        return HdmfNode(path, is_array, document, attributes)
 
-    def array(self, new: NewDataset) -> StoredNode:
+    def array(self, new: NewDataset) -> HdmfNode:
         if new.settings.shards is not None or new.settings.serializer is not None:
             raise UnsupportedError("N5 has neither shards nor serializers")
         if new.element.kind != "number":
@@ -88,10 +88,10 @@ class N5Convention(Convention):
             reserved["_SCALAR"] = True
         return self._node(new.path, True, document, {**new.attributes, **reserved})
 
-    def documents(self, node: StoredNode) -> dict[str, bytes]:
+    def documents(self, node: HdmfNode) -> dict[str, bytes]:
         return {"attributes.json": json.dumps(node.document, separators=(",", ":")).encode()}
 
-    def consolidated(self, tree: Tree) -> dict[str, bytes]:
+    def consolidated(self, tree: HdmfTree) -> dict[str, bytes]:
         return {}
 
     def can_stream(self, element: Element) -> bool:
@@ -117,7 +117,7 @@ class N5Convention(Convention):
         scalar: bool,
         settings: Settings,
         attributes: Mapping[str, Any],
-    ) -> list[tuple[StoredNode, npt.NDArray[Any] | None]]:
+    ) -> list[tuple[HdmfNode, npt.NDArray[Any] | None]]:
         """Return the nodes of an encoded or empty dataset, each with the values to be stored in it."""
         shape = [] if scalar else list(values.shape)
         kept = {} if values.size else {"storage": self._storage(element, values.shape, settings)}
@@ -131,7 +131,7 @@ class N5Convention(Convention):
                 return [(head, None)]
             data, offsets = _encode_items(_items(values, element))
             plain = Settings(compressor=settings.compressor)
-            out: list[tuple[StoredNode, npt.NDArray[Any] | None]] = [(head, None)]
+            out: list[tuple[HdmfNode, npt.NDArray[Any] | None]] = [(head, None)]
             for name, column in (("data", data), ("offsets", offsets)):
                 if column.size:
                     node = self.array(

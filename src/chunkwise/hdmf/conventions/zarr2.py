@@ -26,7 +26,7 @@ from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element, text
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, dump_identity, dump_reference
-from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
+from chunkwise.hdmf.model.tree import Format, HdmfNode, HdmfTree
 from chunkwise.hdmf.model.values import as_values, map_objects
 
 __all__ = ["JSON2", "Zarr2Convention"]
@@ -52,19 +52,19 @@ class Zarr2Convention(Convention):
     def link(self, name: str, value: Reference) -> dict[str, Any]:
         return {"name": name, "path": value.path, "source": value.source} | dump_identity(value)
 
-    def group(self, path: str, attributes: Mapping[str, Any]) -> StoredNode:
-        return StoredNode(path, False, {"zarr_format": 2}, dict(attributes))
+    def group(self, path: str, attributes: Mapping[str, Any]) -> HdmfNode:
+        return HdmfNode(path, False, {"zarr_format": 2}, dict(attributes))
 
-    def specification(self, path: str) -> StoredNode | None:
+    def specification(self, path: str) -> HdmfNode | None:
         node = self.array(NewDataset(path, text, (), Settings(compressor=False), {}, scalar=True))
         # A JSON list of one text, not compressed: what hdmf-zarr reads.
         node.document["filters"] = [JSON2]
         return node
 
-    def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
+    def with_attributes(self, node: HdmfNode, attributes: Mapping[str, Any]) -> HdmfNode:
         return replace(node, attributes=dict(attributes))
 
-    def array(self, new: NewDataset) -> StoredNode:
+    def array(self, new: NewDataset) -> HdmfNode:
         if new.settings.shards is not None:
             raise UnsupportedError("Zarr v2 has no shards")
         if new.settings.serializer is not None:
@@ -108,15 +108,15 @@ class Zarr2Convention(Convention):
             reserved["_SCALAR"] = True
         elif new.scalar:
             reserved["zarr_dtype"] = "scalar"
-        return StoredNode(new.path, True, document, {**new.attributes, **reserved})
+        return HdmfNode(new.path, True, document, {**new.attributes, **reserved})
 
-    def documents(self, node: StoredNode) -> dict[str, bytes]:
+    def documents(self, node: HdmfNode) -> dict[str, bytes]:
         out = {".zarray" if node.is_array else ".zgroup": dump_json(node.document, 4, sort=True)}
         if node.attributes:
             out[".zattrs"] = dump_json(node.attributes, 4, sort=True)
         return out
 
-    def consolidated(self, tree: Tree) -> dict[str, bytes]:
+    def consolidated(self, tree: HdmfTree) -> dict[str, bytes]:
         metadata: dict[str, Any] = {}
         for path, node in tree.nodes.items():
             prefix = "" if path == "/" else path[1:] + "/"

@@ -28,7 +28,7 @@ from chunkwise.hdmf.model.codecs import Settings, codec_document
 from chunkwise.hdmf.model.element import Element, text
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, dump_reference
-from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
+from chunkwise.hdmf.model.tree import Format, HdmfNode, HdmfTree
 from chunkwise.hdmf.model.values import as_values, map_objects
 
 __all__ = ["Zarr3Convention", "is_utf8", "longest_text", "text_of"]
@@ -46,20 +46,20 @@ class Zarr3Convention(Convention):
     scalar_shape = ()
     compounds_have_width = has_binary = True
 
-    def group(self, path: str, attributes: Mapping[str, Any]) -> StoredNode:
+    def group(self, path: str, attributes: Mapping[str, Any]) -> HdmfNode:
         attributes = finite_attributes(attributes)
-        return StoredNode(
+        return HdmfNode(
             path, False, {"attributes": attributes, "zarr_format": 3, "node_type": "group"}, attributes
         )
 
-    def specification(self, path: str) -> StoredNode | None:
+    def specification(self, path: str) -> HdmfNode | None:
         return self.with_attributes(self.array(NewDataset(path, text, (), Settings(), {}, scalar=True)), {})
 
-    def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
+    def with_attributes(self, node: HdmfNode, attributes: Mapping[str, Any]) -> HdmfNode:
         attributes = finite_attributes(attributes)
         return replace(node, document={**node.document, "attributes": attributes}, attributes=attributes)
 
-    def array(self, new: NewDataset) -> StoredNode:
+    def array(self, new: NewDataset) -> HdmfNode:
         stored_shape = self._stored_shape(new)
         chunks = self._chunks(new)
         reserved: dict[str, Any] = {}
@@ -124,17 +124,17 @@ class Zarr3Convention(Convention):
             "node_type": "array",
             "storage_transformers": [],
         }
-        return StoredNode(new.path, True, document, own)
+        return HdmfNode(new.path, True, document, own)
 
     def _shards(self, new: NewDataset, chunks: tuple[int, ...]) -> tuple[int, ...] | None:
         """Return the shape of shards; None if there are none."""
         shards = None if new.scalar else new.settings.shards
         return shard_sizes(shards, self._stored_shape(new), chunks, new.itemsize)
 
-    def documents(self, node: StoredNode) -> dict[str, bytes]:
+    def documents(self, node: HdmfNode) -> dict[str, bytes]:
         return {"zarr.json": dump_json(node.document, 2, sort=False)}
 
-    def consolidated(self, tree: Tree) -> dict[str, bytes]:
+    def consolidated(self, tree: HdmfTree) -> dict[str, bytes]:
         metadata: dict[str, Any] = {}
         for node in tree.below("/"):
             if node.path == "/":

@@ -1,6 +1,6 @@
 """Attributes: JSON values, with references and the NumPy types that JSON loses."""
 
-# JSON keeps integers, floats, booleans, text, lists and null.  What else a value was is written next to
+# JSON keeps integers, floats, booleans, text, lists and null.  The types of other values are written next to
 # the attributes, as ``_ATTR_DTYPES``, from name to ``"uint32"``, ``"float32"``, ``"bytes"`` and the like, and
 # restored when they are read.  Records are lists there, with their members and shape in ``_ATTR_DTYPES``.
 
@@ -256,7 +256,7 @@ def _lost_type(value: Any, as_reference: Callable[[Any], Any]) -> Any:
 
 
 def _members(records: Any, as_reference: Callable[[Any], Any]) -> Element:
-    """Return the type of records; what objects are, the first of each member tells."""
+    """Return the type of records; for a member of objects, the first value decides."""
     members = []
     for name in records.dtype.names:
         dtype, column = records.dtype[name], records[name]

@@ -42,7 +42,7 @@ _NAMED: dict[str, dict[str, Any]] = {
 
 
 def _does_nothing(codec: Any) -> bool:
-    """Return True for what stands for no compressor, or for the serializer that every format has."""
+    """Return True for values that mean no compressor, or the serializer that every format has."""
     described = codec.to_dict() if hasattr(codec, "to_dict") else codec
     if isinstance(described, Mapping) and described.get("name") == "bytes":
         endian = (described.get("configuration") or {}).get("endian", "little")
@@ -185,7 +185,7 @@ def _same_name(codec: Mapping[str, Any], member: str, format: Format) -> dict[st
 
 
 def usable_settings(settings: Settings | None, element: Element, format: Format) -> Settings:
-    """Return settings without what the format or the type can't have."""
+    """Return settings without those that the format or the type doesn't support."""
     settings = settings or Settings()
     width = element.memory_dtype.itemsize if element.is_plain else 0
     shuffled = settings.filters is not None and "shuffle" in settings.filters and width > 1

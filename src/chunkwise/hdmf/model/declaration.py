@@ -29,7 +29,7 @@ from chunkwise.hdmf.model.element import (
     text,
 )
 from chunkwise.hdmf.model.physical import object_filter
-from chunkwise.hdmf.model.tree import Format, StoredNode
+from chunkwise.hdmf.model.tree import Format, HdmfNode
 from chunkwise.hdmf.model.values import element_of_dtype
 
 __all__ = ["Declaration", "declare", "n5_type"]
@@ -47,7 +47,7 @@ class Declaration:
     indirect: Mapping[str, str] | None = None
 
 
-def declare(node: StoredNode, format: Format) -> Declaration:
+def declare(node: HdmfNode, format: Format) -> Declaration:
     """Return the declared element type of an array."""
     try:
         return {"zarr2": _zarr2, "zarr3": _zarr3, "n5": _n5}[format](node)
@@ -58,7 +58,7 @@ def declare(node: StoredNode, format: Format) -> Declaration:
 # -- Zarr v2 ------------------------------------------------------------------------------------------
 
 
-def _zarr2(node: StoredNode) -> Declaration:
+def _zarr2(node: HdmfNode) -> Declaration:
     document, word = node.document, node.attributes.get("zarr_dtype")
     scalar = word == "scalar" or node.attributes.get("_SCALAR") is True or document.get("shape") == []
     codec = object_filter(document)
@@ -97,7 +97,7 @@ def _agreed(word: str, dtype: np.dtype[Any]) -> str:
 # -- Zarr v3 ------------------------------------------------------------------------------------------
 
 
-def _zarr3(node: StoredNode) -> Declaration:
+def _zarr3(node: HdmfNode) -> Declaration:
     attributes = node.attributes
     word = attributes.get("_DTYPE", attributes.get("zarr_dtype"))
     dtype = parse_zarr3(node.document.get("data_type"))
@@ -135,7 +135,7 @@ def _names(value: Any) -> list[str]:
 # -- N5 -----------------------------------------------------------------------------------------------
 
 
-def _n5(node: StoredNode) -> Declaration:
+def _n5(node: HdmfNode) -> Declaration:
     attributes = node.attributes
     word, scalar = attributes.get("_DTYPE"), attributes.get("_SCALAR") is True
     for marker in ("_ENCODED", "_EMPTY"):

@@ -31,14 +31,14 @@ from chunkwise.extension.inside import Growing, Pool, StoredArray, appending, ho
 from chunkwise.extension.n5 import N5Format
 from chunkwise.extension.trees import Location, change_document, read_document, tree_format
 from chunkwise.hdmf.model.selection import Selection, parse_selection
-from chunkwise.hdmf.model.tree import Format, StoredNode
+from chunkwise.hdmf.model.tree import Format, HdmfNode
 from chunkwise.hdmf.pickles.codec import SafePickle
 from chunkwise.hdmf.pickles.safe_pickle import UnsafePickleError
 
 __all__ = ["PhysicalArray", "object_filter"]
 
 _HDMF_MEMBERS = ("hdmf_attributes", "hdmf_n5")
-"""Members of N5 documents that are none of the format's business."""
+"""Members of N5 documents that the format doesn't define."""
 
 
 def object_filter(document: dict[str, Any]) -> str | None:
@@ -78,7 +78,7 @@ class PhysicalArray:
         self,
         location: Location,
         format: Format,
-        node: StoredNode,
+        node: HdmfNode,
         pool: Pool,
         decoders: dict[int, tuple[PreparedChain, list[DecodeInto]]],
         values: Mapping[str, bytes | None],

@@ -145,7 +145,7 @@ def place_of(place: Place, *, patient: bool = True) -> Location:
 
 
 def named_place(place: Place) -> Location:
-    """Return the location of a store as it is named, whose group above decides what is made there."""
+    """Return the location of a store as it was named; the group above it decides the format of a new one."""
     is_local = isinstance(place, str | os.PathLike) and not is_url(os.fspath(place))
     return locate(place) if is_local else place_of(place)
 
@@ -211,7 +211,7 @@ def join_source(base: str, source: str, *, from_parent: bool = False) -> str | N
 
 
 def canonical_source(source: str) -> str:
-    """Return the name by which two names of one store are equal."""
+    """Return the form of a store's name that all names of one store share."""
     return source.rstrip("/") if is_url(source) else os.path.realpath(source)
 
 

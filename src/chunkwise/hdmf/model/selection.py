@@ -20,7 +20,7 @@ _PLAIN = (int, slice, EllipsisType)
 
 
 class Selection(NamedTuple):
-    """What an index selects of each dimension; all of it is read, and then a mask selects from it."""
+    """The part of each dimension that an index selects; a mask then selects from the result."""
 
     terms: tuple[Any, ...]  # positions: an integer, a range, or an array of one dimension
     mask: npt.NDArray[np.bool_] | None = None

@@ -1,11 +1,11 @@
 """The nodes of a store with their documents, read once: by walking, from consolidated metadata, or copies."""
 
-# They belong to consolidated metadata, which hold copies of documents only, and none in N5: the chunks of
-# small datasets, and in N5 all documents.  They are written when the store is closed.  A copy is used only
-# if a listing of the store proves that it is the value of its key: by the ETag that the key had when it was
+# Consolidated metadata has copies of documents only, and does not exist in N5.  So there are also copies of
+# the chunks of small datasets, and in N5 of all documents.  They are written when the store is closed, and
+# used only if a listing of the store proves that they are current: by the ETag that the key had when it was
 # copied, in this very store, or by an ETag that is the MD5 of the copy, as that of a plain upload to S3.
-# All else is read from its own key.  Stores that don't list ETags, files of this machine among them, are
-# opened without copies.
+# Everything else is read from its own key.  Stores that don't list ETags, such as local files, are opened
+# without copies.
 
 # After this, no more documents are read, and looking up a path is a dict access.
 
@@ -51,9 +51,9 @@ from chunkwise.hdmf.model.reference import canonical_path, join_path, parent_pat
 __all__ = [
     "COPIES",
     "Format",
+    "HdmfNode",
+    "HdmfTree",
     "Proven",
-    "StoredNode",
-    "Tree",
     "attributes_member",
     "detect_format",
     "dump_copies",
@@ -92,7 +92,7 @@ def read_values(kv: KvStoreDriver, keys: Sequence[str]) -> list[Stamped]:
 
 
 def dump_copies(kv: KvStoreDriver, root: str, read: Iterable[tuple[str, Stamped]]) -> bytes:
-    """Return the stored form of copies of those values that are small, as long as they are small together."""
+    """Return the stored form of the copies of small values, up to a total size."""
     listable = offers(kv, EntryListable)
     values: dict[str, Any] = {}
     total = 0
@@ -168,7 +168,7 @@ _DOCUMENT = "/" + ATTRIBUTES_KEY
 
 
 @dataclass(slots=True)
-class StoredNode:
+class HdmfNode:
     """A group or array."""
 
     # Canonical: ``"/"``, ``"/a/b"``.
@@ -189,12 +189,12 @@ class StoredNode:
 
 
 @dataclass(slots=True)
-class Tree:
+class HdmfTree:
     """All nodes of a store."""
 
     format: Format
     # From path to node; each group before its members.
-    nodes: dict[str, StoredNode] = field(default_factory=dict)
+    nodes: dict[str, HdmfNode] = field(default_factory=dict)
     # From the path of a group to the names in it.
     children: dict[str, list[str]] = field(default_factory=dict)
     # Whether this comes from consolidated metadata.
@@ -207,8 +207,8 @@ class Tree:
         """True if text and records are groups that encode them, as the format has no arrays of them."""
         return not tree_format(self.format).has_fixed_text
 
-    def add(self, node: StoredNode) -> None:
-        """Put a node in its place; a node that is there already is replaced."""
+    def add(self, node: HdmfNode) -> None:
+        """Put a node in its place, replacing an existing one."""
         if node.path not in self.nodes:
             parent, _, name = node.path.rpartition("/")
             if name:
@@ -224,8 +224,8 @@ class Tree:
             self.has_encoded and ("_ENCODED" in node.attributes or "_EMPTY" in node.attributes)
         )
 
-    def replace(self, path: str, nodes: Iterable[StoredNode]) -> None:
-        """Put others in the place of a node that is there and all below it, the one at `path` first."""
+    def replace(self, path: str, nodes: Iterable[HdmfNode]) -> None:
+        """Replace a node and all below it by others, the one at `path` first."""
         for at in [at for at in self.nodes if at.startswith(path + "/")]:
             del self.nodes[at]
             self.children.pop(at, None)
@@ -233,7 +233,7 @@ class Tree:
         for node in nodes:
             self.add(node)
 
-    def below(self, path: str) -> Iterator[StoredNode]:
+    def below(self, path: str) -> Iterator[HdmfNode]:
         """Yield a node and all below it, parents first."""
         node = self.nodes.get(path)
         if node is None:
@@ -263,7 +263,7 @@ def read_tree(
     format: Format,
     consolidated: bool | Literal["check"] = True,
     root: str = "/",
-) -> Tree:
+) -> HdmfTree:
     """Read the documents of all nodes."""
     tree = _read_consolidated(location, format) if consolidated else None
     if tree is not None and consolidated != "check":
@@ -285,9 +285,9 @@ def read_tree(
         return found
 
 
-def _walked(location: Location, format: Format, root: str, tree: Tree | None) -> Tree:
-    """Return the nodes that are found by listing, or `tree` if that says the same of them."""
-    walked = Tree(format)
+def _walked(location: Location, format: Format, root: str, tree: HdmfTree | None) -> HdmfTree:
+    """Return the nodes that are found by listing, or `tree` if its documents are the same."""
+    walked = HdmfTree(format)
     top = find_documented(location if root == "/" else location.child(root[1:]), format)
     for name, node in () if top is None else walk(top, implicit=False):
         if node.format == format:
@@ -295,7 +295,7 @@ def _walked(location: Location, format: Format, root: str, tree: Tree | None) ->
     if root not in walked.nodes:
         if root != "/" or (attributes := _root_attributes(location, format)) is None:
             raise NotFoundError(f"there is no {format} group at {location.text}")
-        walked.add(StoredNode(root, False, {}, attributes))
+        walked.add(HdmfNode(root, False, {}, attributes))
     if tree is not None and _said(tree) == _said(walked):
         return tree
     return walked
@@ -314,7 +314,7 @@ def _root_attributes(location: Location, format: Format) -> dict[str, Any] | Non
     return attributes if isinstance(attributes, dict) else None
 
 
-def _said(tree: Tree) -> dict[str, Any]:
+def _said(tree: HdmfTree) -> dict[str, Any]:
     """Return the documents of a tree's nodes, without copies of other documents."""
     return {
         path: (
@@ -326,7 +326,7 @@ def _said(tree: Tree) -> dict[str, Any]:
     }
 
 
-def _stored_node(path: str, node: Node, attributes: Any = None) -> StoredNode:
+def _stored_node(path: str, node: Node, attributes: Any = None) -> HdmfNode:
     """Return a node of the hierarchy as one of a store; its attributes are read if they are not given."""
     if node.error:
         location = node.location
@@ -338,13 +338,13 @@ def _stored_node(path: str, node: Node, attributes: Any = None) -> StoredNode:
         attributes = node_attributes(node)
     if not isinstance(attributes, dict):
         raise FailedPreconditionError(f'attributes of "{path}": Expected object')
-    return StoredNode(path, node.kind == "array", document, attributes)
+    return HdmfNode(path, node.kind == "array", document, attributes)
 
 
 # -- consolidated -------------------------------------------------------------------------------------
 
 
-def _read_consolidated(location: Location, format: Format) -> Tree | None:
+def _read_consolidated(location: Location, format: Format) -> HdmfTree | None:
     if not tree_format(format).consolidated_key:
         proven = read_copies(location.store, location.path)
         return None if proven is None else _read_listed(location, proven)
@@ -354,13 +354,13 @@ def _read_consolidated(location: Location, format: Format) -> Tree | None:
     return tree
 
 
-def _read_snapshot(location: Location, format: Format) -> Tree | None:
+def _read_snapshot(location: Location, format: Format) -> HdmfTree | None:
     key = tree_format(format).consolidated_key
     document = read_document(location.store, location.path + key)
     snapshot = parse_snapshot(key, with_copies(document, format, _canonical_copies), 0.0)
     if snapshot is None:
         return None
-    tree = Tree(format, consolidated=True)
+    tree = HdmfTree(format, consolidated=True)
     for path, entry in snapshot.entries():
         node = Node(location, format, entry.kind, entry.key, entry.document)
         tree.add(_stored_node("/" + path, node, entry.attributes))
@@ -379,12 +379,12 @@ def _canonical_copies(copies: dict[str, Any]) -> dict[str, Any]:
     return canonical
 
 
-def _read_listed(location: Location, proven: Proven) -> Tree | None:
+def _read_listed(location: Location, proven: Proven) -> HdmfTree | None:
     """Return the nodes of N5 whose documents are among the keys of a store, read level by level."""
     root = find_documented(location, "n5")
     if root is None or proven.keys is None:
         return None
-    tree = Tree("n5", consolidated=True, values=proven.values)
+    tree = HdmfTree("n5", consolidated=True, values=proven.values)
     tree.add(_stored_node("/", root))
     paths = ["/" + key[: -len(_DOCUMENT)] for key in proven.keys if key.endswith(_DOCUMENT)]
     for _, level in groupby(sorted(paths, key=_depth_and_path), key=lambda path: path.count("/")):
@@ -404,5 +404,5 @@ def _depth_and_path(path: str) -> tuple[int, str]:
     return path.count("/"), path
 
 
-def _is_group(tree: Tree, path: str) -> bool:
+def _is_group(tree: HdmfTree, path: str) -> bool:
     return path in tree.nodes and not tree.nodes[path].is_array

@@ -36,7 +36,7 @@ def map_objects(values: npt.NDArray[Any], convert: Callable[[Any], Any]) -> npt.
 
 
 def infer_element(values: npt.NDArray[Any]) -> Element:
-    """Return the type of stored objects that are not declared, from the first that says something."""
+    """Return the type of stored objects without a declared type, from the first value that shows it."""
     for value in values.reshape(-1).tolist():
         if isinstance(value, Mapping) and "path" in value:
             return reference
@@ -221,7 +221,7 @@ def guess_element(data: Any) -> Element:
         return number("float64", "float")
     if hasattr(value, "dtype") and isinstance(value.dtype, np.dtype):
         return element_of_dtype(value.dtype)
-    raise InvalidArgumentError(f"could not determine type: {type(value).__name__} is none that HDMF has")
+    raise InvalidArgumentError(f"no HDMF type for {type(value).__name__}")
 
 
 def element_of_dtype(dtype: np.dtype[Any]) -> Element:
@@ -287,7 +287,7 @@ def _as_number(values: npt.NDArray[Any], element: Element) -> npt.NDArray[Any]:
     if values.dtype.kind in "OSU" and (
         values.dtype.kind != "O" or any(isinstance(v, str | bytes) for v in values.reshape(-1).tolist())
     ):
-        raise TypeError("text is no number")
+        raise TypeError("text is not a number")
     with np.errstate(all="ignore"):
         out = values.astype(dtype)
         if dtype.kind in "biu" and values.dtype.kind in "biufO":

@@ -172,7 +172,7 @@ class _Copy(PlannedCopy):
                 self._compare_rest(self._top, self._jobs.keys(), runner)
 
     def _commit(self, confirm: Callable[[], None]) -> None:
-        """Do nothing: the caller does."""
+        """Do nothing: the caller makes the rest."""
 
     def _name_of(self, path: str) -> str:
         return f"dataset {path}"

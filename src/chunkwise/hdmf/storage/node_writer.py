@@ -22,7 +22,7 @@ from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element, Member, number, region
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, join_path, parent_path
-from chunkwise.hdmf.model.tree import COPIES, StoredNode, dump_copies, read_values
+from chunkwise.hdmf.model.tree import COPIES, HdmfNode, dump_copies, read_values
 from chunkwise.hdmf.storage.store import HdmfStore
 from chunkwise.hdmf.storage.unsynced import UnsyncedStore
 
@@ -58,7 +58,7 @@ class NodeWriter:
 
     # -- nodes ------------------------------------------------------------------------------------
 
-    def put(self, node: StoredNode) -> None:
+    def put(self, node: HdmfNode) -> None:
         """Store the documents of a node and put it in the tree; the root is only put in the tree."""
         self.store.tree.add(node)
         self.store.changed(node.path)
@@ -66,7 +66,7 @@ class NodeWriter:
         if node.path != "/":
             self._write(node)
 
-    def _write(self, node: StoredNode) -> None:
+    def _write(self, node: HdmfNode) -> None:
         at = self.store.location.path + node.prefix
         for key, value in self.store.convention.documents(node).items():
             self._writer.write(at + key, value)
@@ -112,7 +112,7 @@ class NodeWriter:
     def finish(self, *, consolidate: bool) -> None:
         """Write the documents of the root: copies of all others, if asked for, then its own."""
         tree, location, convention = self.store.tree, self.store.location, self.store.convention
-        while self._begun:  # what failed to be written, and is in the tree
+        while self._begun:  # nodes in the tree whose writing failed
             self.put(tree.nodes[self._begun.pop()])
         self.flush()
         root, rules = tree.nodes["/"], tree_format(self.store.format)
@@ -127,7 +127,7 @@ class NodeWriter:
         if (member := rules.consolidated_member) and not consolidate and member in root.document:
             root.document.pop(member)
             documents = dict(convention.documents(root))
-        # What makes a directory a store comes last.
+        # The document that makes a directory a store is written last.
         for key in sorted(documents, key=lambda key: key in (".zgroup", "zarr.json", "attributes.json")):
             self._writer.write(location.path + key, documents[key])
         tree.consolidated = consolidate
@@ -202,7 +202,7 @@ class NodeWriter:
         new = replace(new, pickled=self.pickled, nested=self.nested, settings=settings)
         node = self.store.convention.array(new)
         array = self.store.array_of(node)
-        _ = array.stored  # what can't be opened must not be left behind
+        _ = array.stored  # an array that can't be opened must not be left behind
         self.put(node)
         return array
 

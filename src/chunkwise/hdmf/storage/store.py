@@ -19,17 +19,17 @@ from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import join_path, parent_path
 from chunkwise.hdmf.model.selection import members_of, parse_selection, split_names
-from chunkwise.hdmf.model.tree import Tree
+from chunkwise.hdmf.model.tree import HdmfTree
 from chunkwise.hdmf.model.values import as_values, infer_element, to_logical
-from chunkwise.hdmf.storage.stored_tree import StoredTree, put, read_encoded, stored_shape, with_regions
+from chunkwise.hdmf.storage.store_content import StoreContent, put, read_encoded, stored_shape, with_regions
 
 __all__ = ["Dataset", "HdmfStore"]
 
 _KEEP = 1 << 20
-"""Datasets with references of at most so many elements are kept in memory once they were read."""
+"""Datasets of references with at most this many elements are kept in memory after they were read."""
 
 
-class HdmfStore(StoredTree):
+class HdmfStore(StoreContent):
     """An open store.
 
     Attributes
@@ -41,7 +41,7 @@ class HdmfStore(StoredTree):
     source : str
         Its name: an absolute local path with symbolic links resolved, or a URL.
     format : {"zarr2", "zarr3", "n5"}
-    tree : Tree
+    tree : HdmfTree
         All nodes.
     pool : Pool
         Threads that read and write chunks.
@@ -53,7 +53,7 @@ class HdmfStore(StoredTree):
         self,
         location: Location,
         source: str,
-        tree: Tree,
+        tree: HdmfTree,
         pool: Pool,
         replace_encoded: Callable[[Dataset, Callable[[npt.NDArray[Any]], npt.NDArray[Any]]], None],
     ) -> None:

@@ -345,7 +345,7 @@ class ArrayStream:
         shape = self.array.shape
         needed += shape[len(needed) :]
         if any(n > m for n, m in zip(needed, shape, strict=True)):
-            # What was a whole chunk at the end of the array is a part of one as soon as there is more.
+            # A whole chunk at the end of the array becomes a part of one when the array grows.
             if self._splits_chunks:
                 self._drain()
             self.array.resize(tuple(max(n, m) for n, m in zip(needed, shape, strict=True)))

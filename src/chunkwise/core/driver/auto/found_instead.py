@@ -62,7 +62,7 @@ def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     kind = None if head is None else file_kind(bytes(head), path[:-1])
     if kind is not None:
         scheme = kind.replace("_", "-")
-        return f'it is {_CALLED[kind]}, what is in it is "{text.rstrip("/")}|{scheme}:"'
+        return f'it is {_CALLED[kind]}, whose content is "{text.rstrip("/")}|{scheme}:"'
     if head is not None and path[:-1].endswith(".companion.ome"):
         text = bytes(_attempt(lambda: read_bounded(kv, path[:-1]).value) or b"").decode(errors="replace")
         files = list(dict.fromkeys(re.findall(r'FileName="([^"]+)"', text))) or ["…"]
@@ -125,7 +125,7 @@ def _inside_file(kv: KvStoreDriver, path: str, text: str) -> str:
         kind = None if head is None else file_kind(bytes(head), names[n - 1])
         if kind is not None:
             file, scheme = text.rstrip("/").removesuffix(f"/{inside}"), kind.replace("_", "-")
-            return f'{file} is {_CALLED[kind]}, what is in it is "{file}|{scheme}:{inside}"'
+            return f'{file} is {_CALLED[kind]}, whose content is "{file}|{scheme}:{inside}"'
     return ""
 
 
@@ -134,7 +134,7 @@ def database_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     head = _attempt(lambda: read_bounded(kv, f"{path}manifest.ocdbt", byte_range=ByteRange(0, 4)).value)
     if head is None:
         return ""
-    return f'it is an OCDBT database, what is in it is "{text.rstrip("/")}|ocdbt:"'
+    return f'it is an OCDBT database, whose content is "{text.rstrip("/")}|ocdbt:"'
 
 
 def interrupted_instead(kv: KvStoreDriver, path: str, text: str) -> str:

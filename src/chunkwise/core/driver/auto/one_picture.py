@@ -1,4 +1,4 @@
-"""Which TIFF files are a single picture, as detected TIFF files are for TensorStore's driver ``tiff``.
+"""Detection of TIFF files that are a single picture, which TensorStore's driver ``tiff`` opens.
 
 Only the tables of the file are read.  All other files are images of any type and number of pages, and so is a
 picture with a scale: OME-XML, ImageJ's metadata, or a resolution in inches or centimetres.

@@ -114,7 +114,7 @@ def create_metadata(constraints: N5Constraints, schema: Schema) -> N5Metadata:
     if units is not None:
         document["units"] = list(units)
     if resolution is not None:
-        if not all(map(isfinite, resolution)):  # JSON has no place for it, and nobody could open the array
+        if not all(map(isfinite, resolution)):  # JSON can't hold it, so no reader could open the array
             raise InvalidArgumentError(f"dimension_units: expected finite numbers, not {list(resolution)}")
         document["resolution"] = list(resolution)
     return parse_metadata(document)

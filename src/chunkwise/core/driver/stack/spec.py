@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Self
 import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON, MISSING, Members, parse_array
-from chunkwise.core.driver.stack.combine import Common, combine_layers, common_units, final_domain
+from chunkwise.core.driver.stack.common_layers import Common, combine_layers, common_units, final_domain
 from chunkwise.core.driver.stack.layer_kinds import for_each_kind
 from chunkwise.core.driver.stack.layer_parser import LayerParser
 from chunkwise.core.dtypes.data_type import DataType

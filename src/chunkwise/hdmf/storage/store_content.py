@@ -1,4 +1,4 @@
-"""A store's tree in memory: links, stored arrays, and values that are no plain arrays."""
+"""A store's tree in memory: links, stored arrays, and values that are not plain arrays."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path, parse_reference
 from chunkwise.hdmf.model.selection import parse_selection
-from chunkwise.hdmf.model.tree import Format, StoredNode, Tree, read_tree
+from chunkwise.hdmf.model.tree import Format, HdmfNode, HdmfTree, read_tree
 from chunkwise.hdmf.model.values import to_logical
 
-__all__ = ["StoredTree", "put", "read_encoded", "stored_shape", "with_regions"]
+__all__ = ["StoreContent", "put", "read_encoded", "stored_shape", "with_regions"]
 
 # -- the tree -----------------------------------------------------------------------------------------
 
 
-class StoredTree:
-    """What a store consists of, as it is stored."""
+class StoreContent:
+    """The content of a store, as it is stored."""
 
-    def __init__(self, location: Location, source: str, tree: Tree, pool: Pool) -> None:
+    def __init__(self, location: Location, source: str, tree: HdmfTree, pool: Pool) -> None:
         self.location = location
         self.home = location.path
         self.source = source
@@ -133,7 +133,7 @@ class StoredTree:
             found = self._links[path] = self._load_links(self.tree.nodes[path])
         return found
 
-    def _load_links(self, node: StoredNode) -> dict[str, Reference]:
+    def _load_links(self, node: HdmfNode) -> dict[str, Reference]:
         out: dict[str, Reference] = {}
         for member in ("zarr_link", "_LINKS"):
             listed = node.attributes.get(member)
@@ -165,7 +165,7 @@ class StoredTree:
             raise NotFoundError(f"there is no array {path} in {self.source}")
         return self.array_of(node)
 
-    def array_of(self, node: StoredNode) -> PhysicalArray:
+    def array_of(self, node: HdmfNode) -> PhysicalArray:
         """Return the array of a node, which need not be in the tree yet."""
         return PhysicalArray(self.location, self.format, node, self.pool, self._decoders, self.tree.values)
 
@@ -222,14 +222,14 @@ class StoredTree:
 # -- encoded values -----------------------------------------------------------------------------------
 
 
-def stored_shape(store: StoredTree, path: str) -> tuple[int, ...]:
-    """Return the shape of a dataset that is no array, as stored."""
+def stored_shape(store: StoreContent, path: str) -> tuple[int, ...]:
+    """Return the shape of a dataset that is not an array, as stored."""
     attributes = store.tree.nodes[path].attributes
     return encoded_shape(attributes.get("_ENCODED") or attributes.get("_EMPTY"))
 
 
-def read_encoded(store: StoredTree, path: str, element: Element, key: Any) -> npt.NDArray[Any]:
-    """Return values of a dataset of N5 that is no array: an encoded group, or an empty one."""
+def read_encoded(store: StoreContent, path: str, element: Element, key: Any) -> npt.NDArray[Any]:
+    """Return values of a dataset of N5 that is not an array: an encoded group, or an empty one."""
     shape = stored_shape(store, path)
     if "_EMPTY" in store.tree.nodes[path].attributes:
         values = np.empty(shape, element.memory_dtype)
@@ -238,7 +238,7 @@ def read_encoded(store: StoredTree, path: str, element: Element, key: Any) -> np
     return parse_selection(key, shape).of(values)
 
 
-def _decoded(store: StoredTree, path: str, element: Element, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+def _decoded(store: StoreContent, path: str, element: Element, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """Return the values of an encoded group of N5, or of a member of one."""
     node = store.tree.nodes.get(path)
     n = math.prod(shape)
