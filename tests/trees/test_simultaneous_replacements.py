@@ -9,8 +9,9 @@ import os
 import random
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
@@ -198,12 +199,12 @@ EACH = [pytest.param("any"), *(pytest.param(format, marks=pytest.mark.slow) for 
 """All moments in a format, or some in any."""
 
 
-def drawn(format: str) -> tuple[random.Random | None, str]:
+def drawn(format: str, formats: Sequence[str] = FORMATS) -> tuple[random.Random | None, str]:
     """Return what draws the moments, if not all are taken, and the format."""
     if format != "any":
         return None, format
     some = draw()
-    return some, some.choice(FORMATS)
+    return some, some.choice(formats)
 
 
 @pytest.mark.parametrize("format", EACH)
@@ -229,7 +230,7 @@ def test_the_place_holds_one_or_the_other(old: str, first: str, second: str, for
 @pytest.mark.parametrize("begins", ["replacement", "inside"])
 @pytest.mark.parametrize(("old", "new"), [("array", "array"), ("array", "group"), ("group", "group")])
 def test_an_array_is_made_inside_what_is_replaced(old: str, new: str, begins: str, format: str) -> None:
-    some, format = drawn(format)
+    some, format = drawn(format, FORMATS[:2])  # in N5 a creator may look above before, and write after
     order = (new, "inside") if begins == "replacement" else ("inside", new)
     replaced = expected(format, old, new, "one" if begins == "replacement" else "two")
     made = expected(format, "group", "inside", "two" if begins == "replacement" else "one")
@@ -514,6 +515,58 @@ def test_an_array_is_created_while_what_was_there_is_replaced(act: str, creator:
             assert np.array_equal(found, made) or (creator[0] == "r" and found is None), errors
     if some is None:
         pytest.fail("it never came to an end")
+
+
+def volume(store: KvStoreDriver, value: int, **mode: bool) -> None:
+    """Make a precomputed volume and write it."""
+    spec = {"driver": "neuroglancer_precomputed", "kvstore": place_in(store, "t/").kvstore(), **mode}
+    layout = {"chunk": {"shape": [4, 4, 1, 1]}}
+    schema = {"dtype": "uint8", "domain": {"shape": [8, 8, 1, 1]}, "chunk_layout": layout}
+    cw.open({**spec, "create": True, "schema": schema}).result().write(value).result()
+
+
+def copied_volume(store: KvStoreDriver, value: int, *, overwrite: bool = False) -> None:
+    """Copy an array to a precomputed volume."""
+    array = cw.array(np.full((8, 8, 1), value, "u1"))
+    cw.copy(array, place_in(store, "t/"), format="neuroglancer_precomputed", chunks=4, overwrite=overwrite)
+
+
+def values_of_volume(store: KvStoreDriver) -> set[int]:
+    if store.read("t/info").value is None:
+        return set()
+    spec = {"driver": "neuroglancer_precomputed", "kvstore": place_in(store, "t/").kvstore()}
+    return set(np.unique(cw.open(spec).result().read().result()).tolist())
+
+
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("second", [volume, copied_volume])
+@pytest.mark.parametrize(
+    "first", [partial(volume, delete_existing=True), partial(copied_volume, overwrite=True)]
+)
+def test_a_volume_is_created_while_what_was_there_is_replaced(first: Any, second: Any, every: bool) -> None:
+    """It has the elements of one of them; neither is lost without an error."""
+    old = MemoryStore()
+    volume(FailingStore(old, lambda: None, 0, plain=True), 7)
+    for at in moments(None if every else draw(), lambda store: first(store, 1), copy(old)):
+        store = copy(old)
+        plain = FailingStore(store, lambda: None, 0, plain=True)
+        other = Act(partial(second, plain, 2))
+
+        def begin(other: Act = other) -> None:
+            other.start()
+            other.join(0.05)
+
+        failing = FailingStore(store, begin, at, plain=True)
+        one = Act(partial(first, failing, 1))
+        one.start()
+        one.join(30)
+        assert not one.is_alive()
+        if failing.n_calls < at:
+            return
+        other.join(30)
+        assert not other.is_alive()
+        made = [{value} for value, act in ((1, one), (2, other)) if act.error is None]
+        assert values_of_volume(plain) in (made or [set(), {7}]), (at, one.error, other.error)
 
 
 @pytest.mark.parametrize("format", EACH)

@@ -153,7 +153,7 @@ class Journal:
     def begin(self, *, owned: bool = True) -> None:
         """Write the journal of new work, as its owner or not; raise AlreadyExistsError if there is one.
 
-        It is an AbortedError if another process is replacing or deleting what was there.
+        It is a HeldError while another process is replacing or deleting what was there.
         """
         self.check_store()
         if not self._write(self.owner if owned else None):

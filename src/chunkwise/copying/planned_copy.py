@@ -40,6 +40,7 @@ from chunkwise.copying.tasks import Chain, Stage
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.copying.work import TaskRunner, Work
 from chunkwise.core.base.binding import JSON
+from chunkwise.core.kvstore.lease import HeldError
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -153,20 +154,28 @@ class PlannedCopy(ABC):
                 for number in range(start, stop)
             ]
         elif not (self._how.resume and self._found_complete()):
-            self._done_before = done = self._check_free()
-            self._journal.begin()
+            self._done_before = done = self._begin_new(self._journal)
             if self._session:
                 self._surround_first()
             for at, number in done:
                 self._journal.mark(number, at=at)
+
+    def _begin_new(self, journal: Journal, *, owned: bool = True) -> list[tuple[int, int]]:
+        """Write a new journal where nothing is in the way; return the arrays that are there already."""
+        while True:
+            done = self._check_free()
+            try:
+                journal.begin(owned=owned)
+                return done
+            except HeldError as e:  # what was there is being replaced or deleted
+                e.wait()
 
     def _begin_part(self, part: Part) -> None:
         if self._begun is None:
             if self._found_complete():
                 return
             try:
-                self._check_free()
-                self._whole.begin(owned=False)
+                self._begin_new(self._whole, owned=False)
             except AlreadyExistsError:
                 self._begun = read_journal(self._top)
                 if self._begun is None:
