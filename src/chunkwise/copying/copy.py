@@ -105,7 +105,7 @@ class ArrayCopy(PlannedCopy):
             **({} if self.narrowing is None else {"cast": self.narrowing.rule}),
             **({"fingerprint": "kept"} if how.keep_fingerprint else {}),
         }
-        notes = [("", note) for note in job.target_spec.notes]
+        notes = [("", note) for note in (source.left_out, *job.target_spec.notes) if note]
         none = SmallArrays(self._top, self._top, self._format, (), how)
         return TreePlan(large={"": job}, notes=notes), none, task
 
@@ -373,7 +373,8 @@ def _prepare(
         if plan is not None:
             raise InvalidArgumentError("plan: the copy to a precomputed volume makes its own")
         copy_to_volume = hooks.find("copy to a volume")
-        volume: ArrayCopy = copy_to_volume(source_at(source).store, there, options, how, workers)
+        whole = source_at(source)
+        volume: ArrayCopy = copy_to_volume(whole.store, there, options, how, workers, whole.left_out)
         return volume
     if plan is not None and not isinstance(plan, CopyPlan):
         raise InvalidArgumentError(f"plan: expected the CopyPlan that plan_copy returned, not {plan!r}")

@@ -52,6 +52,7 @@ class CopySource(NamedTuple):
     location: JSON  # for a journal
     digest: str  # digest of its metadata, for a journal
     node: Node | None  # None for an array that a spec makes of others
+    left_out: str = ""  # note on what is beside it in its file
 
     @property
     def is_stored(self) -> bool:
@@ -110,7 +111,8 @@ def _open_source(store: TensorStore) -> CopySource:
 
 def source_of(found: ResolvedPlace) -> CopySource:
     """Return the array that stands at a place as the source of a copy."""
-    return with_labels(_source_of(found))
+    source = with_labels(_source_of(found))
+    return source._replace(left_out=found.left_out)
 
 
 def _source_of(found: ResolvedPlace) -> CopySource:

@@ -37,7 +37,7 @@ from chunkwise.core.trees.location import (
 from chunkwise.core.trees.look import is_vacant, looking
 from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_from_json, marker_to_json
 from chunkwise.core.trees.new_format import VOLUME, Kind, format_of, format_said, is_volume, node_above
-from chunkwise.core.trees.new_location import create_parents, parents_made, remove_groups
+from chunkwise.core.trees.new_location import create_parents, missing_groups, parents_made, remove_groups
 from chunkwise.core.trees.node import (
     JOURNAL,
     Node,
@@ -109,6 +109,7 @@ __all__ = [
     "looking",
     "marker_from_json",
     "marker_to_json",
+    "missing_groups",
     "node_above",
     "node_attributes",
     "node_of",

@@ -71,7 +71,7 @@ def new_array(
     checksum: bool,
     fill_value: npt.ArrayLike | None,
     dimension_names: Sequence[str | None] | None,
-    dimension_units: Sequence[Any] | None,
+    dimension_units: Sequence[Any] | Mapping[str, Any] | None,
     attributes: Mapping[str, Any],
     metadata: Mapping[str, Any],
     schema_options: Mapping[str, Any],

@@ -91,7 +91,7 @@ class WritableGroup(ReadableGroup):
         checksum: bool = False,
         fill_value: Any = None,
         dimension_names: Sequence[str | None] | None = None,
-        dimension_units: Sequence[Any] | None = None,
+        dimension_units: Sequence[Any] | Mapping[str, Any] | None = None,
         attributes: Mapping[str, Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
         format: str | None = None,
@@ -124,8 +124,8 @@ class WritableGroup(ReadableGroup):
             Value of elements that are not stored.  N5 has none but 0.
         dimension_names : sequence of (str or None), optional
             Zarr v2 keeps them in the attribute ``_ARRAY_DIMENSIONS``, N5 in ``axes``.
-        dimension_units : sequence of (Unit, str or None), optional
-            Size of a step along each dimension, such as ``"4 nm"``.
+        dimension_units : sequence of (Unit, str or None), or mapping, optional
+            Size of a step along each dimension, such as ``"4 nm"``, in their order or by name.
         attributes : mapping, optional
         metadata : mapping, optional
             Members of the metadata document, in place of the defaults.

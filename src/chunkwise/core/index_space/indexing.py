@@ -15,7 +15,7 @@ from chunkwise.core.index_space.all_dimensions import AllDimensionsMixin
 from chunkwise.core.index_space.compose import compose
 from chunkwise.core.index_space.dim_expression import DimExpression, apply_expression
 from chunkwise.core.index_space.domain import IndexDomain
-from chunkwise.core.index_space.fast_arrays import fast_arrays
+from chunkwise.core.index_space.fast_indexing import fast_arrays
 from chunkwise.core.index_space.mapping import IndexMapping, M
 from chunkwise.core.index_space.numpy_indexing import Mode, index_all
 from chunkwise.core.index_space.numpy_terms import parse_terms

@@ -11,7 +11,7 @@ from chunkwise.core.base.binding import JSON, Members, plain_json
 from chunkwise.core.index_space.compose import check_array_values, compose, invert
 from chunkwise.core.index_space.dim import Dim
 from chunkwise.core.index_space.domain import IndexDomain
-from chunkwise.core.index_space.fast_index import fast_index
+from chunkwise.core.index_space.fast_indexing import fast_index
 from chunkwise.core.index_space.indexing import IndexingMixin, index_mapping
 from chunkwise.core.index_space.interval import format_bounds
 from chunkwise.core.index_space.label import quote

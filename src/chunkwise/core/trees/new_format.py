@@ -22,7 +22,7 @@ from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented
 from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import InvalidArgumentError, PermissionDeniedError
 
-__all__ = ["VOLUME", "Kind", "format_of", "format_said", "is_volume", "node_above"]
+__all__ = ["VOLUME", "Kind", "format_of", "format_said", "is_named", "is_volume", "node_above"]
 
 VOLUME = "neuroglancer_precomputed"
 """Name of the format, and driver, of volumes that are no nodes of a tree."""
@@ -92,6 +92,11 @@ def _suggested_format(
     if around is not None or not fitting:
         return around or source
     return source if source in fitting else fitting[0]
+
+
+def is_named(name: str, format: str) -> bool:
+    """Return True if the suffix of a name can mean a format."""
+    return format in _SUFFIXES.get(_suffix(name), ())
 
 
 def is_volume(location: Location, format: str | None) -> bool:

@@ -141,7 +141,7 @@ def image_of(
         others = [f"{group.location.text}{name}" for name, _ in group.groups() if name.startswith("image")]
         if others:
             shown = ", ".join(others[:_SHOWN]) + (", …" if len(others) > _SHOWN else "")
-            note = f"the file has {len(others) + 1} images, of which this is the first; others: {shown}"
+            note = f"left out of {len(others) + 1} images in the file, of which this is the first: {shown}"
             metadata = replace(metadata, problems=(*metadata.problems, note))
     return MultiscaleImage(
         metadata,
