@@ -1,4 +1,4 @@
-"""Differences of two images in different formats: compared by what their metadata mean.
+"""Differences of two images in different formats: compared by the meaning of their metadata.
 
 A copy in another format has other names of levels, another order of axes, and other attributes for the same
 sizes and positions of voxels.

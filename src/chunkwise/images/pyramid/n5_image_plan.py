@@ -158,7 +158,7 @@ class N5ImagePlan(ImagePlan):
         return part._replace(template=template)
 
     def notes(self) -> list[tuple[str, str]]:
-        """Return paths, and what the copy lacks or has in another form there."""
+        """Return paths, and notes on losses and other forms there."""
         _, notes = fitting_attributes(self._image.attributes, "n5")
         return [("", note) for note in (*notes, *self._own_notes())]
 

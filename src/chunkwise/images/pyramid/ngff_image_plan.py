@@ -73,7 +73,7 @@ class NgffImagePlan(ImagePlan):
         return {"": {}, **{part.path: self._attributes(part) for part in self._parts}}
 
     def notes(self) -> list[tuple[str, str]]:
-        """Return paths, and what the copy lacks or has in another form there."""
+        """Return paths, and notes on losses and other forms there."""
         return [
             *(("", f"is left out: {problem}") for problem in self._problems),
             *(

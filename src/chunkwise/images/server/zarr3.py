@@ -43,7 +43,7 @@ _COMPRESSOR = Compressor("zstd", 1)
 
 
 def group_content(group: ServedGroup, key: str) -> Content | None:
-    """Return what `key` of a group holds."""
+    """Return the content of `key` of a group."""
     if key != KEY:
         return None
     document = {"zarr_format": 3, "node_type": "group", "attributes": _attributes(group)}
@@ -51,7 +51,7 @@ def group_content(group: ServedGroup, key: str) -> Content | None:
 
 
 def array_content(served: ServedArray, key: str) -> Content | None:
-    """Return what `key` of an array holds."""
+    """Return the content of `key` of an array."""
     passed = passed_document(served)
     if passed is None:
         encoded = served.made.get("zarr3")
