@@ -27,7 +27,7 @@ from chunkwise.copying.copy_arrays import LostBlockError, StepResult
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_passes import LARGE, SMALL, CopyPasses
-from chunkwise.copying.copy_place import CopyPlace, is_session, journal_location, unfinished
+from chunkwise.copying.copy_place import CopyPlace, is_session, journal_location, unfinished_copy_error
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.fence import Fence
 from chunkwise.copying.journal import Journal, Part, PartJournals, n_parts
@@ -129,7 +129,7 @@ class PlannedCopy(ABC):
     def begin(self) -> None:
         """Write the journal of a new copy, or take over that of an unfinished one; see `complete`."""
         if self._begun is not None and not self._how.go_on:
-            raise unfinished(self._top)
+            raise unfinished_copy_error(self._top)
         # The first array alone: others are in the same place, or made of it.
         first = (job.arrays.source for job in islice(self.plan.large.values(), 1))
         check_reachable(self.workers, (self._top, self._small.source), first)
@@ -324,7 +324,7 @@ class PlannedCopy(ABC):
         job: ArrayJob
         if at == SMALL:
             path, job = self.plan.small[number].path, self._small.job(self.plan.small[number])
-            job.follow(job.arrays.plan_whole(), summed=False, intermediate="")
+            job.use_plan(job.arrays.plan_whole(), summed=False, intermediate="")
         else:
             path, job = list(self.plan.large.items())[number]
         failed = self._naming("verifying", path, range(0) if fence is not None else None)

@@ -29,7 +29,7 @@ from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.cached import cached_property
 from chunkwise.core.base.catalogue import DRIVERS, hooks
 from chunkwise.core.driver.tree_formats import FORMATS
-from chunkwise.core.engine.together import is_slow
+from chunkwise.core.engine.concurrent_requests import is_slow
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.core.specs.spec import Spec
@@ -80,7 +80,7 @@ class Resolvable(ABC):
         """Return what it is."""
 
 
-class _Found(NamedTuple):
+class _Stored(NamedTuple):
     """What is stored at a location."""
 
     location: Location  # for a file or a database, the root of its content
@@ -103,7 +103,7 @@ class ResolvedPlace(Resolvable):
         *,
         asked: Location | None = None,
         view: TensorStore | None = None,
-        found: _Found | None = None,
+        found: _Stored | None = None,
         context: Context | None = None,
         is_spec: bool = False,
         assumed: str = "",
@@ -123,7 +123,7 @@ class ResolvedPlace(Resolvable):
     def _resolve(self) -> ResolvedPlace:
         return self
 
-    def _found(self) -> _Found:
+    def _found(self) -> _Stored:
         if self._known is None:
             assert self.asked is not None
             self._known = _looked_for(self.asked, self.context)
@@ -295,7 +295,7 @@ def whole_array(place: Place, context: Context | None = None) -> TensorStore:
 
 def resolved_node(node: Node) -> ResolvedPlace:
     """Return the known facts about a node."""
-    found = _Found(node.location, node, is_file=is_root_of_file(node.location))
+    found = _Stored(node.location, node, is_file=is_root_of_file(node.location))
     return ResolvedPlace("", asked=node.location, found=found)
 
 
@@ -352,7 +352,7 @@ def _stored_array(spec: Mapping[str, Any], named: str, context: Context | None) 
     if node is None or node.kind != "array" or FORMATS.get(spec["driver"]) not in (None, node.format):
         return None
     location = location._replace(text=named)
-    return ResolvedPlace(named, asked=location, found=_Found(location, node), context=context)
+    return ResolvedPlace(named, asked=location, found=_Stored(location, node), context=context)
 
 
 def _described(named: str, location: Location, context: Context | None) -> ResolvedPlace | None:
@@ -374,7 +374,7 @@ def _pictures(named: str, location: Location) -> ResolvedPlace | None:
     return ResolvedPlace(named, view=whole, assumed=assumed)
 
 
-def _looked_for(location: Location, context: Context | None) -> _Found:
+def _looked_for(location: Location, context: Context | None) -> _Stored:
     """Return the thing stored at a location; in a slow store, after one look if there is no node."""
     if not is_slow(location.store):
         return _stored(location, find_node(location), context)
@@ -384,11 +384,11 @@ def _looked_for(location: Location, context: Context | None) -> _Found:
     with looking(location) as seen:
         node = find_node(seen)
         if node is None and is_vacant(seen):
-            return _Found(location, None, nothing=nothing_at(seen))
+            return _Stored(location, None, nothing=nothing_at(seen))
     return _stored(location, None if node is None else node.in_store(location.store), context)
 
 
-def _stored(location: Location, node: Node | None, context: Context | None) -> _Found:
+def _stored(location: Location, node: Node | None, context: Context | None) -> _Stored:
     """Return the node at a location, in the file or database there, or the array that a driver finds."""
     is_file = is_root_of_file(location)
     if node is None or node.undeclared:
@@ -402,7 +402,7 @@ def _stored(location: Location, node: Node | None, context: Context | None) -> _
     if node is not None and node.implicit and not node.error and array is None:
         nothing = inside_array(location)
         node = None if nothing is not None else node
-    return _Found(location, node, array, is_file, nothing)
+    return _Stored(location, node, array, is_file, nothing)
 
 
 def _detected(location: Location, node: Node | None, context: Context | None) -> TensorStore | None:

@@ -25,13 +25,13 @@ from chunkwise.core.driver.flow import run
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.choose import explain_read
-from chunkwise.core.engine.combine import WriteFutures
+from chunkwise.core.engine.concurrent_requests import is_slow
 from chunkwise.core.engine.count_stored import count_stored, delete_outside
+from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.read import ArrayReader
 from chunkwise.core.engine.strategy import ReadStrategy
-from chunkwise.core.engine.together import is_slow
 from chunkwise.core.engine.write import SmallWriter, referencing, write_from
 from chunkwise.core.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.core.kvstore.adapter.pending import pending_under

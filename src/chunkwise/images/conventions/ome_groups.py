@@ -15,7 +15,7 @@ from chunkwise.errors import (
     UnsupportedError,
 )
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import is_root_of_file, together
+from chunkwise.extension.trees import is_root_of_file, map_requests
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.ome_metadata import ome_members, parse_ome_image
@@ -66,7 +66,7 @@ def failures(members: Mapping[str, object], group: Group | None = None) -> list[
             return e.message
         return None
 
-    found = together(None if group is None else group.location.store, failure, list(members))
+    found = map_requests(None if group is None else group.location.store, failure, list(members))
     return [message for message in found if message is not None]
 
 

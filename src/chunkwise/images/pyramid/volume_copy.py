@@ -19,7 +19,7 @@ from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.copy_arrays import check_memory, copy_arrays, intermediate_name
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
-from chunkwise.copying.copy_place import CopyPlace, unfinished
+from chunkwise.copying.copy_place import CopyPlace, unfinished_copy_error
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.executors import Workers, room_of
 from chunkwise.copying.journal_document import JournalDocument, read_journal
@@ -265,7 +265,7 @@ class VolumeCopy(PlannedCopy):
                 made = CopyPlan.from_json(plans[number])
                 check_memory(how.memory, made.memory)
                 between = intermediate_name(known.get("between"))
-            job.follow(made, summed=False, intermediate=between)
+            job.use_plan(made, summed=False, intermediate=between)
             self._jobs.append(job)
             plan.large[str(number)] = job
             shown.append(made.to_json())
@@ -365,7 +365,7 @@ def place_of_volume(location: Location, how: CopyOptions) -> CopyPlace:
     if how.overwrite and place.replacement is not None:
         journal = read_journal(location)
         if journal is not None and "scales" not in journal["task"]:
-            raise unfinished(location)
+            raise unfinished_copy_error(location)
         for key in foreign_keys(location):
             raise AlreadyExistsError(
                 f"{location.text} can't be replaced: {location.store.describe(key)} belongs to no scale of "
