@@ -44,14 +44,14 @@ __all__ = ["CopyRoom", "NodeSource", "TreePlan", "TreeSource", "plan_tree"]
 # * links to copied nodes lead to the copy;
 # * other links become external links to the tree of their target, if the format can express that.
 #
-# What the target can't hold is left out, or kept in another form, with a note.
+# Properties that the target can't hold are left out, or kept in another form, with a note.
 
 _WHOLE_COORDINATE = 1 << 26  # bytes
 _N_LOOKED_AT = 1024  # documents that are requested from a server at the same time
 
 
 class CopyRoom(NamedTuple):
-    """Where and how a tree is to be copied."""
+    """Destination and options of the copy of a tree."""
 
     target: Tree
     names: tuple[str, ...]  # of the top of the copy
@@ -119,7 +119,7 @@ class TreePlan:
 
 
 def plan_tree(source: ResolvedNode, fields: Mapping[str, JSON], room: CopyRoom) -> TreePlan:
-    """Return what a copy of a node, and of everything below it, consists of.
+    """Return the plan of the copy of a node and everything below it.
 
     `fields` replace those of all arrays.  Links say how other trees lie from the root of the target.
     """
@@ -134,7 +134,7 @@ def plan_tree(source: ResolvedNode, fields: Mapping[str, JSON], room: CopyRoom) 
 
 
 class _SourceNode(NamedTuple):
-    """A node, with what was read of it."""
+    """A node, with its documents as read."""
 
     names: tuple[str, ...]  # in the source
     node: Node
@@ -339,7 +339,7 @@ def _source_text(source: Location, root: Location) -> str:
 
 
 class TreeSource(Protocol):
-    """What becomes a tree."""
+    """The source of a tree."""
 
     location: Location  # of the source
 
@@ -352,7 +352,7 @@ class TreeSource(Protocol):
         ...
 
     def finish(self) -> None:
-        """Write what lies beside the copy, when that is complete but for its journal."""
+        """Write the files beside the copy, when it is complete except for its journal."""
         ...
 
 
@@ -371,7 +371,7 @@ class NodeSource:
         return made
 
     def task(self, plan: TreePlan) -> dict[str, JSON]:
-        """Return what the journal of the copy is to say."""
+        """Return the description of the copy for its journal."""
         return {"source metadata": plan.digest, INFORMATIVE: told_options(self._fields)}
 
     def finish(self) -> None:

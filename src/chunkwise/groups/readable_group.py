@@ -252,7 +252,7 @@ class ReadableGroup(Resolvable):
     def walk(self) -> Iterator[tuple[str, Self | TensorStore]]:
         """Yield path (from this group) and member for everything below it, a group before its members.
 
-        Links are not followed.  What can't be read is left out, with a warning.
+        Links are not followed.  A member that can't be read is left out, with a warning.
         """
         is_ahead = self._tree.snapshot is None and is_slow(self.location.store)
         yield from self._walk(look_ahead(self._node) if is_ahead else None, "")

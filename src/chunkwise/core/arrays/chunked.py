@@ -48,7 +48,7 @@ class ChunkedArray:
     """An array with chunks in a kvstore."""
 
     # All views, and all other handles of the array in the same context, share the metadata; a resize through
-    # any of them replaces it for all.  What a transaction has changed itself, it reads from its own store.
+    # any of them replaces it for all.  A transaction reads its own changes from its own store.
 
     __slots__ = (
         "_domain",

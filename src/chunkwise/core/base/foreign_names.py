@@ -37,7 +37,7 @@ Owner: TypeAlias = Literal[
 
 
 class Instead(NamedTuple):
-    """What to write instead of a name, as Python code, and a remark."""
+    """The name to write instead of another, as Python code, and a remark."""
 
     code: str = ""  # empty if the name is to be left out
     why: str = ""

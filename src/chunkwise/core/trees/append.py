@@ -139,12 +139,12 @@ def excluding(
     clears: bool = False,
     checks: Sequence[Callable[[], object]] = (),
 ) -> Iterator[Callable[[], None]]:
-    """Keep others out who append to a node, replace it, or make arrays in it at the same time.
+    """Exclude others that append to a node, replace it, or make arrays in it at the same time.
 
     Yields a function that raises AbortedError if another process has taken over meanwhile.  It is
     also raised at the end, if others have deleted a group around the node, unless the caller itself
-    `replaces` the node with all of its keys.  Who `clears` the node deletes what is below it, and waits until
-    nobody does that with a group above; then the `checks` are made.  In a store without conditional
+    `replaces` the node with all of its keys.  A caller that `clears` the node deletes everything below it,
+    after others have done so with groups above; then the `checks` are made.  In a store without conditional
     writes, no other process is kept out.
     """
     if not traits_of(location.store).conditional_writes(location.path + APPEND):
@@ -179,7 +179,7 @@ def excluding(
         with suppress(ChunkwiseError):  # the store may have failed for good
             was_kept = lease.release()
         lease.forget()
-    # Where a directory is replaced as a whole, the document goes with the old one.
+    # If a directory is replaced as a whole, the document goes with the old one.
     if not (was_kept or replaces) and takes_turns(location.store, lease.key):
         raise AbortedError(f"{location.text} was deleted, or taken over, by another process meanwhile")
 

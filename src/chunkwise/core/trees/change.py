@@ -78,7 +78,7 @@ def delete_all(location: Location, node: Node, known: Iterable[Node] = ()) -> li
     """Delete a node and everything below it, document first; update consolidated metadata above.
 
     Returns the keys that belong to no array or group; they stay, with their directories.  `known` are nodes
-    there that were just read.  What another process is writing to replace the node stays.
+    there that were just read.  New data of another process for the place of the node stays.
     """
     with _taking_turns(location) as held:
         left = _delete(location, node, known, held)
@@ -106,7 +106,7 @@ def _delete(location: Location, node: Node, known: Iterable[Node], held: bool) -
 
 @contextmanager
 def _taking_turns(location: Location) -> Iterator[bool]:
-    """Keep others out who append to a node or replace it; yield False where that is one step."""
+    """Exclude others that append to a node or replace it; yield False where that is one step."""
     if not takes_turns(location.store, location.path + APPEND):
         yield False
     else:

@@ -75,7 +75,7 @@ class _Look(SameKeysStore):
     def read(
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
     ) -> Stamped:
-        """Return what was seen; read all other values, and parts, from the store."""
+        """Return a value from the look; read all others, and parts, from the store."""
         if self.is_missing(key):
             return Stamped(None, MISSING_GENERATION, self._time)
         seen = None if byte_range is not None or if_not_equal is not None else self._documents.get(key)

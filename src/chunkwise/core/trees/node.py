@@ -78,7 +78,7 @@ class Node:
 
     @property
     def rules(self) -> TreeFormat:
-        """How the node's format stores trees."""
+        """Rules by which the node's format stores trees."""
         return tree_format(self.format)
 
     @property

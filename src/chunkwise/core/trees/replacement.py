@@ -103,7 +103,7 @@ class Replacement:
     def commit(self, confirm: Callable[[], None] | None = None) -> None:
         """Replace the old data by the new; foreign keys stay.
 
-        A caller that keeps others out by `chunkwise.core.trees.append.excluding` gives what that yields.
+        A caller that excludes others by `chunkwise.core.trees.append.excluding` passes the function that it yields.
         """
         location, staging = self.location, self.staging
         if self.is_vacant:

@@ -49,7 +49,7 @@ class Options(NamedTuple):
 
 
 def attempt(look: Callable[[], T]) -> T | None:
-    """Return what is looked up; None if it is missing or can't be read."""
+    """Return the result of a look-up; None if it is missing or can't be read."""
     try:
         return look()
     except (InvalidArgumentError, NotFoundError, UnsupportedError):
@@ -97,7 +97,7 @@ class ImageCollection(Members[MultiscaleImage]):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is missing or can't be read; each image is opened for it."""
+        """Images that are missing or can't be read; opens each image."""
         return (*self._problems, *failures(self))
 
     def __repr__(self) -> str:

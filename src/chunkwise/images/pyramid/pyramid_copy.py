@@ -90,7 +90,7 @@ class Pyramid(NamedTuple):
     left_out : tuple of str
         Metadata of the source that the convention can't hold.
     assumed : tuple of str
-        What the source doesn't say, such as the names of its axes.
+        Properties that the source lacks and are assumed, such as the names of its axes.
     """
 
     convention: str

@@ -95,7 +95,7 @@ class VolumeCopy(PlannedCopy):
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """What nothing says about the source."""
+        """Assumptions about the source that no metadata confirms."""
         return self._image.assumed
 
     def __init__(
@@ -128,7 +128,7 @@ class VolumeCopy(PlannedCopy):
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What a volume has no place for, and how it is held."""
+        """Notes on properties that a volume can't hold, or holds in another form."""
         return tuple(self._notes)
 
     @property
@@ -277,7 +277,7 @@ class VolumeCopy(PlannedCopy):
         return plan, SmallArrays(self._top, self._top, "zarr3", (), how), task
 
     def _source_of(self, number: int, source: TensorStore, before: TensorStore | None) -> TensorStore:
-        """Return what a scale is made of: a level of the image, or the scale `before`."""
+        """Return the source of a scale: a level of the image, or the scale `before`."""
         return source
 
     @property
@@ -353,7 +353,7 @@ def _encoding(codec: object) -> dict[str, JSON]:
 
 
 def place_of_volume(location: Location, how: CopyOptions) -> CopyPlace:
-    """Return where a volume is written; raise if what is there can't be replaced."""
+    """Return where a volume is written; raise if an existing one can't be replaced."""
     place = CopyPlace.choose(
         location,
         "volume",
