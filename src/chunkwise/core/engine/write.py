@@ -58,8 +58,8 @@ def write_from(
     store_data_equal_to_fill_value: bool = False,
 ) -> Future[None]:
     """Store `source` in the selection of `transform`; the future is done when everything is stored."""
-    # The transform maps to storage coordinates inside the array.  If an element gets several values, the
-    # last in C order of the domain is stored.  `source` must not change before the future is done.  The future
+    # The transform maps to storage coordinates inside the array.  If an element gets several values, the last
+    # in C order of the domain is stored.  `source` must not change before the future is done.  The future
     # fails with the error of the store or a codec, prefixed with ``Error writing <key>``, or with ``Error
     # reading <key>`` for a chunk that must be read to be changed.  Other chunks may be stored even so.
     assert source.dtype == array.numpy_dtype, f"source of {source.dtype} for an array of {array.numpy_dtype}"

@@ -162,9 +162,7 @@ def _turn(store: KvStoreDriver, path: str) -> Lease | None:
         other = lease.take({"id": os.urandom(16).hex(), "state": "writing", "arrays": {}, CLEARS: True})
         if other is None:
             return lease
-        if patience.is_over(
-            lease.key, other, lease.where
-        ):  # its data is deleted with the rest
+        if patience.is_over(lease.key, other, lease.where):  # its data is deleted with the rest
             return None
 
 

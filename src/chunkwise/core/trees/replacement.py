@@ -103,7 +103,8 @@ class Replacement:
     def commit(self, confirm: Callable[[], None] | None = None) -> None:
         """Replace the old data by the new; foreign keys stay.
 
-        A caller that excludes others by `chunkwise.core.trees.append.excluding` passes the function that it yields.
+        A caller that excludes others by `chunkwise.core.trees.append.excluding` passes the function that it
+        yields.
         """
         location, staging = self.location, self.staging
         if self.is_vacant:
