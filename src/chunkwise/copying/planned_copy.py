@@ -95,7 +95,7 @@ class PlannedCopy(ABC):
 
     @abstractmethod
     def _delete_own(self) -> bool:
-        """Delete the data of this copy, unless others may have written there; return whether it was deleted."""
+        """Delete the data of this copy, if no other process may have written; return True if it did."""
 
     @abstractmethod
     def _surround_first(self) -> None:
@@ -223,7 +223,7 @@ class PlannedCopy(ABC):
                     again.add(self._distrusted)
 
     def publish(self) -> CopyReport:
-        """Make the groups and metadata around the arrays, unless some are left to other parts; return the report."""
+        """Make groups and metadata around the arrays, except those of other parts; return the report."""
         plan, report = self.plan, self._report
         if self.complete:
             with self._destination.alone() as confirm:
@@ -258,7 +258,7 @@ class PlannedCopy(ABC):
         self._journal.beat()
 
     def _run_part(self, runner: TaskRunner) -> list[int] | None:
-        """Run this part's share.  Return the tasks left per pass, or None if the copy can be finished here."""
+        """Run this part's share.  Return the tasks left per pass; None if the copy can be finished here."""
         if self._part is None or self._parts is None:
             return None
         journal, beat = self._journal, self._journal.beat

@@ -224,7 +224,7 @@ class WritableGroup(ReadableGroup):
     def _required(
         self, path: str, shape: Sequence[int] | int | None, dtype: Any, create: Callable[[], TensorStore]
     ) -> TensorStore:
-        """Return the array at `path`, of this shape and data type if given, or the one that `create` makes there."""
+        """Return the array at `path`, of a given shape and data type, or one that `create` makes there."""
 
         def get() -> TensorStore | None:
             found: Self | TensorStore | None = self.get(path)

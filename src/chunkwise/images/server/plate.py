@@ -78,7 +78,7 @@ class Thumbnail:
         return np.stack([values for values, _ in parts]), [one for _, found in parts for one in found]
 
     def describe(self, values: npt.NDArray[Any]) -> dict[str, JSON]:
-        """Return the properties by which the page draws its pixels and asks for the element under the pointer."""
+        """Return the properties by which the page draws pixels and asks for an element under the pointer."""
         colors = self.image.label_colors
         there = np.unique(values).tolist() if colors and self.image.is_labels else ()
         (across, down, _), channel, _ = shown_dims(self.image)
