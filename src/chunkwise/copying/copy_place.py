@@ -25,7 +25,7 @@ from chunkwise.errors import AlreadyExistsError
 from chunkwise.extension.inside import delete_all_below, excluding, is_of_ended
 from chunkwise.extension.trees import Kind, check_outside_arrays, check_place, was_replaced
 
-__all__ = ["CopyPlace", "begun_at", "is_session", "journal_location", "unfinished"]
+__all__ = ["CopyPlace", "find_unfinished_copy", "is_session", "journal_location", "unfinished_copy_error"]
 
 # -- stores that are sessions -------------------------------------------------------------------------
 
@@ -151,7 +151,7 @@ class CopyPlace:
             update_consolidated(self.location.store, self.location.path)
 
 
-def begun_at(location: Location) -> tuple[Location, JournalDocument] | None:
+def find_unfinished_copy(location: Location) -> tuple[Location, JournalDocument] | None:
     """Return the place and journal of an unfinished copy to a location, or None."""
     beside = (
         [] if is_session(location.store) else [location.at(staging_path(location.store, location.path, ""))]
@@ -163,7 +163,7 @@ def begun_at(location: Location) -> tuple[Location, JournalDocument] | None:
     return None
 
 
-def unfinished(location: Location) -> AlreadyExistsError:
+def unfinished_copy_error(location: Location) -> AlreadyExistsError:
     """Return the error for an unfinished copy in the way of a new one."""
     return AlreadyExistsError(
         f"a copy to {location.text} was begun and not finished: --resume goes on with it, --overwrite starts "

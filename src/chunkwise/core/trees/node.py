@@ -17,7 +17,7 @@ from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.auto.found_instead import found_instead
 from chunkwise.core.driver.tree_format import FormatName, TreeFormat
 from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format
-from chunkwise.core.engine.together import is_slow, together
+from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.kvstore.protocol import Children, KvStoreDriver, Stamped, WithDirectories, offers
 from chunkwise.core.kvstore.staging import JOURNAL, is_staging
 from chunkwise.core.kvstore.traits import traits_of
@@ -78,7 +78,7 @@ class Node:
 
     @property
     def rules(self) -> TreeFormat:
-        """How the node's format stores trees."""
+        """Rules by which the node's format stores trees."""
         return tree_format(self.format)
 
     @property
@@ -109,7 +109,7 @@ def find_documented(location: Location, inside: FormatName | None = None) -> Nod
     """Return the node with a document at `location`, or None; see `find_node`."""
     refusal: PermissionDeniedError | None = None
     for keys in _lookups(location.store, inside):
-        answers = together(location.store, partial(_ask, location), keys)
+        answers = map_requests(location.store, partial(_ask, location), keys)
         for key, found in zip(keys, answers, strict=True):
             if isinstance(found, PermissionDeniedError):
                 refusal = refusal or found
