@@ -94,7 +94,7 @@ def image_of_group(found: ServedGroup) -> ServedImage | None:
 
 def multiscale_at(found: Served | None) -> Multiscale | None:
     """Return the image, plate or well that a group holds, or None; recent results are kept."""
-    if not isinstance(found, ServedGroup) or found.node is None or found.node.undeclared:
+    if not isinstance(found, ServedGroup) or found.node is None or found.node.format is None:
         return None
     node, context = found.node, found.context
 
