@@ -117,7 +117,7 @@ class ResolvedPlace(Resolvable):
         self.assumed = assumed  # about it, since nothing says so
         self.images = images  # opens the images in a container, as the file that is named describes them
         self.image = image  # whose full resolution `as_array` returns, or the array that a program holds
-        self.left_out = ""  # note on what is beside the array that `as_array` returns
+        self.left_out = ""  # note on other things than the array that `as_array` returns
         self._view, self._known = view, found
 
     def _resolve(self) -> ResolvedPlace:
@@ -286,7 +286,7 @@ def inside_array(location: Location) -> NotFoundError | None:
 
 
 def whole_array(place: Place, context: Context | None = None) -> TensorStore:
-    """Return the array at a place for reading; warn the caller of the library of what is beside it."""
+    """Return the array at a place for reading; warn the caller of the library of other things there."""
     found = resolve(place, context)
     array = found.as_array()
     if found.left_out:

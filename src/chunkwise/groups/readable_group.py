@@ -335,7 +335,7 @@ class ReadableGroup(Resolvable):
         Parameters
         ----------
         function : callable
-            Takes a path from this group, and what is there.
+            Takes a path from this group, and the member there.
 
         Returns
         -------

@@ -57,7 +57,7 @@ def archive_place(
 ) -> ArchivePlace | None:
     """Return where a copy to a location is made if that is in an archive; None for other places.
 
-    The caller has checked the location.  One that `adds` to what is there writes to the archive itself.
+    The caller has checked the location.  A copy that `adds` to an archive writes to the archive itself.
     """
     if not isinstance(location.store, ZipStore) or location.store_spec.base is None:
         return None

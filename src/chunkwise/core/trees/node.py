@@ -187,7 +187,7 @@ def what_is_at(location: Location) -> str:
 
 
 def how_to_say(directory: Node) -> str:
-    """Return advice on how to name a directory as a group, by the format of what is in it; or nothing."""
+    """Return advice on how to name a directory as a group, by the format of its content; or nothing."""
     at = directory.location
     below = map(at.child, nodes_below(at))
     format = next((node.format for child in below if (node := find_documented(child)) is not None), None)

@@ -288,7 +288,7 @@ class Attributes(MutableMapping[str, Any]):
         path : str
             Names of members and numbers of elements.
         value : JSON, scalar or array of NumPy
-            What is stored there.
+            The value to store there.
 
         Raises
         ------

@@ -72,7 +72,7 @@ def copy_to_volume(
     left_out: str = "",
 ) -> VolumeCopy:
     """Return the copy of an array, or of an image with all its levels, to a precomputed volume."""
-    # `left_out` is a note on what is beside the array.
+    # `left_out` is a note on arrays and files beside the array.
     if isinstance(found, TensorStore):
         return VolumeCopy(single_array(found), destination, options, how, workers, left_out)
     image = open_multiscale(found, drafts=True)
