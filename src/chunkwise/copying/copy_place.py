@@ -14,7 +14,7 @@ from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.staging import APPEND, REPLACED
-from chunkwise.core.kvstore.take_place import no_exclusion, staging_path
+from chunkwise.core.kvstore.take_place import nobody_else, staging_path
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import container_root, create_container
@@ -156,7 +156,7 @@ class CopyPlace:
     def alone(self) -> AbstractContextManager[Callable[[], None]]:
         """Exclude other processes that begin again, or end, a copy in a place beside the same location."""
         is_alone = self.replacement is None or is_session(self.location.store)
-        return no_exclusion() if is_alone else excluding(self.location, clears=True)
+        return nobody_else() if is_alone else excluding(self.location, clears=True)
 
     def commit(self, confirm: Callable[[], None]) -> None:
         """Let the copy, whose journal is deleted, replace the old data; `confirm` is what `alone` yields."""

@@ -1,6 +1,6 @@
 """Replacement in stores where it takes several steps: key by key, or node by node.
 
-`chunkwise.core.kvstore.take_place` describes the steps, and the remains of a killed process.
+`chunkwise.core.kvstore.take_place` has the steps, and what a killed process leaves.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _end(lease: Lease) -> None:
 
 
 def _turn(store: KvStoreDriver, path: str) -> Lease | None:
-    """Wait for others that replace a node or append to it, and exclude them; None if that is impossible."""
+    """Wait for others who replace a node or append to it, and keep them out; None if that can't be."""
     if not traits_of(store).conditional_writes(path + APPEND):
         return None
     patience = Patience(store)
@@ -162,7 +162,9 @@ def _turn(store: KvStoreDriver, path: str) -> Lease | None:
         other = lease.take({"id": os.urandom(16).hex(), "state": "writing", "arrays": {}, CLEARS: True})
         if other is None:
             return lease
-        if patience.is_over(lease.key, other, lease.where):  # its data is deleted with the rest
+        if patience.is_over(
+            lease.key, other, lease.where
+        ):  # what it was about to do is deleted with the rest
             return None
 
 

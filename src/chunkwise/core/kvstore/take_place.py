@@ -65,7 +65,7 @@ from chunkwise.errors import (
 )
 
 __all__ = [
-    "no_exclusion",
+    "nobody_else",
     "remove_abandoned",
     "replace_below",
     "staging_path",
@@ -77,7 +77,7 @@ __all__ = [
 Excluding: TypeAlias = Callable[[], AbstractContextManager[Callable[[], None]]]
 
 
-def no_exclusion() -> AbstractContextManager[Callable[[], None]]:
+def nobody_else() -> AbstractContextManager[Callable[[], None]]:
     """Exclude no other writer, since there is none."""
     return nullcontext(lambda: None)
 
@@ -133,7 +133,7 @@ def take_place(
     *,
     documents: Collection[str],
     keep: Sequence[str] = (),
-    excluding: Excluding = no_exclusion,
+    excluding: Excluding = nobody_else,
     confirm: Callable[[], None] = lambda: None,
 ) -> bool:
     """Replace everything below `path`, except the keys `keep`, by everything below `staging`.

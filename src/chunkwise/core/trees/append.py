@@ -179,7 +179,7 @@ def excluding(
         with suppress(ChunkwiseError):  # the store may have failed for good
             was_kept = lease.release()
         lease.forget()
-    # If a directory is replaced as a whole, the document goes with the old one.
+    # Where a directory is replaced as a whole, the document goes with the old one.
     if not (was_kept or replaces) and takes_turns(location.store, lease.key):
         raise AbortedError(f"{location.text} was deleted, or taken over, by another process meanwhile")
 
