@@ -364,6 +364,8 @@ class ChunkedArray:
             return
         shared, cache = self._shared, cache_of(self._spec.metadata_pool)
         store, request = (self._outside or self)._store, self._request
+        if created:
+            self._pending[0].made.add(self._pending[1] + request.key)
 
         def forget() -> None:
             with shared.lock:

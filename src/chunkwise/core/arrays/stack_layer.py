@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
 from chunkwise.core.arrays.base_array import Base, open_base
-from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.arrays.layer_source import (
     FILES,
     FindSource,
@@ -53,6 +52,8 @@ class Layer(NamedTuple):
         """True if reading the layer may wait for a network."""
         if isinstance(self.source, Spec):
             return self.source._driver.is_remote
+        from chunkwise.core.arrays.chunked import ChunkedArray  # few stacks open their layers
+
         array = self.source.array
         return array.is_remote if type(array) is ChunkedArray else array.spec().is_remote
 

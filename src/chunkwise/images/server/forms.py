@@ -113,6 +113,7 @@ def channels_of(image: ServedImage, form: Form, *, windows: bool) -> list[ShownC
     is_rgb = form.form == RGB
     n = 1 if form.channel is None else image.levels[0].view.shape[form.channel]
     is_coloured = is_rgb or (n == 3 and image.levels[0].view.dtype.name == "uint8")
+    names = ("red", "green", "blue", "alpha") if is_coloured else ()
     hues = [color.lower() for color in default_colors(n, is_rgb=is_coloured)]
     out = []
     for number in range(n):
@@ -128,7 +129,9 @@ def channels_of(image: ServedImage, form: Form, *, windows: bool) -> list[ShownC
             with suppress(ChunkwiseError):
                 low, high = contrast_of(contrast_level(image.views, fixed), fixed)["window"]
                 window = low, high
-        label = (known.label if known is not None else None) or (f"channel {number}" if n > 1 else "")
+        label = (known.label if known is not None else None) or (
+            names[number] if number < len(names) else f"channel {number}" if n > 1 else ""
+        )
         color = (known.color if known is not None else None) or hues[number % len(hues)]
         out.append(ShownChannel(number, label, color.removeprefix("#").lower(), window))
     return out

@@ -101,6 +101,7 @@ class PendingStore(SameKeysStore):
         self.read_generations: dict[str, bytes] = {}
         # Documents of arrays whose chunks are changed, by their keys.
         self.documents: dict[str, Document] = {}
+        self.made: set[str] = set()  # keys of documents of new arrays
         self.after_commit: list[Callable[[], object]] = []  # called when all changes have been made
         # Called before every operation; raises if the transaction is over or doesn't allow it.
         self._admit = admit
