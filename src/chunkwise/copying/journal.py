@@ -144,7 +144,7 @@ class Journal:
             why = traits.why_unsafe()
             raise UnsafeWriteError(
                 f"{self._where()}: the journal of unfinished work is changed by conditional writes, "
-                f"which this store does not promise{f', since {why}' if why else ''}; if nobody else "
+                f"which this store does not promise{f', since {why}' if why else ''}; if no other process "
                 'writes there, set "single_writer" in the kvstore, for fsspec {"driver": "object", "object": '
                 'fs, "path": path, "single_writer": true}; of a bucket give the URL, such as s3://…'
             )

@@ -32,7 +32,7 @@ from chunkwise.core.dtypes.conversion import implicit_converter
 from chunkwise.core.dtypes.tensor import elements_of
 from chunkwise.core.dtypes.zarr3 import parse_fill_value_zarr3
 from chunkwise.core.engine.background import in_background
-from chunkwise.core.engine.blockwise import work_through
+from chunkwise.core.engine.block_threads import work_through
 from chunkwise.core.engine.pool import Pool, Stop
 from chunkwise.core.grid.protocol import ChunkGrid
 from chunkwise.core.index_space import align
