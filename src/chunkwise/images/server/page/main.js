@@ -341,7 +341,7 @@ function settings(attributes) {
   $("sliders").replaceChildren(...(image.well ? wellLinks(image.well) : []), ...formLinks(), ...(view.rank && (sliders.length || view.form !== "table") ? [make("h2", { textContent: "Position" }), ...sliders, jump()] : []));
   channels();
   const rows = Object.entries(image.metadata).map(([name, value]) => [name, name === "size" ? bytes(value) : Array.isArray(value) ? value.join(name === "codecs" ? ", " : " × ") : String(value)]);
-  rows.push(["axes", image.axes.map((a, d) => `${a.name}${a.unit ? `: ${Number(image.levels[0].scale[d].toPrecision(5))} ${a.unit}` : ""}`).join(", ")]);
+  if (view.rank) rows.push(["axes", image.axes.map((a, d) => `${a.name}${a.unit ? `: ${Number(image.levels[0].scale[d].toPrecision(5))} ${a.unit}` : ""}`).join(", ")]);
   if (image.levels.length > 1) rows.push(["levels", image.levels.map((l) => l.shape.join(" × ")).join("; ")]);
   $("labels").replaceChildren(...labelLinks(view));
   $("metadata").replaceChildren(make("h2", { textContent: "Metadata" }), table(rows), ...attributesOf(attributes));
