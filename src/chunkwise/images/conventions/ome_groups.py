@@ -15,7 +15,7 @@ from chunkwise.errors import (
     UnsupportedError,
 )
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import is_root_of_file, read_document, together
+from chunkwise.extension.trees import Location, is_root_of_file, read_document, together
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.ome_metadata import ome_members, parse_ome_image
@@ -29,7 +29,9 @@ __all__ = [
     "child_group",
     "failures",
     "image_of",
+    "is_listed_as_labels",
     "labels_of_group",
+    "listed_labels",
     "metadata_file",
     "open_level_of",
     "series_of",
@@ -135,7 +137,7 @@ def image_of(
         shape_of=shape_of,
         labels_of=labels_of,
     )
-    if not metadata.is_labels and _is_listed_as_labels(group):
+    if not metadata.is_labels and is_listed_as_labels(group):
         metadata = replace(metadata, is_labels=True)
     if name is None and number is None and is_root_of_file(group.location):
         others = [f"{group.location.text}{name}" for name, _ in group.groups() if name.startswith("image")]
@@ -223,13 +225,15 @@ def _label_names(group: Group) -> list[str]:
     return _names(found, location.describe(key))
 
 
-def _is_listed_as_labels(group: Group) -> bool:
+def is_listed_as_labels(group: Group) -> bool:
     """Return True if the group above, called ``labels``, lists an image, which needs no ``image-label``."""
-    for above in group.location.parents:
-        if above.name == "labels":
-            found = attempt(lambda: _listed(open_group(above)))  # noqa: B023
-            return found is not None and group.location.path[len(above.path) :].strip("/") in found
-    return False
+    above = next((above for above in group.location.parents if above.name == "labels"), None)
+    return above is not None and group.location.path[len(above.path) :].strip("/") in listed_labels(above)
+
+
+def listed_labels(location: Location) -> list[str]:
+    """Return the paths of the images that the group at a location lists as labels; none if there is none."""
+    return attempt(lambda: _listed(open_group(location))) or []
 
 
 def _listed(group: Group) -> list[str]:

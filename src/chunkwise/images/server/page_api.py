@@ -1,4 +1,4 @@
-"""Answers to the page: the tree, images, tiles, values, chunks."""
+"""Answers to the page; `_CALLS` has all that the viewer shows: the tree, images, tiles, values, chunks."""
 
 from __future__ import annotations
 
