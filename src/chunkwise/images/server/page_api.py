@@ -107,6 +107,8 @@ def _search(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -
 
 def _row(member: Member) -> dict[str, JSON]:
     out = {name: value for name, value in member._asdict().items() if value}
+    if (member.dtype or "").startswith(("struct", "[")):
+        out["dtype"] = "records"  # the fields are too many for a row
     return out | ({"shape": list(member.shape)} if member.shape is not None else {})
 
 
