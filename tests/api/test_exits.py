@@ -187,9 +187,10 @@ def _ends(*command: str) -> None:
     assert (done.returncode, done.stdout, said) == (0, "", [])
 
 
-def _twenty(*command: str) -> None:
+def _twenty(*command: str, processes: int = 1) -> None:
+    """Run a program until 20 processes have ended; `processes` end each time."""
     with ThreadPoolExecutor(2) as threads:
-        list(threads.map(lambda _: _ends(*command), range(EXITS)))
+        list(threads.map(lambda _: _ends(*command), range(-(-EXITS // processes))))
 
 
 WHERE = ["main", "idle", "reading", "future", "asyncio"]
@@ -219,7 +220,7 @@ def test_twenty_exits(places: dict[str, str], name: str, where: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", PLACES)
 def test_twenty_exits_of_processes(places: dict[str, str], name: str, method: str, where: str) -> None:
-    _twenty(places["processes.py"], places[name], method, where)
+    _twenty(places["processes.py"], places[name], method, where, processes=3)
 
 
 @pytest.mark.slow
@@ -227,4 +228,4 @@ def test_twenty_exits_of_processes(places: dict[str, str], name: str, method: st
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["zstd.zarr", "blosc.zarr", "d", "t"])
 def test_twenty_exits_of_loaders(places: dict[str, str], name: str, method: str, where: str) -> None:
-    _twenty(places["loader.py"], places[name], method, where)
+    _twenty(places["loader.py"], places[name], method, where, processes=3)
