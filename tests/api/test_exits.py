@@ -119,6 +119,8 @@ class Rows(torch.utils.data.Dataset):
 if __name__ == "__main__":
     place, method, where = sys.argv[1:]
     torch.set_num_threads(1)
+    # After 5 seconds, torch terminates a worker that has not ended; semaphores of libraries are left then.
+    torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL = 500
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     parent = cw.open_array(place)
     parent[0].read().result()
@@ -179,7 +181,7 @@ UNFINISHED = ("Future exception was never retrieved", "chunkwise.errors.AbortedE
 def _ends(*command: str) -> None:
     """Run a program; it may say that reads which nothing waited for had not ended."""
     done = subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, *command], capture_output=True, text=True, timeout=600, check=False
     )
     said = done.stderr.splitlines()
     if command[-1] == "future":
@@ -209,6 +211,7 @@ def test_an_exit_of_processes(places: dict[str, str], method: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("where", WHERE)
 @pytest.mark.parametrize("name", PLACES)
 def test_twenty_exits(places: dict[str, str], name: str, where: str) -> None:
@@ -216,6 +219,7 @@ def test_twenty_exits(places: dict[str, str], name: str, where: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("where", ["main", "reading", "future"])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", PLACES)
@@ -224,6 +228,7 @@ def test_twenty_exits_of_processes(places: dict[str, str], name: str, method: st
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("where", ["end", "early", "exception", "interrupt", "persistent"])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["zstd.zarr", "blosc.zarr", "d", "t"])
