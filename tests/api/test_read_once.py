@@ -12,9 +12,15 @@ import chunkwise as cw
 VALUES = np.arange(64).reshape(8, 8)
 
 
-@pytest.mark.parametrize(("format", "most"), [("zarr3", 3), ("zarr2", 6), ("n5", 8)])
-def test_nothing_is_asked_for_twice(format: str, most: int, tmp_path: Path) -> None:
-    cw.create_array(tmp_path / "a", VALUES, chunks=(4, 8), format=format)
+@pytest.mark.parametrize(
+    ("format", "name", "most"),
+    [("zarr3", "a", 3), ("zarr2", "a", 6), ("n5", "a", 7), ("n5", "c.n5/a", 8), ("n5", "too_new.n5/a", 6)],
+)
+def test_nothing_is_asked_for_twice(format: str, name: str, most: int, tmp_path: Path) -> None:
+    cw.create_array(tmp_path / name, VALUES, chunks=(4, 8), format=format)
+    is_refused = name.startswith("too_new")
+    if is_refused:
+        (tmp_path / "too_new.n5/attributes.json").write_text('{"n5": "5.0.0"}')
     asked = list[str]()
 
     class Files(SimpleHTTPRequestHandler):
@@ -30,8 +36,11 @@ def test_nothing_is_asked_for_twice(format: str, most: int, tmp_path: Path) -> N
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Files) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        np.testing.assert_array_equal(cw.read(f"http://127.0.0.1:{server.server_port}/a"), VALUES)
+        url = f"http://127.0.0.1:{server.server_port}/{name}"
+        if is_refused:
+            with pytest.raises(NotImplementedError, match="Incompatible N5 version"):
+                cw.read(url)
+        else:
+            np.testing.assert_array_equal(cw.read(url), VALUES)
         server.shutdown()
-    assert len(asked) <= most
-    if format != "n5":
-        assert sorted(asked) == sorted(set(asked))
+    assert len(asked) <= most and sorted(asked) == sorted(set(asked))

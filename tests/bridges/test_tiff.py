@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 import tifffile
+import zarr
 
 import chunkwise as ts
+from chunkwise.cli.main import main
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, PermissionDeniedError, UnsupportedError
 
 RNG = np.random.default_rng(0)
@@ -122,6 +124,57 @@ def test_copies(tmp_path: Path) -> None:
     command += [f"{path}|tiff-images:0", str(tmp_path / "y.n5")]
     subprocess.run(command, check=True, capture_output=True)
     np.testing.assert_array_equal(ts.open(tmp_path / "y.n5").result().read().result(), values)
+
+
+def _two_images(path: Path, kind: str) -> Path:
+    named: dict[str, Any] = {"axes": "CYX", "Channel": {"Name": ["a", "b"]}} if kind == "ome" else {}
+    with tifffile.TiffWriter(path) as tiff:
+        for one in (GREY, GREY[:20]):
+            one = np.stack([one, one + 1]) if kind == "ome" else one
+            tiff.write(one, photometric="minisblack", metadata=named)
+    return path
+
+
+FIRST_ALONE: dict[str, Any] = {
+    "read": lambda path, to: ts.read(path),
+    "to_dask": lambda path, to: ts.to_dask(path),
+    "copy": lambda path, to: ts.copy(path, to),
+    "copy to a volume": lambda path, to: ts.copy(path, to, format="neuroglancer_precomputed"),
+    "downsample_pyramid": lambda path, to: ts.downsample_pyramid(path, to, levels=0).result(),
+}
+COMMANDS = {
+    "cp {path} {to} --quiet": 3,
+    "cp {path} {to} --quiet --format neuroglancer_precomputed": 3,
+    "cp -r {path} {to} --quiet --format neuroglancer_precomputed": 3,
+    "pyramid {path} {to} --quiet --levels 0": 3,
+    "pyramid {path} {to} --quiet --levels 0 --convention neuroglancer_precomputed": 3,
+    "slice {path} --npy {to}.npy": 0,
+}
+
+
+@pytest.mark.parametrize("kind", ["ome", "plain"])
+def test_images_beside_the_first_are_named(kind: str, tmp_path: Path, capsys: Any) -> None:
+    """Whatever takes one image of a file warns of the others, and a command that copies one ends with 3."""
+    path = _two_images(tmp_path / ("x.ome.tif" if kind == "ome" else "x.tif"), kind)
+    for number, call in enumerate(FIRST_ALONE.values()):
+        with pytest.warns(UserWarning, match=r"left out of 2 images.*image1"):
+            call(path, tmp_path / f"{number}.zarr")
+    for number, (command, status) in enumerate(COMMANDS.items()):
+        assert main(command.format(path=path, to=tmp_path / f"c{number}").split()) == status, command
+        assert "image1" in capsys.readouterr().err, command
+    assert "image1" in ts.open_multiscale(path).problems[0]
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2"])
+def test_channels_in_a_copied_tree_are_whole(format: str, tmp_path: Path) -> None:
+    """OME-Zarr demands a colour and a window of each."""
+    path = _two_images(tmp_path / "x.ome.tif", "ome")
+    assert main(["cp", "-r", str(path), str(tmp_path / "y.zarr"), "--format", format, "--quiet"]) == 0
+    for name in ("", "image1"):
+        attributes = dict(zarr.open_group(tmp_path / "y.zarr" / name, mode="r").attrs)
+        channels = attributes.get("ome", attributes)["omero"]["channels"]
+        assert [channel["label"] for channel in channels] == ["a", "b"]
+        assert all(len(one["color"]) == 6 and one["window"]["max"] > 0 for one in channels)
 
 
 def test_several_images_and_writing(tmp_path: Path) -> None:

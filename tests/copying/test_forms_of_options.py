@@ -91,11 +91,19 @@ FORMS = {
                 [(4, "nm"), None],
                 [[4, "nm"], None],
                 [cw.Unit("4 nm"), None],
+                {"y": "4 nm"},
+                {"y": (4, "nm"), "x": None},
             ]
         ],
         [
             {"dimension_units": u}
-            for u in [["nm", "nm"], [cw.Unit("nm")] * 2, [(1, "nm")] * 2, ["1 nm", "nm"]]
+            for u in [
+                ["nm", "nm"],
+                [cw.Unit("nm")] * 2,
+                [(1, "nm")] * 2,
+                ["1 nm", "nm"],
+                {"x": "nm", "y": "1 nm"},
+            ]
         ],
     ],
 }
@@ -343,6 +351,35 @@ def test_commands_take_the_same(command, tmp_path):
             cw.copy_tree(source, here, **options)
         name = "0/zarr.json" if command == "pyramid" else "a/zarr.json"
         assert json.loads((there / name).read_bytes()) == json.loads((here / name).read_bytes()), flags
+
+
+@pytest.mark.parametrize(
+    "units", [["2 um", "0.5 um"], {"y": "2 um", "x": "0.5 um"}, {"x": "0.5 um"}, {"q": "1 um"}]
+)
+def test_units_by_name(units, tmp_path):
+    """Pyramids and commands take them too; others stay as they are; other names are refused."""
+    source = tmp_path / "src.zarr"
+    cw.create_array(source, VALUES, dimension_names=NAMES, dimension_units=["2 um", "9 um"])
+    flag = units if isinstance(units, list) else [f"{name}={unit}" for name, unit in units.items()]
+    commands = [["cp"], ["pyramid", "--levels=0"]]
+    if "q" in units:
+        for call in (cw.copy, cw.downsample_pyramid):
+            option = {cw.copy: "dimension_units"}.get(call, "units")
+            with pytest.raises(
+                OptionError, match=f'{option}: the .* has no dimension "q"; there are "x", "y"'
+            ):
+                call(source, tmp_path / "x", **{option: units})
+        for command in commands:
+            assert main([*command, str(source), str(tmp_path / "x"), "--quiet", "--units", *flag]) != 0
+        return
+    cw.copy(source, tmp_path / "0", dimension_units=units)
+    cw.downsample_pyramid(source, tmp_path / "1", levels=0, units=units).result()
+    for n, command in enumerate(commands):
+        assert main([*command, str(source), f"{tmp_path}/{n + 2}", "--quiet", "--units", ",".join(flag)]) == 0
+    for n in (0, 2):
+        assert [str(unit) for unit in cw.open_array(tmp_path / str(n)).dimension_units] == ["2 um", "0.5 um"]
+    for n in (1, 3):
+        assert cw.open_multiscale(tmp_path / str(n)).scales[0] == (2, 0.5)
 
 
 @pytest.mark.parametrize("command", ["create", "cp", "cp -r", "pyramid"])

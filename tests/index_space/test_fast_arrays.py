@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import chunkwise
-from chunkwise.core.index_space.fast_arrays import fast_arrays
+from chunkwise.core.index_space.fast_indexing import fast_arrays
 from chunkwise.core.index_space.indexing import _index
 from chunkwise.core.index_space.subscript import as_index_error
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import chunkwise as cw
 from chunkwise.core.index_space import IndexDomain, IndexTransform, OutputIndexMap, compose
-from chunkwise.core.index_space.fast_index import fast_index
+from chunkwise.core.index_space.fast_indexing import fast_index
 from chunkwise.core.index_space.indexing import index_mapping
 from chunkwise.errors import OutOfBoundsError
 

@@ -9,9 +9,8 @@ from dataclasses import replace
 from math import isfinite
 from typing import Any, NoReturn
 
-from chunkwise import Unit
 from chunkwise.cli.command import UsageError
-from chunkwise.copying.array_options import read_sizes
+from chunkwise.copying.array_options import Units, read_sizes
 from chunkwise.copying.executors import Workers, named_workers, threads_here
 from chunkwise.errors import InvalidArgumentError, OptionError
 from chunkwise.extension import JSON
@@ -63,10 +62,15 @@ def sizes(name: str, *, lowest: int = 1) -> Callable[[str], tuple[int, ...]]:
     return lambda text: parse_sizes(text, name, lowest=lowest)
 
 
-def units_of(arguments: argparse.Namespace) -> tuple[Unit | None, ...] | None:
-    """Return the units that --units names, if it is given."""
-    names = None if arguments.units is None else parse_names(arguments.units)
-    return None if names is None else tuple(map(parse_unit, names))
+def units_of(arguments: argparse.Namespace) -> Units | None:
+    """Return the units that --units gives, in the order of the dimensions or by name; None without it."""
+    if arguments.units is None:
+        return None
+    words = parse_names(arguments.units)
+    if all("=" in word for word in words):
+        named = [word.partition("=") for word in words]
+        return {name.strip(): parse_unit(unit) for name, _, unit in named}
+    return tuple(map(parse_unit, words))
 
 
 def parse_sizes(text: str, name: str, *, lowest: int = 1) -> tuple[int, ...]:

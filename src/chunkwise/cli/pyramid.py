@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--axes", metavar="NAMES", type=parse_names, help="names of the dimensions, such as z,y,x"
     )
     parser.add_argument(
-        "--units", metavar="UNITS", help="sizes of a voxel, such as '40 nm,4 nm,4 nm', or none"
+        "--units", metavar="UNITS", help="sizes of a voxel, such as '40 nm,4 nm,4 nm' or 'z=40 nm', or none"
     )
     parser.add_argument(
         "--chunk",

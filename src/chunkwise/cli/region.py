@@ -30,8 +30,8 @@ def view_of(arguments: argparse.Namespace) -> TensorStore:
     """Return the view of the array and region that the command names."""
     found = resolve(arguments.path)
     array = found.as_array(of_image=True)
-    if found.assumed:
-        message(found.assumed)
+    for note in filter(None, (found.assumed, found.left_out)):
+        message(note)
     return select(array, arguments.region)
 
 

@@ -67,7 +67,9 @@ def add_template_arguments(parser: argparse.ArgumentParser, *more_formats: str) 
         type=lambda text: tuple(name or None for name in parse_names(text)),
         help="dimension names, such as x,y,z",
     )
-    parser.add_argument("--units", metavar="UNITS", help="units of the dimensions, such as '4 nm,4 nm,40 nm'")
+    parser.add_argument(
+        "--units", metavar="UNITS", help="units of the dimensions, such as '4 nm,4 nm,40 nm' or 'z=40 nm'"
+    )
 
 
 def choose_format(

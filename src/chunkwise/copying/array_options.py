@@ -31,6 +31,7 @@ __all__ = [
     "OPTIONS",
     "OTHER_NAMES",
     "Sizes",
+    "Units",
     "array_options",
     "auto_chunks",
     "check_named",
@@ -44,6 +45,7 @@ __all__ = [
     "read_sizes",
     "read_units",
     "shard_sizes",
+    "units_of_dimensions",
 ]
 
 Size: TypeAlias = int | str | None
@@ -52,6 +54,9 @@ Sizes: TypeAlias = int | str | Sequence[Size] | Mapping[str, Size]
 
 -1 and None are a whole dimension.
 """
+
+Units: TypeAlias = tuple[Unit | None, ...] | dict[str, Unit | None]
+"""Units of dimensions in their order, or by name."""
 
 _Read: TypeAlias = int | str | tuple[int | str, ...] | dict[str, int | str]
 
@@ -107,10 +112,12 @@ def for_array(options: Mapping[str, Any], template: ArrayTemplate) -> dict[str, 
     Sizes by name are left out if the array has none of the names.
     """
     out, rank = dict(options), len(template.shape)
-    for option, field in (("dimension_names", "names"), ("dimension_units", "units")):
-        if option in out:
-            out[field] = _for_rank(option, out.pop(option), rank)
+    if "dimension_names" in out:
+        out["names"] = _for_rank("dimension_names", out.pop("dimension_names"), rank)
     names, dtype = out.get("names", template.names), out.get("dtype", template.dtype)
+    if "dimension_units" in out:
+        units = units_of_dimensions(out.pop("dimension_units"), names, template.units or [None] * rank)
+        out["units"] = _for_rank("dimension_units", units, rank)
     if "fill_value" in out:
         out["fill_value"] = exact_fill(out["fill_value"], dtype)
     itemsize = max(1, dtype.memory_dtype.itemsize)
@@ -142,11 +149,11 @@ def option_of(field: str) -> str:
 
 
 def check_named(options: Mapping[str, Any], names: Iterable[str | None], where: str) -> None:
-    """Raise OptionError if sizes are given for a name that isn't in `names`, those of `where`."""
+    """Raise OptionError if something is given for a name that isn't in `names`, those of `where`."""
     known = sorted({name for name in names if name})
-    for option in ("chunks", "shards"):
-        sizes = options.get(option)
-        for name in sizes if isinstance(sizes, Mapping) else ():
+    for option in ("chunks", "shards", "dimension_units", "units"):
+        values = options.get(option)
+        for name in values if isinstance(values, Mapping) else ():
             if name not in known:
                 there = f"there are {', '.join(map(dump, known))}" if known else "none has a name"
                 raise OptionError(f"{option}: {where} has no dimension {dump(name)}; {there}")
@@ -171,9 +178,7 @@ def read_sizes(value: Any, option: str) -> _Read:
     if isinstance(value, str) and value == _AUTO:
         return _AUTO
     if isinstance(value, Mapping):
-        for name in value:
-            if not isinstance(name, str) or not name:
-                raise OptionError(f"{option}: expected names of dimensions, not {name!r}")
+        _checked_names(value, option)
         return {name: _size(size, option, f" for {name!r}", value) for name, size in value.items()}
     if as_integer(value) is not None:
         return _size(value, option, "", value)
@@ -181,6 +186,13 @@ def read_sizes(value: Any, option: str) -> _Read:
     if items is None:
         raise OptionError(f"{option}: expected {_SIZES}, not {value!r}")
     return tuple(_size(size, option, f" for dimension {at}", value) for at, size in enumerate(items))
+
+
+def _checked_names(value: Mapping[Any, Any], option: str) -> Iterable[str]:
+    for name in value:
+        if not isinstance(name, str) or not name:
+            raise OptionError(f"{option}: expected names of dimensions, not {name!r}")
+    return value
 
 
 def _size(size: Any, option: str, where: str, whole: Any) -> int | str:
@@ -227,15 +239,28 @@ def read_names(value: Any, option: str) -> tuple[str | None, ...]:
     return tuple(None if name is None else str.__str__(name) for name in items)
 
 
-def read_units(value: Any, option: str) -> tuple[Unit | None, ...]:
-    """Return units of dimensions."""
-    items = as_items(value)
+def read_units(value: Any, option: str) -> Units:
+    """Return units of dimensions, in their order or by name."""
+    items = list(value.values()) if isinstance(value, Mapping) else as_items(value)
     if items is None:
-        listed = f": write {list(value.values())!r}" if isinstance(value, Mapping) else f", not {value!r}"
         raise OptionError(
-            f'{option}: expected a unit such as "4 nm", or None, for each dimension in its order{listed}'
+            f'{option}: expected a unit such as "4 nm", or None, for each dimension, or units by dimension '
+            f"name, not {value!r}"
         )
-    return tuple(None if item is None else _unit(item, option) for item in items)
+    units = tuple(None if item is None else _unit(item, option) for item in items)
+    if not isinstance(value, Mapping):
+        return units
+    return dict(zip(_checked_names(value, option), units, strict=True))
+
+
+def units_of_dimensions(
+    units: Units, names: Sequence[str | None], before: Sequence[Unit | None]
+) -> tuple[Unit | None, ...]:
+    """Return the unit of each dimension; by name, those that aren't named keep the one `before`."""
+    if not isinstance(units, Mapping):
+        return tuple(units)
+    named = names or [None] * len(before)
+    return tuple(units.get(name, unit) if name else unit for name, unit in zip(named, before, strict=True))
 
 
 def _unit(value: Any, option: str) -> Unit:

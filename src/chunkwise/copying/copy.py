@@ -12,7 +12,7 @@ from chunkwise.copying.array_options import OPTIONS, OTHER_NAMES, array_options,
 from chunkwise.copying.copy_arrays import check_memory, intermediate_name
 from chunkwise.copying.copy_job import planned_job
 from chunkwise.copying.copy_options import CopyOptions
-from chunkwise.copying.copy_place import CopyPlace
+from chunkwise.copying.copy_place import CopyPlace, packed
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_source import CopySource, source_at, stored_source
 from chunkwise.copying.executors import Workers, room_of, workers_of
@@ -68,6 +68,9 @@ class ArrayCopy(PlannedCopy):
     ) -> None:
         self._format = check_format(format)
         self._source = source = stored_source(source) if isinstance(source, Location) else source
+        if how.overwrite:
+            check_place(destination, "array", self._format, "overwrite")
+        self.archive, destination, how = packed(destination, self._format, how)
         found = CopyPlace.choose(destination, "array", self._format, overwrite=how.overwrite, go_on=how.go_on)
         # The copy may read what it replaces, which stays until the copy is complete.
         if source.uses(found.place, below=found.replacement is not None):
@@ -105,7 +108,7 @@ class ArrayCopy(PlannedCopy):
             **({} if self.narrowing is None else {"cast": self.narrowing.rule}),
             **({"fingerprint": "kept"} if how.keep_fingerprint else {}),
         }
-        notes = [("", note) for note in job.target_spec.notes]
+        notes = [("", note) for note in (source.left_out, *job.target_spec.notes) if note]
         none = SmallArrays(self._top, self._top, self._format, (), how)
         return TreePlan(large={"": job}, notes=notes), none, task
 
@@ -157,7 +160,7 @@ class ArrayCopy(PlannedCopy):
 
     def open(self) -> TensorStore:
         """Return the copy, newly opened."""
-        return open_array(self._destination.location)
+        return open_array(self._destination.location if self.archive is None else self.archive.location)
 
 
 # -- functions ----------------------------------------------------------------------------------------
@@ -373,7 +376,8 @@ def _prepare(
         if plan is not None:
             raise InvalidArgumentError("plan: the copy to a precomputed volume makes its own")
         copy_to_volume = hooks.find("copy to a volume")
-        volume: ArrayCopy = copy_to_volume(source_at(source).store, there, options, how, workers)
+        whole = source_at(source)
+        volume: ArrayCopy = copy_to_volume(whole.store, there, options, how, workers, whole.left_out)
         return volume
     if plan is not None and not isinstance(plan, CopyPlan):
         raise InvalidArgumentError(f"plan: expected the CopyPlan that plan_copy returned, not {plan!r}")

@@ -238,11 +238,13 @@ def difference(begun: Mapping[str, JSON], now: Mapping[str, JSON]) -> str:
 
 def told_options(fields: Mapping[str, object]) -> dict[str, JSON]:
     """Return options as JSON."""
-    plain = (dict, list, int, float, str, type(None))
+    plain = (list, int, float, str, type(None))
 
     def told(value: object) -> JSON:
         if type(value) is tuple:
             return [told(one) for one in value]
+        if isinstance(value, dict):
+            return {name: told(one) for name, one in value.items()}
         return value if isinstance(value, plain) else str(value)
 
     return {name: told(value) for name, value in fields.items()}

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from chunkwise.copying.losses import is_loss, warn_caller
 from chunkwise.copying.new_array import open_array, open_node
 from chunkwise.copying.pictures import named_axes, open_pictures, pictures_at
 from chunkwise.core.api.held import HeldArray, held_array
@@ -32,6 +33,7 @@ from chunkwise.core.engine.together import is_slow
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.core.specs.spec import Spec
+from chunkwise.core.trees.container import check_container_of
 from chunkwise.core.trees.location import (
     Location,
     LocationLike,
@@ -40,7 +42,7 @@ from chunkwise.core.trees.location import (
     is_root_of_file,
     locate,
 )
-from chunkwise.core.trees.node import Node, find_documented, find_node, nothing_at, what_is_at
+from chunkwise.core.trees.node import Node, find_documented, find_node, how_to_say, nothing_at, what_is_at
 from chunkwise.core.trees.tree import Tree
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import (
@@ -52,7 +54,16 @@ from chunkwise.errors import (
 )
 from chunkwise.extension.trees import NoFormatError, is_vacant, looking, node_above
 
-__all__ = ["Place", "Resolvable", "ResolvedPlace", "inside_array", "resolve", "resolved_node", "what_is"]
+__all__ = [
+    "Place",
+    "Resolvable",
+    "ResolvedPlace",
+    "inside_array",
+    "resolve",
+    "resolved_node",
+    "what_is",
+    "whole_array",
+]
 
 _SHOWN = 10
 
@@ -106,6 +117,7 @@ class ResolvedPlace(Resolvable):
         self.assumed = assumed  # about it, since nothing says so
         self.images = images  # opens the images in a container, as the file that is named describes them
         self.image = image  # whose full resolution `as_array` returns, or the array that a program holds
+        self.left_out = ""  # note on what is beside the array that `as_array` returns
         self._view, self._known = view, found
 
     def _resolve(self) -> ResolvedPlace:
@@ -158,7 +170,7 @@ class ResolvedPlace(Resolvable):
             return "nothing"
         if self.node.error:
             return "unfinished"
-        return "directory" if self.node.undeclared else self.node.kind
+        return "directory" if self.node.format is None else self.node.kind
 
     @property
     def is_volume(self) -> bool:
@@ -191,19 +203,23 @@ class ResolvedPlace(Resolvable):
             raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
         if node is None:
             raise self._found().nothing or nothing_at(location)
-        if node.kind == "group" and of_image and not node.undeclared:
+        if node.kind == "group" and of_image and node.format is not None:
             self.image = hooks.find("only image")(self)
             if self.image is not None:
+                self.left_out = "; ".join(filter(is_loss, self.image._metadata.problems))
                 found: TensorStore = self.image._full_resolution()
                 return found
         if node.kind == "group" and self.is_file:
             return self._only_array(node)
-        if node.undeclared and not what_is_at(location):
-            raise InvalidArgumentError(f"{location.text} is a group, not an array (a directory)")
-        if node.undeclared:
-            raise nothing_at(location)
-        is_zarr = node.kind == "array" and bool(node.rules.group_key) and not node.rules.has_containers
-        if node.format and is_zarr and node.found is not None and is_slow(location.store):  # asked once
+        if node.format is None:
+            how = how_to_say(node)
+            if not how and what_is_at(location):
+                raise nothing_at(location)
+            raise InvalidArgumentError(f"{location.text} is a group, not an array (a directory){how}")
+        rules, is_array = node.rules, node.kind == "array" and node.found is not None
+        if node.format and is_array and rules.group_key and is_slow(location.store):  # asked once
+            if rules.has_containers:
+                check_container_of(location, node.document)
             context = Context() if self.context is None else self.context
             tree = Tree(
                 root=location,
@@ -217,7 +233,9 @@ class ResolvedPlace(Resolvable):
 
     def part(self, array: TensorStore) -> ResolvedPlace:
         """Return a view of the array that the place stands for, of which the same is known."""
-        return ResolvedPlace("", view=array, assumed=self.assumed, image=self.image)
+        part = ResolvedPlace("", view=array, assumed=self.assumed, image=self.image)
+        part.left_out = self.left_out
+        return part
 
     def as_node(self, *, damaged: bool = False) -> Node:
         """Return the group or array in which everything is stored; raise if there is none.
@@ -237,9 +255,12 @@ class ResolvedPlace(Resolvable):
         """Return the array in a file that has one alone, or the first image of a file with images."""
         location = root.location
         if location.store_spec.driver == "tiff_images":  # a file of one picture has a driver of its own
-            n = sum(walked.node.kind == "group" for walked in walk(root))
-            if n > 1:
-                self.assumed = f"{location.text} has {n} images, of which the first is taken"
+            groups = (walked.name for walked in walk(root) if walked.node.kind == "group" and walked.name)
+            others = [f"{location.text}{name}" for name in groups]
+            if others:
+                shown = ", ".join(others[:_SHOWN]) + (", …" if len(others) > _SHOWN else "")
+                n = len(others) + 1
+                self.left_out = f"left out of {n} images in the file, of which this is the first: {shown}"
             return _opened(location.store_spec.base, self.context)  # type: ignore[arg-type]  # it has one
         nodes = (walked.node for walked in walk(root) if walked.node.kind == "array")
         found = list(islice(nodes, _SHOWN + 1))
@@ -262,6 +283,15 @@ def inside_array(location: Location) -> NotFoundError | None:
     return NotFoundError(
         f"there is no group at {location.text}, which is inside the array {above.location.text}"
     )
+
+
+def whole_array(place: Place, context: Context | None = None) -> TensorStore:
+    """Return the array at a place for reading; warn the caller of the library of what is beside it."""
+    found = resolve(place, context)
+    array = found.as_array()
+    if found.left_out:
+        warn_caller(f"{found.named or 'the file'}: {found.left_out}; chunkwise.open_group has all")
+    return array
 
 
 def resolved_node(node: Node) -> ResolvedPlace:
@@ -347,13 +377,14 @@ def _pictures(named: str, location: Location) -> ResolvedPlace | None:
 
 def _looked_for(location: Location, context: Context | None) -> _Found:
     """Return the thing stored at a location; in a slow store, after one look if there is no node."""
+    said = FORMATS.get(location.members.get("driver", ""))
     if not is_slow(location.store):
-        return _stored(location, find_node(location), context)
-    node = find_documented(location)
+        return _stored(location, find_node(location, said), context)
+    node = find_documented(location, said)
     if node is not None:
         return _stored(location, node, context)
     with looking(location) as seen:
-        node = find_node(seen)
+        node = find_node(seen, said)
         if node is None and is_vacant(seen):
             return _Found(location, None, nothing=nothing_at(seen))
     return _stored(location, None if node is None else node.in_store(location.store), context)

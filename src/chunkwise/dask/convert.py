@@ -10,7 +10,7 @@ from uuid import uuid4
 import numpy as np
 
 from chunkwise import TensorStore
-from chunkwise.copying.resolve import Place, resolve
+from chunkwise.copying.resolve import Place, whole_array
 from chunkwise.dask.edges import aligned_sizes
 from chunkwise.dask.indexable import Indexable
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
@@ -69,7 +69,7 @@ def to_dask(
     ((2, 2), (4, 2))
     """
     da = load("dask.array", "to_dask")
-    array = resolve(array).as_array()
+    array = whole_array(array)
     if not array.readable:
         raise InvalidArgumentError("Source does not support reading.")
     source = Indexable(array)

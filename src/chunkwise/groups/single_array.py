@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from chunkwise.copying.array_options import Sizes
 from chunkwise.copying.codec_option import CODEC_PARTS
-from chunkwise.copying.resolve import Place, resolve
+from chunkwise.copying.resolve import Place, resolve, whole_array
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.unknown_names import options_of
@@ -41,7 +41,7 @@ def create_array(
     checksum: bool = False,
     fill_value: Any = None,
     dimension_names: Sequence[str | None] | None = None,
-    dimension_units: Sequence[Any] | None = None,
+    dimension_units: Sequence[Any] | Mapping[str, Any] | None = None,
     attributes: Mapping[str, Any] | None = None,
     metadata: Mapping[str, Any] | None = None,
     format: str | None = None,
@@ -230,6 +230,4 @@ def read(
     >>> chunkwise.read(path)
     array([1.5, 2.5])
     """
-    return np.asarray(
-        resolve(with_storage_options(place, storage_options), context).as_array().read().result()
-    )
+    return np.asarray(whole_array(with_storage_options(place, storage_options), context).read().result())

@@ -61,7 +61,20 @@ class WritableGroup(ReadableGroup):
         return self._make(self._tree, names, node)
 
     def require_group(self, path: str, *, attributes: Mapping[str, Any] | None = None) -> Self:
-        """Return the group at `path`; create it, with `attributes`, if it is missing."""
+        """Return the group at `path`; create it, with `attributes`, if it is missing.
+
+        Parameters
+        ----------
+        path : str
+            Path of the group.
+        attributes : mapping, optional
+            Attributes of a new group.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If there is an array.
+        """
         names = split_path(path, self.path)
 
         def get() -> Node | None:
@@ -91,7 +104,7 @@ class WritableGroup(ReadableGroup):
         checksum: bool = False,
         fill_value: Any = None,
         dimension_names: Sequence[str | None] | None = None,
-        dimension_units: Sequence[Any] | None = None,
+        dimension_units: Sequence[Any] | Mapping[str, Any] | None = None,
         attributes: Mapping[str, Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
         format: str | None = None,
@@ -124,8 +137,8 @@ class WritableGroup(ReadableGroup):
             Value of elements that are not stored.  N5 has none but 0.
         dimension_names : sequence of (str or None), optional
             Zarr v2 keeps them in the attribute ``_ARRAY_DIMENSIONS``, N5 in ``axes``.
-        dimension_units : sequence of (Unit, str or None), optional
-            Size of a step along each dimension, such as ``"4 nm"``.
+        dimension_units : sequence of (Unit, str or None), or mapping, optional
+            Size of a step along each dimension, such as ``"4 nm"``, in their order or by name.
         attributes : mapping, optional
         metadata : mapping, optional
             Members of the metadata document, in place of the defaults.
@@ -293,6 +306,17 @@ class WritableGroup(ReadableGroup):
         self, name: str, shape: Sequence[int] | int, dtype: Any, **options: Any
     ) -> TensorStore:
         """Return the array at `name`, after making it as `create_dataset` does if it is missing.
+
+        Parameters
+        ----------
+        name : str
+            Path of the array.
+        shape : int or sequence of int
+            In elements; an existing array must have it.
+        dtype : DTypeLike
+            Data type; an existing array must have it.
+        **options
+            Properties of a new array; see `create_dataset`.
 
         Raises
         ------

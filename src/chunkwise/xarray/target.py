@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from itertools import takewhile
 from typing import Any, Literal
 
 from chunkwise import TensorStore
@@ -30,6 +29,7 @@ from chunkwise.extension.trees import (
     format_of,
     format_said,
     locate,
+    missing_groups,
     read_only,
     remove_groups,
     split_path,
@@ -201,9 +201,7 @@ class DatasetTarget:
     def _missing(self) -> Iterator[Location]:
         """Yield the groups to make: this one, and those above it up to an existing one."""
         yield self.location
-        between = list(takewhile(lambda at: find_documented(at) is None, self.location.parents))
-        if between and between[-1].path:  # otherwise there is no group above, and none is made
-            yield from between
+        yield from reversed(missing_groups(self.location, self.format))
 
     def write_attributes(self, attributes: Mapping[str, Any]) -> None:
         """Set attributes of the group; others stay."""

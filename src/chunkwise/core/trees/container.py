@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -17,6 +18,7 @@ from chunkwise.core.driver.n5.document import (
     NUMERIC_VERSION,
     STRING_VERSION,
     check_version,
+    container_key,
     load_document,
     parse_version,
 )
@@ -26,7 +28,14 @@ from chunkwise.core.trees.document import change_document, read_document
 from chunkwise.core.trees.location import Location, locate, located
 from chunkwise.errors import FailedPreconditionError, PermissionDeniedError, SpecError
 
-__all__ = ["CONTAINER_FORMAT", "check_container", "container_root", "create_container", "mark_container"]
+__all__ = [
+    "CONTAINER_FORMAT",
+    "check_container",
+    "check_container_of",
+    "container_root",
+    "create_container",
+    "mark_container",
+]
 
 
 CONTAINER_FORMAT: FormatName = N5Tree.name
@@ -102,6 +111,15 @@ def create_container(
         return document
 
     change_document(location.store, location.path + "attributes.json", mark, load=load_document)
+
+
+def check_container_of(location: Location, dataset: Mapping[str, JSON]) -> None:
+    """Raise UnsupportedError if a dataset is, or its path names, a container with a version above 4."""
+    check_version(dataset.get(_VERSION))
+    key = container_key(location.path)
+    with suppress(PermissionDeniedError):  # only the dataset itself must be readable
+        document = None if key is None else read_document(location.store, key, load_document)
+        check_version(document.get(_VERSION) if isinstance(document, dict) else None)
 
 
 def check_container(location: Location) -> None:

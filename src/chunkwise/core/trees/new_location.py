@@ -17,36 +17,29 @@ from chunkwise.core.trees.container import CONTAINER_FORMAT, mark_container
 from chunkwise.core.trees.document import write_new
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.look import looking
+from chunkwise.core.trees.new_format import is_named
 from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented
-from chunkwise.core.trees.own_keys import delete_own
-from chunkwise.errors import AlreadyExistsError, ChunkwiseError
+from chunkwise.core.trees.own_keys import delete_own, is_made_here
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError, PermissionDeniedError
 
-__all__ = ["create_parents", "parents_made", "remove_groups"]
+__all__ = ["create_parents", "missing_groups", "parents_made", "remove_groups"]
+
+_MOST_BESIDE = 100  # nodes in a directory that no document declares
 
 
 def create_parents(
     location: Location, format: str, *, text: bool = False, above: Node | EllipsisType | None = ...
 ) -> list[Location]:
-    """Make the Zarr groups between an array and the nearest group above, or mark its N5 container."""
-    # Returns the new groups, from the top down; in N5 the new directories, which are groups.  `above` is that
-    # group, if the caller has just looked.
+    """Make the Zarr groups above an array, as `missing_groups` says, or mark its N5 container."""
+    # Returns the new groups, from the top down; in N5 the new directories, which are groups.
     made: list[Location] = []
+    missing = missing_groups(location, format, above=above)
     if format == CONTAINER_FORMAT:
-        made = _missing_directories(location)
         mark_container(location, text=text)
-        return made
-    rules = tree_format(format)
-    if not rules.group_key:
-        return made
-    if above is ...:
-        with looking(location) as seen:
-            above = _nearest(seen)
-    if above is None or not above.location.path or (above.format, above.kind) != (format, "group"):
-        return made
-    ((key, group),) = rules.group_documents({}).items()
-    missing = list(takewhile(lambda at: at.path != above.location.path, location.parents))
+        return missing
     try:
-        for between in reversed(missing):
+        for between in missing:
+            ((key, group),) = tree_format(format).group_documents({}).items()
             if write_new(between.store, between.path + key, group):
                 made.append(between)
                 update_consolidated(between.store, between.path, format=format)
@@ -59,10 +52,51 @@ def create_parents(
     return made
 
 
+def missing_groups(
+    location: Location, format: str, *, above: Node | EllipsisType | None = ...
+) -> list[Location]:
+    """Return the places that become groups with a new node at a location, from the top down.
+
+    They lie below the nearest group; without one, at and below the nearest name such as ``a.zarr``.
+    In N5 they are the missing directories.  `above` is the nearest group, if the caller has just looked.
+    """
+    if format == CONTAINER_FORMAT:
+        return _missing_directories(location)
+    if not tree_format(format).group_key:
+        return []
+    if above is ...:
+        with looking(location) as seen:
+            above = _nearest(seen)
+    if above is None:
+        return _new_tree(location, format)
+    if (above.format, above.kind) != (format, "group"):
+        return []
+    return list(takewhile(lambda at: at.path != above.location.path, location.parents))[::-1]
+
+
+def _new_tree(location: Location, format: str) -> list[Location]:
+    """Return the places from one that is named as a tree down to a location; none if others are there."""
+    parents = [at for at in location.parents if at.path]
+    top = next((n for n, at in enumerate(parents) if is_named(at.name, format)), -1)
+    for at in parents[: top + 1]:
+        found = at.store.list_children(at.path)
+        names = [key[len(at.path) :].rstrip("/") for key in (*found.keys, *found.prefixes)]
+        others = [name for name in names if not is_made_here(name) and name not in DOCUMENTS]
+        nodes = [find_documented(at.child(name)) for name in others[:_MOST_BESIDE]]
+        is_strange = any(node is not None and node.format not in (None, format) for node in nodes)
+        if is_strange or len(others) > _MOST_BESIDE or any(at.path + name in found.keys for name in others):
+            return []
+    return parents[: top + 1][::-1]
+
+
 def _nearest(location: Location) -> Node | None:
-    """Return the nearest array or group with a document above `location`, but for the root of the store."""
-    found = map(find_documented, takewhile(lambda at: at.path, location.parents))
-    return next((node for node in found if node is not None), None)
+    """Return the nearest array or group with a document above `location`; not at the root of all files."""
+    is_whole = offers(location.store, WithDirectories)
+    above = takewhile(lambda at: at.path or not is_whole, location.parents)
+    try:
+        return next((node for node in map(find_documented, above) if node is not None), None)
+    except PermissionDeniedError:  # locations that far above are inaccessible
+        return None
 
 
 def _missing_directories(location: Location) -> list[Location]:

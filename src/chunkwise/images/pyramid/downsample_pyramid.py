@@ -15,6 +15,7 @@ from chunkwise import Future, Promise, TensorStore, Unit
 from chunkwise.copying.array_options import Sizes, array_options, read_names, read_units
 from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.copy_options import CopyOptions
+from chunkwise.copying.copy_place import packed
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.losses import warn_of_losses
 from chunkwise.copying.pictures import without_channel
@@ -65,7 +66,7 @@ def downsample_pyramid(
     factors: int | Sequence[int] | Sequence[Sequence[int]] | None = None,
     levels: int | None = None,
     axes: Sequence[str] | None = None,
-    units: Sequence[Unit | str | None] | None = None,
+    units: Sequence[Unit | str | None] | Mapping[str, Unit | str | None] | None = None,
     chunks: Sizes | None = None,
     shards: Sizes | None = None,
     codec: Any = None,
@@ -116,9 +117,9 @@ def downsample_pyramid(
         other.  Names ``t`` and ``time`` mean time, ``c`` and
         ``channel`` channels, others space.  The dimensions are put into the order of the convention: t, c,
         z, y, x in Zarr and x, y, z, c, t in N5.
-    units : sequence of (Unit or str or None), optional
-        Sizes of a voxel, by dimension of `array`, such as ``"4 nm"``; by default those of the image that it
-        is a level of, of coordinates beside it, or its dimension units.
+    units : sequence of (Unit or str or None), or mapping, optional
+        Sizes of a voxel, such as ``"4 nm"``, by dimension of `array` or by name of an axis; by default those
+        of the image that it is a level of, of coordinates beside it, or its dimension units.
     chunks, shards : int, sequence of int, mapping, bool or "auto", optional
         Sizes for each axis of the result, as `chunkwise.create_array` takes them, or for some axes by name;
         by default the chunks of `array`, or else 64³, and no shards.
@@ -237,7 +238,7 @@ def prepare_pyramid(
     factors: int | Sequence[int] | Sequence[Sequence[int]] | None,
     levels: int | None,
     axes: Sequence[str] | None,
-    units: Sequence[Unit | str | None] | None,
+    units: Sequence[Unit | str | None] | Mapping[str, Unit | str | None] | None,
     arrays: Mapping[str, Any],
     name: str | None,
     workers: Workers,
@@ -284,7 +285,7 @@ def prepare_pyramid(
         units=sized,
         arrays={} if volume is not None else given,
     )
-    chosen = PYRAMIDS["ome-ngff-0.5"]  # whose axes a volume has, in another order
+    chosen = find_convention("ome-ngff-0.5", "")  # whose axes a volume has, in another order
     if volume is None:
         chosen = _convention(convention, known, first, format)
     plan = plan_pyramid(store, known, chosen, options, first_name=first)
@@ -295,7 +296,9 @@ def prepare_pyramid(
     if volume is not None:
         from chunkwise.images.pyramid.volume_pyramid import VolumePyramid  # with the driver
 
-        pyramid = VolumePyramid(plan, known, volume, given, how, workers, labels=is_labels)
+        pyramid = VolumePyramid(
+            plan, known, volume, given, how, workers, labels=is_labels, left_out=found.left_out
+        )
         warn_of_losses([("", note) for note in pyramid.left_out])
         return pyramid
     if first is not None and plan.convention.format != format:
@@ -310,10 +313,14 @@ def prepare_pyramid(
     else:
         kept = Kept()
     warn_of_losses([("", note) for note in kept.left_out])
-    made = PyramidGroup(
-        group, plan.convention, name or _plain_name(group), first=first, renamed=bool(name), kept=kept
-    )
-    return PyramidCopy(plan, group, made, how, workers, first=first, labels=is_labels, left_out=kept.left_out)
+    shown = name or _plain_name(group)
+    archive = None
+    if first is None:
+        archive, group, how = packed(group, plan.convention.format, how, adds=True)
+    made = PyramidGroup(group, plan.convention, shown, first=first, renamed=bool(name), kept=kept)
+    copy = PyramidCopy(plan, group, made, how, workers, first=first, labels=is_labels, left_out=kept.left_out)
+    copy.archive = archive
+    return copy
 
 
 def _may_be_labels(store: TensorStore) -> bool:
@@ -340,7 +347,7 @@ def _convention(name: str | None, known: ArrayImage, first: str | None, format: 
         raise UnsupportedError(
             "levels can't be added to a draft of OME-Zarr 0.6; give a destination to have it copied"
         )
-    if name is None and own in PYRAMIDS and PYRAMIDS[own].format == format:
+    if name is None and own in PYRAMIDS and PYRAMIDS[own] == format:
         name = own
     return find_convention(name, format)
 

@@ -11,15 +11,14 @@ from chunkwise import TensorStore
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.copy_source import CopySource, stored_source
 from chunkwise.copying.losses import fitting_attributes
-from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import Location, tree_format
+from chunkwise.extension.trees import Location, Node, tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.convention import Kept
 from chunkwise.images.conventions.known import convention_of
 from chunkwise.images.conventions.n5_group import LEVEL_MEMBERS
-from chunkwise.images.conventions.n5_viewers import N5_CONVENTIONS
 from chunkwise.images.conventions.ome import OME_ZARR, omero_of, with_windows
 from chunkwise.images.conventions.ome_groups import ImageCollection
 from chunkwise.images.conventions.ome_metadata import ome_members
@@ -35,6 +34,7 @@ from chunkwise.images.multiscale.open import open_multiscale
 __all__ = [
     "ImageLevel",
     "NgffImage",
+    "channels_of_group",
     "images_in",
     "images_of",
     "is_whole_image",
@@ -115,6 +115,8 @@ def _with_channels(attributes: dict[str, JSON], parts: list[MultiscaleImage]) ->
 
 def level_sources(image: MultiscaleImage) -> list[CopySource]:
     """Return the levels as sources of copies, without the attributes by which viewers of N5 place them."""
+    from chunkwise.images.conventions.n5_viewers import N5_CONVENTIONS  # many modules, for copies alone
+
     out = []
     for path, level in zip(image.paths, image.levels, strict=True):
         source = _level_source(most_voted(level), image.stored_chunks, f"{image.location}/{path}")
@@ -251,6 +253,17 @@ def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | Non
     elif omero:
         omero = {**omero, "channels": with_windows(omero.get("channels", []), image, found.channels)}
     return Kept(image._metadata.name, omero, image_label, others, tuple(notes))
+
+
+def channels_of_group(node: Node) -> dict[str, JSON]:
+    """Return the member ``omero`` of an image, whose channels all have colours and windows."""
+    try:
+        image = open_multiscale(node.location)
+    except ChunkwiseError:  # what it says is copied as it is
+        return {}
+    if not isinstance(image, MultiscaleImage):
+        return {}
+    return {"omero": dict(kept_attributes(ArrayImage((), image), "zarr2").omero)}
 
 
 def _of_channels(

@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from chunkwise import TensorStore, Unit
-from chunkwise.copying.array_options import check_named, for_array, for_format
+from chunkwise.copying.array_options import Units, check_named, for_array, for_format, units_of_dimensions
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.codec_option import parse_compressor
 from chunkwise.core.driver.downsample.spec import METHODS
@@ -19,7 +19,7 @@ from chunkwise.extension.trees import tree_format
 from chunkwise.images.conventions.convention import Level, PyramidConvention
 from chunkwise.images.conventions.n5_group import in_one_unit
 from chunkwise.images.multiscale.array_axes import ArrayImage
-from chunkwise.images.multiscale.image_axes import ImageAxis, image_axes, slowest_first, unit_in
+from chunkwise.images.multiscale.image_axes import ImageAxis, axis_names, image_axes, slowest_first, unit_in
 
 __all__ = ["PyramidOptions", "PyramidPlan", "choose_factors", "first_level", "next_level", "plan_pyramid"]
 
@@ -41,7 +41,7 @@ class PyramidOptions:
     factors: int | Sequence[int] | Sequence[Sequence[int]] | None = None
     levels: int | None = None
     axes: Sequence[str] | None = None
-    units: Sequence[Unit | None] | None = None
+    units: Units | None = None
     arrays: Mapping[str, Any] = field(default_factory=dict)  # as `array_options` returns them
 
 
@@ -121,12 +121,14 @@ def _axes(
     labels = known.names(array)
     if "z" not in labels and options.units is not None:  # planes of a TIFF file may be anything else
         labels = ["z" if name in _PLANES and labels.count(name) == 1 else name for name in labels]
-    units = options.units
-    if units is None:
-        units = [
-            unit if axis.size is None else Unit(axis.size, axis.unit)
-            for axis, unit in zip(known.axes, array.dimension_units, strict=True)
-        ]
+    units: Sequence[Unit | None] = [
+        unit if axis.size is None else Unit(axis.size, axis.unit)
+        for axis, unit in zip(known.axes, array.dimension_units, strict=True)
+    ]
+    if options.units is not None:
+        names = axis_names(array, options.axes or labels)
+        check_named({"units": options.units}, names, "the image")
+        units = units_of_dimensions(options.units, names, units)
     axes, starts = [], []
     for axis, own in zip(image_axes(array, options.axes or labels, units), known.axes, strict=True):
         axes.append(axis._replace(kind=own.kind) if own.kind and axis.name == own.name else axis)

@@ -23,6 +23,7 @@ from chunkwise.copying.copy_place import CopyPlace, unfinished
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.executors import Workers, room_of
 from chunkwise.copying.journal_document import JournalDocument, read_journal
+from chunkwise.copying.losses import is_loss
 from chunkwise.copying.narrowing import narrowing
 from chunkwise.copying.planned_copy import PlannedCopy
 from chunkwise.copying.resolve import ResolvedPlace
@@ -68,10 +69,12 @@ def copy_to_volume(
     options: Mapping[str, Any],
     how: CopyOptions,
     workers: Workers | None = None,
+    left_out: str = "",
 ) -> VolumeCopy:
     """Return the copy of an array, or of an image with all its levels, to a precomputed volume."""
+    # `left_out` is a note on what is beside the array.
     if isinstance(found, TensorStore):
-        return VolumeCopy(single_array(found), destination, options, how, workers)
+        return VolumeCopy(single_array(found), destination, options, how, workers, left_out)
     image = open_multiscale(found, drafts=True)
     if not isinstance(image, MultiscaleImage):
         parts = [] if found.location is None else images_of(image, found.location)
@@ -80,7 +83,8 @@ def copy_to_volume(
                 f"{found.named or 'the source'} holds several images; a precomputed volume is one of them"
             )
         ((_, image),) = parts
-    return VolumeCopy(image.available(), destination, options, how, workers)
+    left_out = left_out or found.left_out or "; ".join(filter(is_loss, image._metadata.problems))
+    return VolumeCopy(image.available(), destination, options, how, workers, left_out)
 
 
 class VolumeCopy(PlannedCopy):
@@ -101,6 +105,7 @@ class VolumeCopy(PlannedCopy):
         options: Mapping[str, Any],
         how: CopyOptions,
         workers: Workers | None,
+        left_out: str = "",
     ) -> None:
         if how.keep_fingerprint:
             raise InvalidArgumentError(
@@ -114,7 +119,7 @@ class VolumeCopy(PlannedCopy):
         for name in self._options:
             if name not in _TAKEN:
                 raise OptionError(f"{name}: a precomputed volume can't have it; it has {', '.join(_TAKEN)}")
-        self._notes: list[str] = []
+        self._notes = [left_out] if left_out else []
         self._dims = _dims_of(image)
         self._keys: list[str] = []
         self._scales = self._planned_scales()

@@ -41,10 +41,11 @@ class VolumePyramid(VolumeCopy):
         workers: Workers,
         *,
         labels: bool,
+        left_out: str,
     ) -> None:
         self._pyramid = plan
         self.wanted: Callable[[], bool] = lambda: True
-        super().__init__(_image_of(plan, known, labels), destination, options, how, workers)
+        super().__init__(_image_of(plan, known, labels), destination, options, how, workers, left_out)
         self.nbytes_to_do = self.nbytes * (2 if how.verify else 1)
 
     def _source_of(self, number: int, source: TensorStore, before: TensorStore | None) -> TensorStore:
