@@ -7,9 +7,9 @@ import argparse
 from chunkwise.cli.command import UsageError, message, show
 from chunkwise.copying.quantities import plural
 from chunkwise.core.trees.change import delete_all
+from chunkwise.core.trees.key_ownership import foreign_keys
 from chunkwise.core.trees.link import remove_link
 from chunkwise.core.trees.node import nodes_below
-from chunkwise.core.trees.own_keys import foreign_keys
 from chunkwise.errors import PermissionDeniedError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import (
@@ -90,7 +90,7 @@ def _find(path: str, arguments: argparse.Namespace) -> tuple[Location | None, No
 
 def _group(location: Location) -> Node | None:
     try:
-        node = find_documented(location)  # which lists nothing: what lies so far above may be somebody else's
+        node = find_documented(location)  # which lists nothing: directories above may be those of others
     except PermissionDeniedError:
         return None
     return node if node is not None and node.kind == "group" and not node.error else None

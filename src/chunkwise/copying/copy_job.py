@@ -68,7 +68,7 @@ _MOST_KEPT = 1 << 14  # bytes of the JSON of a spec
 class ArrayJob:
     """An array whose elements are copied into another one."""
 
-    what: ClassVar[str] = "copy"  # what a dashboard shows
+    what: ClassVar[str] = "copy"  # name on a dashboard
 
     plan: CopyPlan
     steps: Sequence[Pass]
@@ -76,7 +76,7 @@ class ArrayJob:
     def __init__(self, arrays: CopyArrays) -> None:
         self.arrays, self.narrowing, self.nbytes = arrays, arrays.narrowing, arrays.nbytes
 
-    def follow(self, plan: CopyPlan, *, summed: bool, intermediate: str) -> None:
+    def use_plan(self, plan: CopyPlan, *, summed: bool, intermediate: str) -> None:
         """Take a plan; with `summed`, a single pass computes fingerprints too.
 
         `intermediate` is the name of the array between two.

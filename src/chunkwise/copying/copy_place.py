@@ -33,7 +33,14 @@ from chunkwise.extension.trees import (
     was_replaced,
 )
 
-__all__ = ["CopyPlace", "begun_at", "is_session", "journal_location", "packed", "unfinished"]
+__all__ = [
+    "CopyPlace",
+    "find_unfinished_copy",
+    "is_session",
+    "journal_location",
+    "packed",
+    "unfinished_copy_error",
+]
 
 # -- stores that are sessions -------------------------------------------------------------------------
 
@@ -124,7 +131,7 @@ class CopyPlace:
         )
 
     def _tidy(self) -> None:
-        """Delete what a process has left that was killed after its copy had taken its place."""
+        """Delete the remains of a process that was killed after its copy had taken its place."""
         store, place = self.location.store, self.place
         below, lease = store.list_children(place.path), store.read(self.location.path + APPEND).value
         if not (below.keys or below.prefixes or (lease is not None and is_of_ended(lease))):
@@ -134,7 +141,7 @@ class CopyPlace:
                 self.clear()
 
     def clear(self) -> None:
-        """Delete what an unfinished copy has left, if its place is beside the location."""
+        """Delete the remains of an unfinished copy, if its place is beside the location."""
         if self.replacement is not None:
             delete_all_below(self.place.store, self.place.path)
 
@@ -147,7 +154,7 @@ class CopyPlace:
                 create_container(self.place)
 
     def alone(self) -> AbstractContextManager[Callable[[], None]]:
-        """Keep others out who begin again, or end, a copy in a place beside the same location."""
+        """Exclude other processes that begin again, or end, a copy in a place beside the same location."""
         is_alone = self.replacement is None or is_session(self.location.store)
         return nobody_else() if is_alone else excluding(self.location, clears=True)
 
@@ -171,7 +178,7 @@ def packed(
     )
 
 
-def begun_at(location: Location) -> tuple[Location, JournalDocument] | None:
+def find_unfinished_copy(location: Location) -> tuple[Location, JournalDocument] | None:
     """Return the place and journal of an unfinished copy to a location, or None."""
     beside = (
         [] if is_session(location.store) else [location.at(staging_path(location.store, location.path, ""))]
@@ -183,7 +190,7 @@ def begun_at(location: Location) -> tuple[Location, JournalDocument] | None:
     return None
 
 
-def unfinished(location: Location) -> AlreadyExistsError:
+def unfinished_copy_error(location: Location) -> AlreadyExistsError:
     """Return the error for an unfinished copy in the way of a new one."""
     return AlreadyExistsError(
         f"a copy to {location.text} was begun and not finished: --resume goes on with it, --overwrite starts "

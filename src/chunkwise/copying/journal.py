@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 from uuid import uuid4
 from weakref import WeakValueDictionary
@@ -22,6 +23,7 @@ from chunkwise.copying.journal_document import (
 )
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.thread import start_thread
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION
 from chunkwise.core.kvstore.this_process import process_name
@@ -31,10 +33,12 @@ from chunkwise.core.trees.node import JOURNAL
 from chunkwise.errors import (
     AbortedError,
     AlreadyExistsError,
+    ChunkwiseError,
     FailedPreconditionError,
     InvalidArgumentError,
     UnsafeWriteError,
 )
+from chunkwise.extension.inside import check_alone
 
 __all__ = [
     "MOST_PARTS",
@@ -140,19 +144,23 @@ class Journal:
             why = traits.why_unsafe()
             raise UnsafeWriteError(
                 f"{self._where()}: the journal of unfinished work is changed by conditional writes, "
-                f"which this store does not promise{f', since {why}' if why else ''}; if nobody else "
+                f"which this store does not promise{f', since {why}' if why else ''}; if no other process "
                 'writes there, set "single_writer" in the kvstore, for fsspec {"driver": "object", "object": '
                 'fs, "path": path, "single_writer": true}; of a bucket give the URL, such as s3://…'
             )
 
     def begin(self, *, owned: bool = True) -> None:
-        """Write the journal of new work, as its owner or not; raise AlreadyExistsError if there is one."""
+        """Write the journal of new work, as its owner or not; raise AlreadyExistsError if there is one.
+
+        It is a HeldError while another process is replacing or deleting what was there.
+        """
         self.check_store()
         if not self._write(self.owner if owned else None):
             raise AlreadyExistsError(
                 "a copy to this destination was begun and not finished: --resume goes on with it, "
                 "--overwrite starts again"
             )
+        check_alone(self._kv, self.key, self._generation)
 
     def resume(self) -> None:
         """Take over the journal of unfinished work.
@@ -252,6 +260,22 @@ class Journal:
         with self._lock:
             if time.monotonic() - self._saved >= _BEAT:
                 self._save(self.owner)
+
+    @contextmanager
+    def beating(self) -> Iterator[None]:
+        """Give signs of life while the block waits for others, who may be waiting for them."""
+        ended = threading.Event()
+
+        def beat() -> None:
+            while not ended.wait(_SECONDS):
+                with suppress(ChunkwiseError):  # the next write reports it
+                    self.write()
+
+        start_thread(beat)
+        try:
+            yield
+        finally:
+            ended.set()
 
     def write(self) -> None:
         """Write the current state."""

@@ -1,4 +1,4 @@
-"""The overlap of what is read with a location that is written, and arrays that are sent to tasks."""
+"""The overlap of sources with a location that is written, and arrays that are sent to tasks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 from chunkwise.copying.executors import Workers
-from chunkwise.copying.stored_node import check_array_visible
+from chunkwise.copying.node_arrays import check_array_visible
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.extras import is_of
 from chunkwise.core.driver.array.spec import ArraySpec
@@ -44,7 +44,7 @@ _DEPTH = 16
 
 
 def overlap(operand: Any, location: Location) -> str | None:
-    """Return the name of what `operand` reads at or below a location, or None.
+    """Return the name of the data that `operand` reads at or below a location, or None.
 
     Parameters
     ----------
@@ -162,15 +162,15 @@ def places(array: TensorStore) -> list[Location]:
 # -- arrays sent to tasks -----------------------------------------------------------------------------
 
 # Most pickles name a storage, and one that lives in the memory of a process refuses to be used in another
-# (`chunkwise.core.kvstore.this_process`).  A pickle of `chunkwise.array` has the elements themselves, and one
-# of a virtual array its functions: good to read, but data written to such a copy is lost.
+# (`chunkwise.core.kvstore.this_process`).  A pickle of `chunkwise.array` has the elements themselves, and
+# that of a virtual array its functions: good to read, but data written to such a copy is lost.
 
 Home: TypeAlias = tuple[ProcessName, tuple[str, ...]]
 """The process that sends an array, and the parts of it that a pickle copies."""
 
 
 def home_of(view: TensorStore) -> Home:
-    """Return what `check_arrived` needs to know of an array that is about to be pickled."""
+    """Return the facts about an array that `check_arrived` needs, before it is pickled."""
     kinds = {ArraySpec: "an array in memory", VirtualChunkedSpec: "a virtual array, made of functions"}
     parts = [kinds[type(s)] for s in driver_specs(view._array.spec()) if type(s) in kinds]
     return process_name(), tuple(dict.fromkeys(parts))

@@ -62,8 +62,8 @@ def open_group(
         Location of the group.
     mode : {"r", "r+", "a", "w", "w-"}
         ``r``: read-only, it must exist.  ``r+``: it must exist.  ``a``: it is created if it is missing.
-        ``w``: an empty group replaces what is there; files that belong to no array or group stay.  ``w-``: it
-        is created, nothing may be there.
+        ``w``: an empty group replaces an existing node; files that belong to no array or group stay.  ``w-``:
+        it is created, nothing may be there.
     format : {"zarr3", "zarr2", "n5"}, optional
         Format to look for or to create.  By default that of an existing group; for a new one that of the
         group that it is in, else N5 for a name ``*.n5``, else Zarr v3.  A directory without a document is a
@@ -153,7 +153,7 @@ def open_group(
     if mode == "w":
         to = Destination.of(location, "group", format=wanted, mode="overwrite")
         if to.state == "nothing":
-            with suppress(AlreadyExistsError):  # somebody else was faster
+            with suppress(AlreadyExistsError):  # another process was faster
                 return _create(to, attributes or {}, options)
             to = Destination.of(location, "group", format=wanted, mode="overwrite")
         return _replace(to, attributes or {}, options)
@@ -277,7 +277,7 @@ def create_group(
     place, format, attributes, context, non_finite, external_links, storage_options
         As for `open_group`.
     overwrite : bool
-        Replace what is there by an empty group, as mode ``w`` of `open_group` does.
+        Replace an existing node by an empty group, as mode ``w`` of `open_group` does.
 
     Returns
     -------
@@ -334,7 +334,7 @@ def _create(to: Destination, attributes: Mapping[str, Any], options: dict[str, A
 
 
 def _replace(to: Destination, attributes: Mapping[str, Any], options: dict[str, Any]) -> Group:
-    """Replace what is there by an empty group."""
+    """Replace the present content by an empty group."""
     location, format = to.location, to.format
     tree = Tree(format=format, writable=True, **options)
     values = group_attributes(tree, attributes)

@@ -18,24 +18,23 @@ from chunkwise.core.base.arguments import as_sequence
 from chunkwise.core.base.binding import JSON, not_too_deep
 from chunkwise.core.base.catalogue import arrays
 from chunkwise.core.dtypes.data_type import DTypeLike
+from chunkwise.core.engine.abandoned_changes import EVERYWHERE
 from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.batch import Batch, check_batch
-from chunkwise.core.engine.combine import map_future
+from chunkwise.core.engine.derived_futures import map_future
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.unasked import watches
-from chunkwise.core.engine.unfinished import EVERYWHERE
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.context import Context
-from chunkwise.core.specs.dimension_units import DimensionUnits
 from chunkwise.core.specs.kvstore_spec import Locatable, instead_of, is_kvstore_object
 from chunkwise.core.specs.open_mode import OpenMode
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.schema_constraints import SchemaKeywords
 from chunkwise.core.specs.spec import Spec
 from chunkwise.core.specs.storage_options import with_storage_options
-from chunkwise.core.specs.unit import Unit
+from chunkwise.core.specs.unit import DimensionUnits, Unit
 from chunkwise.core.specs.url import is_url, spec_json_from_path
 from chunkwise.errors import (
     ChunkwiseError,

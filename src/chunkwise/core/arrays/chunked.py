@@ -25,20 +25,20 @@ from chunkwise.core.driver.flow import run
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.choose import explain_read
-from chunkwise.core.engine.combine import WriteFutures
+from chunkwise.core.engine.concurrent_requests import is_slow
 from chunkwise.core.engine.count_stored import count_stored, delete_outside
+from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.read import ArrayReader
 from chunkwise.core.engine.strategy import ReadStrategy
-from chunkwise.core.engine.together import is_slow
 from chunkwise.core.engine.write import SmallWriter, referencing, write_from
 from chunkwise.core.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.core.kvstore.adapter.pending import pending_under
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.replaced_places import changes, note_replaced
-from chunkwise.core.specs.dimension_units import DimensionUnits
 from chunkwise.core.specs.schema import Schema
+from chunkwise.core.specs.unit import DimensionUnits
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
 
 __all__ = ["ChunkedArray"]
@@ -48,7 +48,7 @@ class ChunkedArray:
     """An array with chunks in a kvstore."""
 
     # All views, and all other handles of the array in the same context, share the metadata; a resize through
-    # any of them replaces it for all.  What a transaction has changed itself, it reads from its own store.
+    # any of them replaces it for all.  A transaction reads its own changes from its own store.
 
     __slots__ = (
         "_domain",
@@ -364,6 +364,8 @@ class ChunkedArray:
             return
         shared, cache = self._shared, cache_of(self._spec.metadata_pool)
         store, request = (self._outside or self)._store, self._request
+        if created:
+            self._pending[0].made.add(self._pending[1] + request.key)
 
         def forget() -> None:
             with shared.lock:

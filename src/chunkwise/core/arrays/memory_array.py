@@ -17,7 +17,7 @@ from chunkwise.core.arrays.protocol import FixedArray, StorageStatistics, WrapSt
 from chunkwise.core.arrays.resources import pool_under
 from chunkwise.core.driver.array.spec import ArraySpec
 from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.core.engine.combine import WriteFutures
+from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.index_space import IndexTransform, OutputIndexMap, marked_like
@@ -174,8 +174,8 @@ def read_ndarray(source: npt.NDArray[Any], transform: Transform, out: npt.NDArra
 
 def write_ndarray(target: npt.NDArray[Any], transform: Transform, source: npt.NDArray[Any]) -> None:
     """Store `source` in the elements of `target` that `transform` selects."""
-    # Of several values for one element the last, in C order of the domain, stays.  It takes at most 1 MiB
-    # besides the coordinates of points.  The first element of `target` has index 0.
+    # If there are several values for one element, the last, in C order of the domain, stays.  It takes at
+    # most 1 MiB besides the coordinates of points.  The first element of `target` has index 0.
     if 0 in transform.input_shape:
         return
     view = strided_view(target, transform)

@@ -10,6 +10,7 @@ conditional on `Lease.check`.
 from __future__ import annotations
 
 import json
+import os
 import random
 import threading
 import time
@@ -31,7 +32,7 @@ from chunkwise.core.kvstore.protocol import (
     SyncedLater,
     offers,
 )
-from chunkwise.core.kvstore.staging import APPEND, has_ended, new_owner, staging_prefix, upwards
+from chunkwise.core.kvstore.staging import APPEND, has_ended, in_staging, new_owner, staging_prefix, upwards
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.errors import (
@@ -47,13 +48,16 @@ __all__ = [
     "HeldError",
     "Lease",
     "Patience",
+    "check_alone",
     "check_not_held",
     "check_owner",
+    "end_turn",
     "in_one_step",
     "is_blank",
     "is_of_ended",
     "looks_above",
     "parse_lease",
+    "take_turn",
     "takes_turns",
     "wait_inside",
 ]
@@ -90,7 +94,7 @@ class Lease:
         return self._kv.describe(self.key)
 
     def take(self, state: Mapping[str, Any], *, beats: bool = True) -> Stamped | None:
-        """Make the document, and return None; or return the one of somebody else.
+        """Make the document, and return None; or return the one of another owner.
 
         Unless it `beats`, nothing is written again: another lease shows that its owner lives.
         """
@@ -112,7 +116,7 @@ class Lease:
         return None
 
     def take_over(self, found: Stamped) -> bool:
-        """Become the owner of the document of somebody else, if it is still the same."""
+        """Take over the document of another owner, if it is still the same."""
         document = parse_lease(found.value or b"", self.where)
         self._generation, self._n_beats = found.generation, document.pop("beat")
         document.pop("owner"), document.pop("about")
@@ -233,7 +237,7 @@ def is_blank(value: Buffer | None) -> bool:
 
 
 def parse_lease(value: Buffer, where: str) -> dict[str, Any]:
-    """Return the members of the document of a lease; raise FailedPreconditionError if it is none."""
+    """Return the members of the document of a lease; raise FailedPreconditionError for another document."""
     try:
         document = load_json(bytes(value))
     except ChunkwiseError as e:
@@ -279,15 +283,16 @@ class Patience:
             self._seen, self._since = (key, found.generation), now
         elif now - self._since > _SILENCE:
             return True
+
         time.sleep(random.uniform(0.5, 1.0) * self._pause)
         self._pause = min(self._longest, 2 * self._pause)
         return False
 
 
-class HeldError(ChunkwiseError):
+class HeldError(AbortedError):
     """Another owner holds a document."""
 
-    held: tuple[KvStoreDriver, str, Stamped] | None = None  # its store and key, and what was read
+    held: tuple[KvStoreDriver, str, Stamped] | None = None  # its store and key, and the value that was read
 
     def wait(self) -> None:
         """Wait until the document is free; delete it if its owner has ended or is silent."""
@@ -314,8 +319,43 @@ def check_not_held(kv: KvStoreDriver, key: str) -> None:
             raise error
 
 
+def take_turn(kv: KvStoreDriver, path: str, about: str) -> Lease | None:
+    """Wait for others at work at a node, and keep them out from now on; None if that can't be."""
+    if not traits_of(kv).conditional_writes(path + APPEND):
+        return None
+    while True:
+        lease = Lease(kv, path + APPEND, about)
+        other = lease.take({"id": os.urandom(16).hex(), "state": "writing", "arrays": {}, CLEARS: True})
+        if other is None:
+            return lease
+        _wait(kv, lease.key, other)
+
+
+def end_turn(lease: Lease) -> bool:
+    """Let others in again; return False if another process had deleted the document, or taken it over."""
+    try:
+        return lease.release()
+    except ChunkwiseError:  # the store may have failed for good
+        return True
+
+
+def check_alone(kv: KvStoreDriver, key: str, generation: bytes) -> None:
+    """Raise HeldError while another owner replaces or deletes what is at the place of a new document.
+
+    Then the document is deleted again.  A staging place has one owner.
+    """
+    turn = key[: key.rfind("/") + 1] + APPEND
+    if not in_staging(key) and takes_turns(kv, turn):
+        try:
+            check_not_held(kv, turn)
+        except BaseException:  # an interrupt too
+            with suppress(ChunkwiseError):  # the store may have failed for good
+                kv.delete(key, if_equal=generation)
+            raise
+
+
 def looks_above(kv: KvStoreDriver, path: str) -> list[Callable[[], None]]:
-    """Return requests that raise HeldError if another owner deletes what is below a group above `path`."""
+    """Return requests that raise HeldError if another owner clears a group above `path`."""
     return [partial(_check_not_cleared, kv, above + APPEND) for above in upwards(path) if above != path]
 
 
@@ -331,7 +371,7 @@ def _check_not_cleared(kv: KvStoreDriver, key: str) -> None:
 
 
 def wait_inside(kv: KvStoreDriver, path: str, keys: Iterable[str]) -> bool:
-    """Wait until nobody holds a document among `keys` below a node at `path`; return True if one was held."""
+    """Wait until all documents among `keys` below a node at `path` are free; return True if one was held."""
     held = [key for key in keys if key.endswith(f"/{APPEND}") and key != path + APPEND]
     held = [key for key in held if staging_prefix(key, path) is None]
     for key in held:

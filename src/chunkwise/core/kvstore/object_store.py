@@ -30,7 +30,7 @@ from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.object_connection import Request
 from chunkwise.core.kvstore.object_failure import LOST_RACE, Failure, Kind
 from chunkwise.core.kvstore.object_probe import ConditionalWrites, head_marked, put_marked, update_mode
-from chunkwise.core.kvstore.object_read import Found, Pages, e_tag_in, fetch, generation_of, version_in
+from chunkwise.core.kvstore.object_read import ObjectValue, Pages, e_tag_in, fetch, generation_of, version_in
 from chunkwise.core.kvstore.object_requests import Requests
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
@@ -152,7 +152,7 @@ class ObjectStore:
 
     def _fetch(
         self, key: str, start: int, stop: int | None, unless: str | None = None
-    ) -> tuple[Found | None, Failure | None]:
+    ) -> tuple[ObjectValue | None, Failure | None]:
         check_object_key(key, self.bucket.refused_characters)
         suffix, retries, name = self.bucket.suffix_ranges, self.limits.retries, self.bucket.url(key)
         return self._requests.run(
@@ -230,9 +230,9 @@ class ObjectStore:
         if not known.safe:
             if not self.single_writer and (if_equal != MISSING_GENERATION or self.use_conditional_write):
                 raise UnsafeWriteError(
-                    f"Failed to write {self.bucket.url(key)}: its server does not promise that a write "
-                    f"depends on what is stored{_since(known)}, so that changing a part of a value could "
-                    'lose what others write; write whole values, or set "single_writer" if nobody else writes'
+                    f"Failed to write {self.bucket.url(key)}: its server does not honour conditional "
+                    f"writes{_since(known)}, so changing a part of a value could lose other writers' data; "
+                    'write whole values, or set "single_writer" if no other process writes'
                 )
             if self._current(key) != if_equal:
                 return None
@@ -310,7 +310,7 @@ class ObjectStore:
                 raise lost.error("write", self.bucket.url(key), "the stored value was not changed")
 
     def _stored(self, key: str) -> tuple[bytes, str | None]:
-        """Return the generation of what is stored, and the mark of the write that stored it."""
+        """Return the generation of the stored value, and the mark of the write that stored it."""
         meta, _ = self._requests.run(
             "read", key, lambda library, store: head_marked(library, store, key), self._absent
         )

@@ -1,4 +1,4 @@
-"""Files of the operating system: flags, locks, and what can be done while a file is open.
+"""Files of the operating system: flags, locks, and the operations that are possible on open files.
 
 On Windows, an open file can't be renamed, replaced or removed: such a call fails and is retried for a while.
 Directories can't be opened, so they can't be synchronised.  Names allow fewer characters, and names that
@@ -112,7 +112,9 @@ else:
 
 TRAITS = {
     "locks": {"win32": "msvcrt.locking", "linux": "fcntl.F_OFD_SETLK"}.get(sys.platform, "fcntl.flock"),
-    "rename": "replaces a file that nobody has open" if WINDOWS else "replaces a file that others have open",
+    "rename": "replaces a file that no process has open"
+    if WINDOWS
+    else "replaces a file that others have open",
     "names": "upper and lower case are one" if FOLDS_NAMES else "upper and lower case differ",
 }
 """Abilities of the platform's files, for messages."""

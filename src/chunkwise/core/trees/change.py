@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from chunkwise.core.base.catalogue import hooks
-from chunkwise.core.kvstore.atomic import Directories
+from chunkwise.core.kvstore.atomic import AtomicWritable, Directories, RangeCopies
+from chunkwise.core.kvstore.compare_and_swap import Losses
+from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.keys_below import copy_below, delete_all_below, list_below
 from chunkwise.core.kvstore.lease import in_one_step, takes_turns, wait_inside
 from chunkwise.core.kvstore.node_keys import delete_node_keys
-from chunkwise.core.kvstore.protocol import offers
+from chunkwise.core.kvstore.protocol import ByteRange, offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
-from chunkwise.core.kvstore.staging import APPEND, unwritten
+from chunkwise.core.kvstore.staging import APPEND, in_staging, unwritten
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.append import excluding
 from chunkwise.core.trees.attributes import add_attributes
@@ -24,11 +27,11 @@ from chunkwise.core.trees.consolidated import move_consolidated, update_consolid
 from chunkwise.core.trees.consolidated_tree import renew_copies_above
 from chunkwise.core.trees.create import check_no_link, make_groups
 from chunkwise.core.trees.destination import check_place
+from chunkwise.core.trees.key_ownership import foreign_keys
 from chunkwise.core.trees.link import Link, add_link, remove_link, target_names
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import DOCUMENTS, Node, find_node
 from chunkwise.core.trees.node_name import check_new_names
-from chunkwise.core.trees.own_keys import foreign_keys
 from chunkwise.core.trees.resolve import group_links, resolve
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import (
@@ -80,7 +83,7 @@ def delete_all(location: Location, node: Node, known: Iterable[Node] = ()) -> li
     """Delete a node and everything below it, document first; update consolidated metadata above.
 
     Returns the keys that belong to no array or group; they stay, with their directories.  `known` are nodes
-    there that were just read.  What another process is writing to replace the node stays.
+    there that were just read.  New data of another process for the place of the node stays.
     """
     with _taking_turns(location) as held:
         left = _delete(location, node, known, held)
@@ -108,7 +111,7 @@ def _delete(location: Location, node: Node, known: Iterable[Node], held: bool) -
 
 @contextmanager
 def _taking_turns(location: Location) -> Iterator[bool]:
-    """Keep others out who append to a node or replace it; yield False where that is one step."""
+    """Exclude others that append to a node or replace it; yield False where that is one step."""
     if not takes_turns(location.store, location.path + APPEND):
         yield False
     else:
@@ -182,6 +185,9 @@ def _move(here: Location, there: Location, node: Node) -> None:
         kv.move_directory(here.path[:-1], there.path[:-1])
         note_replaced(here.store, here.path)
         return
+    if offers(kv, AtomicWritable):
+        _move_at_once(kv, here.path, there.path)
+        return
     with _taking_turns(here) as held:
         made = list(list_below(kv, here.path))
         if held and wait_inside(kv, here.path, made):
@@ -195,3 +201,22 @@ def _move(here: Location, there: Location, node: Node) -> None:
         if node.key and not traits_of(kv).nodes_only:
             kv.delete(here.path + node.key)
         delete_node_keys(kv, here.path, (), made)
+
+
+def _move_at_once(kv: Any, here: str, there: str) -> None:
+    """Move all keys by one change, but not those that others write, or have made meanwhile."""
+    losses, own = Losses(lambda: kv.describe(here)), unwritten(here)
+    while True:
+        gone = [key for key in list_below(kv, here) if own(key) or not in_staging(key[len(here) :])]
+        moved = [key for key in gone if not in_staging(key[len(here) :]) and not key.endswith("/" + APPEND)]
+        shares = offers(kv, RangeCopies)
+        found = {key: kv.read(key, byte_range=ByteRange(0, 0) if shares else None) for key in moved}
+        # After the generations: a later value fails the condition.
+        shared = kv.references(kv, KeyRange.of_prefix(here)) if shares else {}
+        values: dict[str, Any] = {key: shared.get(key, stamped.value) for key, stamped in found.items()}
+        changes = dict.fromkeys(gone) | {there + key[len(here) :]: values[key] for key in moved}
+        refused = kv.write_all(changes, conditions={key: found[key].generation for key in moved})
+        if refused is None:
+            note_replaced(kv, here)
+            return
+        losses.add(found[refused].generation)

@@ -17,7 +17,8 @@ killed process leaves.  Callers check for errors before the first change.
 
 The block writes to an ordinary `Location`.  Its documents are in no consolidated metadata, and it is in no
 listing of the tree.  Only keys that belong to the old node by its format are replaced: foreign files
-(`chunkwise.core.trees.own_keys`) exist at every moment.  Consolidated metadata above is updated afterwards.
+(`chunkwise.core.trees.key_ownership`) exist at every moment.  Consolidated metadata above is updated
+afterwards.
 
 A copy that can be resumed, even by other processes, begins a `Replacement` with ``resumable=True``.  The name
 of its staging place follows from the location; existing data there is kept.  The copy's journal controls
@@ -42,6 +43,8 @@ from chunkwise.core.kvstore.protocol import SyncedLater, offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import COMPLETE, give_up, in_staging, is_staging, new_owner
 from chunkwise.core.kvstore.take_place import (
+    begin_staging,
+    end_staging,
     remove_abandoned,
     staging_path,
     staging_paths,
@@ -50,9 +53,9 @@ from chunkwise.core.kvstore.take_place import (
 from chunkwise.core.trees.append import excluding
 from chunkwise.core.trees.consolidated_tree import renew_copies_above
 from chunkwise.core.trees.destination import check_outside_arrays
+from chunkwise.core.trees.key_ownership import foreign_keys
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import DOCUMENTS, find_documented
-from chunkwise.core.trees.own_keys import foreign_keys
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, UnlistedError
 
 __all__ = ["Replacement", "leftovers", "replacing"]
@@ -81,6 +84,7 @@ class Replacement:
         remove_abandoned(location.store, location.path, documents)
         owner = "" if resumable else new_owner()
         staging = location.at(staging_path(location.store, location.path, owner))
+        begin_staging(location.store, staging.path)
         staging = staging if resumable else staging.alone()
         return cls(location, staging, documents=documents, foreign=foreign)
 
@@ -97,16 +101,20 @@ class Replacement:
         if store.unsynced() is None or not store.can_exchange(path[:-1]) or any(store.list_children(path)):
             return None
         remove_abandoned(store, path, DOCUMENTS)
-        return cls(location, location.at(staging_path(store, path, new_owner())).alone(), is_vacant=True)
+        staging = location.at(staging_path(store, path, new_owner()))
+        begin_staging(store, staging.path)
+        return cls(location, staging.alone(), is_vacant=True)
 
     def commit(self, confirm: Callable[[], None] | None = None) -> None:
         """Replace the old data by the new; foreign keys stay.
 
-        A caller that keeps others out by `chunkwise.core.trees.append.excluding` gives what that yields.
+        A caller that excludes others by `chunkwise.core.trees.append.excluding` passes the function that it
+        yields.
         """
         location, staging = self.location, self.staging
         if self.is_vacant:
             store: Any = location.store
+            end_staging(store, staging.path)
             store.move_directory(staging.path[:-1], location.path[:-1])
             note_replaced(store, location.path)
             renew_copies_above(location)

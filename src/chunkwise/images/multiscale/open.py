@@ -1,4 +1,4 @@
-"""``open_multiscale``: finds out what kind of image is at a place, and opens it.
+"""``open_multiscale``: finds out which kind of image is at a place, and opens it.
 
 For arrays without image metadata, only labels and units are known.
 """
@@ -108,19 +108,14 @@ def open_multiscale(
             return described
         if resolved.is_view:
             return single_array(resolved.as_array(), resolved.named, resolved.assumed, image=resolved.image)
-        assert resolved.asked is not None
         try:  # the likely case, with as few requests as a group takes
             group = open_group(resolved, format=format, context=context)
         except (InvalidArgumentError, NotFoundError):
-            assert resolved.location is not None
-            if resolved.array is not None:
-                volume = _precomputed(resolved.location, context)
-                return volume or single_array(resolved.array, resolved.named)
-            if resolved.as_node().kind == "array":
-                return single_array(resolved.as_array(), resolved.named)
-            if resolved.location.text == resolved.asked.text:
+            if resolved.kind != "array":
                 raise
-            group = open_group(resolved.location, format=format, context=context)
+            assert resolved.location is not None
+            volume = None if resolved.array is None else _precomputed(resolved.location, context)
+            return volume or single_array(resolved.as_array(), resolved.named)
     try:
         found = find_images(group, options, name)
     except ChunkwiseError as e:
@@ -151,7 +146,7 @@ def _precomputed(location: Location, context: Context | None) -> MultiscaleImage
 
 
 def _no_image(group: Group) -> str:
-    """Return the text of an error: what was looked for, and which images are near."""
+    """Return the text of an error, with the expected metadata and the images nearby."""
     members = list(group.items())
     images = [name for name, member in members[:50] if isinstance(member, Group) and _is_known(member)]
     arrays = [name for name, member in members if isinstance(member, TensorStore)]

@@ -1,4 +1,4 @@
-"""Images of any kind as sources of copies: what is copied, and each level as an array."""
+"""Images of any kind as sources of copies, with each level as an array."""
 
 from __future__ import annotations
 
@@ -37,10 +37,8 @@ __all__ = [
     "channels_of_group",
     "images_in",
     "images_of",
-    "is_whole_image",
     "kept_attributes",
     "level_sources",
-    "names_beside",
     "read_image",
 ]
 
@@ -128,7 +126,7 @@ def level_sources(image: MultiscaleImage) -> list[CopySource]:
 
 
 def _level_source(store: TensorStore, usual: tuple[int, ...] | None, where: str) -> CopySource:
-    """Return a level as the source of a copy: the stored array, or what is put together of several."""
+    """Return a level as the source of a copy: the stored array, or one that is put together of several."""
     node = store._whole_node(placed=True)
     if node is not None:
         return stored_source(node.location)
@@ -188,17 +186,6 @@ def _others(document: Mapping[str, JSON]) -> dict[str, JSON]:
     return {**beside, "ome": others} if set(others) - {"version"} else beside
 
 
-def is_whole_image(source: Location) -> bool:
-    """Return True if a group is an image, or images, and nothing else."""
-    return names_beside(source) == []
-
-
-def names_beside(source: Location) -> list[str] | None:
-    """Return the paths in a group that lead to no level of its images; None if it has no images."""
-    found = images_in(source)
-    return None if found is None else found.beside
-
-
 def images_in(source: Location) -> ImagesIn | None:
     """Return the images that a group is; None if it is none."""
     try:
@@ -232,7 +219,7 @@ def _paths_beside(group: Group, levels: frozenset[str], above: str) -> Iterator[
 
 
 def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | None = None) -> Kept:
-    """Return what is kept of an image in the groups of a format; `image` is what a view is as one."""
+    """Return the metadata of an image that a format keeps; `image` is that of a view."""
     image = found.image or image
     if image is None:
         return Kept(image_label=found.image_label, left_out=found.notes)

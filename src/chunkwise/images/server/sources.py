@@ -25,12 +25,12 @@ from chunkwise.images.server.image import arranged, multiscale_at
 from chunkwise.images.server.trees import (
     FIELDS,
     FixedTree,
+    LocationTree,
     Member,
     Served,
     ServedArray,
     ServedGroup,
     Source,
-    StoredTree,
     at_zero,
     member_of,
 )
@@ -44,7 +44,7 @@ class Sources(dict[str, Source]):
     """Sources by name."""
 
     def find(self, names: Sequence[str]) -> Served | None:
-        """Return what is at a path, whose first name is that of a source."""
+        """Return the node at a path, whose first name is that of a source."""
         source = self.get(names[0]) if names else None
         return None if source is None else source.find(tuple(names[1:]))
 
@@ -67,7 +67,7 @@ class Sources(dict[str, Source]):
     def are_quick(self, names: Sequence[str]) -> bool:
         """Return True if a path leads into an array whose stored chunks are small, and local files."""
         source = self.get(names[0]) if names else None
-        if not isinstance(source, StoredTree) or not source.is_local:
+        if not isinstance(source, LocationTree) or not source.is_local:
             return False
         try:
             found = self.split(names)
@@ -108,7 +108,7 @@ def sources_of(*what: object) -> Sources:
     if isinstance(given, Mapping) and not _is_place(given):
         for name, one in given.items():
             if not isinstance(name, str) or not name or "/" in name or name in (".", ".."):
-                raise InvalidArgumentError(f'names of what is served are text without "/", not {name!r}')
+                raise InvalidArgumentError(f'names of served data are text without "/", not {name!r}')
             sources[name] = _source(one)
         return sources
     for one in given if isinstance(given, tuple) else (given,):
@@ -142,7 +142,7 @@ def _name_of(one: object) -> str:
 
 def _source(one: Any) -> Source:
     if isinstance(one, Group):
-        return StoredTree(one.location)
+        return LocationTree(one.location)
     if isinstance(one, TensorStore):
         return FixedTree(_of_view(one, "array"))
     if isinstance(one, MultiscaleImage):
@@ -178,7 +178,7 @@ def _stored(found: ResolvedPlace, place: Any) -> Source:
         node = require_node(location)
     if node.undeclared and next(children("", node), None) is None:
         raise nothing_at(location)
-    tree = StoredTree(location, outside)
+    tree = LocationTree(location, outside)
     tree.find(())  # metadata that can't be understood are an error now
     return tree
 
@@ -213,7 +213,7 @@ def _names_in(sources: Sources, path: tuple[str, ...], group: ServedGroup) -> li
 
 
 def find_nodes(sources: Sources) -> Iterator[tuple[tuple[str, ...], ServedArray | ServedGroup]]:
-    """Yield the first nodes, each group before its members; what can't be opened is left out."""
+    """Yield the first nodes, each group before its members; nodes that can't be opened are left out."""
     waiting: list[tuple[str, ...]] = [(name,) for name in reversed(list(sources))]
     for _ in range(_MOST_LOOKED_AT):
         if not waiting:
@@ -227,5 +227,5 @@ def find_nodes(sources: Sources) -> Iterator[tuple[tuple[str, ...], ServedArray 
             if isinstance(node, ServedGroup):
                 names = _names_in(sources, path, node)
                 waiting += [(*path, *name.split("/")) for name in reversed(names)]
-        except ChunkwiseError:  # the page and the listing tell what is wrong
+        except ChunkwiseError:  # the page and the listing show its error
             continue

@@ -75,7 +75,7 @@ class Document(Protocol):
     """A value that gives other changes of a transaction their meaning, such as the metadata of an array."""
 
     def joined(self, later: Self) -> Self:
-        """Return the one of both that is to be checked; raise if they contradict each other."""
+        """Return the condition to check; raise if the two contradict each other."""
         ...
 
     def check(self, store: PendingStore) -> bytes:
@@ -101,6 +101,7 @@ class PendingStore(SameKeysStore):
         self.read_generations: dict[str, bytes] = {}
         # Documents of arrays whose chunks are changed, by their keys.
         self.documents: dict[str, Document] = {}
+        self.made: set[str] = set()  # keys of documents of new arrays
         self.after_commit: list[Callable[[], object]] = []  # called when all changes have been made
         # Called before every operation; raises if the transaction is over or doesn't allow it.
         self._admit = admit
@@ -236,7 +237,7 @@ class PendingStore(SameKeysStore):
             self.deleted.append(keys)
 
     def modify(self, key: str, modification: Modification) -> None:
-        """Note what is to be done to the value that `key` has when the transaction is committed."""
+        """Record the change to apply to `key` at commit."""
         self._admit_change(key)
         with self._lock:
             change = self._change_of(key)
@@ -264,7 +265,7 @@ class PendingStore(SameKeysStore):
         return change is not None and change.condition not in (None, b"", MISSING_GENERATION)
 
     def depend(self, key: str, document: Document) -> None:
-        """Let the commit fail if the value of `key` no longer is what changes of other keys assume."""
+        """Make the commit fail if the value of `key` has changed, which changes of other keys depend on."""
         with self._lock:
             known = self.documents.get(key)
             self.documents[key] = document if known is None else known.joined(document)
@@ -323,7 +324,7 @@ class PendingPart(PrefixStore):
             yield key[n:]
 
     def modify(self, key: str, modification: Modification) -> None:
-        """Note what is to be done to the value that `key` has when the transaction is committed."""
+        """Record the change to apply to `key` at commit."""
         self.base.modify(self.prefix + key, modification)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator, Hashable, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
 
 from chunkwise.core.base.fork import new_lock
+from chunkwise.core.engine.abandoned_changes import let_go_on
 from chunkwise.core.engine.future import Future, Promise
-from chunkwise.core.engine.unfinished import let_go_on
 
 __all__ = ["Countdown", "WriteFutures", "gather", "link", "map_future"]
 
@@ -206,7 +206,7 @@ class WriteFutures:
     def copy(self) -> Future[None]:
         """Done when the source has been copied, so that the caller may modify it."""
         self._where = None
-        self._copy._on_done(self._take_failure)  # whoever asks for one failure knows of the other
+        self._copy._on_done(self._take_failure)  # a caller that asks for one failure knows of the other
         return self._copy
 
     @property
