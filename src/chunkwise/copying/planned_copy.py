@@ -40,7 +40,6 @@ from chunkwise.copying.tasks import Chain, Stage
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.copying.work import TaskRunner, Work
 from chunkwise.core.base.binding import JSON
-from chunkwise.core.kvstore.lease import HeldError
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -48,6 +47,7 @@ from chunkwise.errors import (
     FailedPreconditionError,
     prefix,
 )
+from chunkwise.extension.inside import HeldError
 from chunkwise.extension.trees import ArchivePlace
 
 __all__ = ["PlannedCopy", "Progress"]
