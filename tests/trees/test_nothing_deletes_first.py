@@ -30,15 +30,15 @@ ALLOWED = {
     "core/trees/key_ownership.py": "is what deletes keys of nodes alone",
     # What is asked to delete, and puts nothing there.
     "core/trees/change.py": "deletes and moves nodes",
-    "core/trees/look.py": "is the method of a store",
     "core/api/kvstore.py": "is the method of the public kvstore",
     "zarr/store.py": "is the method of zarr-python's store",
+    "core/engine/transaction.py": "commits what a transaction has deleted",
     # What deletes only what the same call, or copy, has written.
     "dask/new_target.py": "removes an array that it couldn't write",
     "hdmf/backend/conversion.py": "begins a copy beside the old anew",
     "hdmf/backend/writing.py": "removes a store that it couldn't write",
     "hdmf/replacement.py": "deletes its own successor",
-    "core/trees/archive_place.py": "deletes the copy beside its archive",
+    "core/trees/new_location.py": "removes groups that were made for a node that couldn't be written",
     "copying/copy.py": "deletes its own unfinished copy",
     "copying/copy_arrays.py": "deletes intermediate arrays",
     "copying/copy_place.py": "begins a copy beside the old anew",
