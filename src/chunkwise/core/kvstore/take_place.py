@@ -130,7 +130,7 @@ def _was_moved(store: KvStoreDriver, staging: str) -> AbortedError:
 
 
 def _is_marked(store: KvStoreDriver, staging: str) -> bool:
-    """Return True for a place that others may move or delete with what is around; others have a journal."""
+    """Return True for a place that others may move or delete with its parents; others have a journal."""
     is_alone = not is_resumable(staging[:-1].rpartition("/")[2])
     return is_alone and in_one_step(store) and not traits_of(store).nodes_only
 
