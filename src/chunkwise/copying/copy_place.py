@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.journal_document import JournalDocument, read_journal
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
@@ -23,9 +24,16 @@ from chunkwise.core.trees.node import DOCUMENTS, find_documented
 from chunkwise.core.trees.replacement import Replacement
 from chunkwise.errors import AlreadyExistsError
 from chunkwise.extension.inside import delete_all_below, excluding, is_of_ended
-from chunkwise.extension.trees import Kind, check_outside_arrays, check_place, was_replaced
+from chunkwise.extension.trees import (
+    ArchivePlace,
+    Kind,
+    archive_place,
+    check_outside_arrays,
+    check_place,
+    was_replaced,
+)
 
-__all__ = ["CopyPlace", "begun_at", "is_session", "journal_location", "unfinished"]
+__all__ = ["CopyPlace", "begun_at", "is_session", "journal_location", "packed", "unfinished"]
 
 # -- stores that are sessions -------------------------------------------------------------------------
 
@@ -116,7 +124,7 @@ class CopyPlace:
         )
 
     def _tidy(self) -> None:
-        """Delete what a process has left that was killed after its copy had taken its place."""
+        """Delete the remains of a process that was killed after its copy had taken its place."""
         store, place = self.location.store, self.place
         below, lease = store.list_children(place.path), store.read(self.location.path + APPEND).value
         if not (below.keys or below.prefixes or (lease is not None and is_of_ended(lease))):
@@ -126,7 +134,7 @@ class CopyPlace:
                 self.clear()
 
     def clear(self) -> None:
-        """Delete what an unfinished copy has left, if its place is beside the location."""
+        """Delete the remains of an unfinished copy, if its place is beside the location."""
         if self.replacement is not None:
             delete_all_below(self.place.store, self.place.path)
 
@@ -139,7 +147,7 @@ class CopyPlace:
                 create_container(self.place)
 
     def alone(self) -> AbstractContextManager[Callable[[], None]]:
-        """Keep others out who begin again, or end, a copy in a place beside the same location."""
+        """Exclude other processes that begin again, or end, a copy in a place beside the same location."""
         is_alone = self.replacement is None or is_session(self.location.store)
         return nobody_else() if is_alone else excluding(self.location, clears=True)
 
@@ -149,6 +157,18 @@ class CopyPlace:
             self.replacement.commit(confirm)
         else:
             update_consolidated(self.location.store, self.location.path)
+
+
+def packed(
+    location: Location, format: FormatName, how: CopyOptions, *, adds: bool = False
+) -> tuple[ArchivePlace | None, Location, CopyOptions]:
+    """Return the place beside its archive of a copy that is to be packed; see `archive_place`."""
+    archive = archive_place(
+        location, format, overwrite=how.overwrite, in_parts=how.part is not None, adds=adds
+    )
+    return (
+        (None, location, how) if archive is None else (archive, archive.place, replace(how, overwrite=False))
+    )
 
 
 def begun_at(location: Location) -> tuple[Location, JournalDocument] | None:

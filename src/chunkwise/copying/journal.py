@@ -27,7 +27,6 @@ from chunkwise.core.base.thread import start_thread
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.lease import check_alone
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, MOST_LOST
-from chunkwise.core.kvstore.staging import in_staging
 from chunkwise.core.kvstore.this_process import process_name
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.location import Location
@@ -161,8 +160,7 @@ class Journal:
                 "a copy to this destination was begun and not finished: --resume goes on with it, "
                 "--overwrite starts again"
             )
-        if not in_staging(self.key):
-            check_alone(self._kv, self.key, self._generation)
+        check_alone(self._kv, self.key, self._generation)
 
     def resume(self) -> None:
         """Take over the journal of unfinished work.

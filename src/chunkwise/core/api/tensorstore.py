@@ -42,10 +42,10 @@ from chunkwise.core.index_space import (
     align,
     inf,
 )
-from chunkwise.core.specs.dimension_units import DimensionUnits
 from chunkwise.core.specs.open_mode import OpenMode
 from chunkwise.core.specs.pretty import pretty_repr
 from chunkwise.core.specs.spec import Spec
+from chunkwise.core.specs.unit import DimensionUnits
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfBoundsError, noted
 
 if TYPE_CHECKING:
@@ -118,6 +118,15 @@ class TensorStore(StoredView, NumpyProtocols):
 
     def with_transaction(self, transaction: Transaction | None) -> TensorStore:
         """Return the same view with reads and writes in `transaction`, or in none.
+
+        Parameters
+        ----------
+        transaction : Transaction, optional
+            None for a view without one.
+
+        Returns
+        -------
+        TensorStore
 
         Raises
         ------
@@ -255,6 +264,11 @@ class TensorStore(StoredView, NumpyProtocols):
 
     def astype(self, dtype: DTypeLike) -> TensorStore:
         """Return a view that converts elements in reads and writes.
+
+        Parameters
+        ----------
+        dtype : DTypeLike
+            Data type of the elements that the view gives and takes.
 
         Raises
         ------
@@ -410,7 +424,7 @@ Indexable.register(TensorStore)
 
 
 def _unlike_numpy(key: Any, transform: IndexTransform) -> str:
-    """Return what to write instead of a key that means something in NumPy; empty for other keys."""
+    """Return the advice for a key that means something in NumPy; empty for other keys."""
     if isinstance(key, str):
         return "the elements have no fields; names of dimensions are chosen by chunkwise.d[name]"
     terms = key if isinstance(key, tuple) else (key,)

@@ -1,7 +1,7 @@
 """A table of all built-in extensions: name, module, and the names in each format.
 
 Targets are strings, so reading this file imports nothing; `chunkwise.registry.Registry` loads
-one on first use.  To add an extension, add its file and a row here.
+one on first use.  To add an extension, such as a codec or a store, add its file and a row here.
 """
 
 from __future__ import annotations
@@ -285,7 +285,8 @@ HOOKS: dict[str, Entry] = {
     "dask token": Entry("chunkwise.dask.convert:token_of"),
     "images of a place": Entry("chunkwise.images.multiscale.find_images:images_of_place"),
     "only image": Entry("chunkwise.images.multiscale.find_images:only_image"),
-    "marks of labels": Entry("chunkwise.images.multiscale.array_axes:marks_of_labels"),
+    "label mark": Entry("chunkwise.images.multiscale.label_marks:label_mark"),
+    "label marks": Entry("chunkwise.images.multiscale.label_marks:label_marks"),
     "channels of an image": Entry("chunkwise.images.pyramid.image_sources:channels_of_group"),
     "notebook widget": Entry("chunkwise.notebook.widget:SliceWidget"),
 }

@@ -102,6 +102,11 @@ class IndexingMixin(AllDimensionsMixin):
     def transpose(self: S, axes: int | str | Sequence[int | str] | None = None) -> S:
         """Return a view with the dimensions in the order of `axes`, numbers or labels, or reversed.
 
+        Parameters
+        ----------
+        axes : int, str or sequence of these, optional
+            Numbers or labels of the dimensions, each one once; by default all, in reverse.
+
         Raises
         ------
         InvalidArgumentError

@@ -32,7 +32,7 @@ from chunkwise.core.kvstore.protocol import (
     SyncedLater,
     offers,
 )
-from chunkwise.core.kvstore.staging import APPEND, has_ended, new_owner, staging_prefix, upwards
+from chunkwise.core.kvstore.staging import APPEND, has_ended, in_staging, new_owner, staging_prefix, upwards
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.errors import (
@@ -283,6 +283,7 @@ class Patience:
             self._seen, self._since = (key, found.generation), now
         elif now - self._since > _SILENCE:
             return True
+
         time.sleep(random.uniform(0.5, 1.0) * self._pause)
         self._pause = min(self._longest, 2 * self._pause)
         return False
@@ -341,10 +342,10 @@ def end_turn(lease: Lease) -> bool:
 def check_alone(kv: KvStoreDriver, key: str, generation: bytes) -> None:
     """Raise HeldError while another owner replaces or deletes what is at the place of a new document.
 
-    Then the document is deleted again.
+    Then the document is deleted again.  A staging place has one owner.
     """
     turn = key[: key.rfind("/") + 1] + APPEND
-    if takes_turns(kv, turn):
+    if not in_staging(key) and takes_turns(kv, turn):
         try:
             check_not_held(kv, turn)
         except BaseException:  # an interrupt too

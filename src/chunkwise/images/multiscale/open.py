@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from itertools import islice
+from contextlib import suppress
 from typing import Any
 
 from chunkwise import Context, TensorStore
 from chunkwise.copying.new_array import open_array
 from chunkwise.copying.pictures import natural
-from chunkwise.copying.resolve import Place, resolve
+from chunkwise.copying.resolve import Place, resolve, resolved_node
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.extension.inside import with_storage_options
 from chunkwise.extension.trees import Location, is_root_of_file
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.images.conventions.ome_groups import Options
+from chunkwise.images.conventions.ome_groups import Options, is_listed_as_labels
+from chunkwise.images.multiscale.array_axes import LABEL
 from chunkwise.images.multiscale.find_images import Multiscale, find_images
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.single_array import image_of_arrays, single_array
@@ -107,19 +108,14 @@ def open_multiscale(
             return described
         if resolved.is_view:
             return single_array(resolved.as_array(), resolved.named, resolved.assumed, image=resolved.image)
-        assert resolved.asked is not None
         try:  # the likely case, with as few requests as a group takes
             group = open_group(resolved, format=format, context=context)
         except (InvalidArgumentError, NotFoundError):
-            assert resolved.location is not None
-            if resolved.array is not None:
-                volume = _precomputed(resolved.location, context)
-                return volume or single_array(resolved.array, resolved.named)
-            if resolved.as_node().kind == "array":
-                return single_array(resolved.as_array(), resolved.named)
-            if resolved.location.text == resolved.asked.text:
+            if resolved.kind != "array":
                 raise
-            group = open_group(resolved.location, format=format, context=context)
+            assert resolved.location is not None
+            volume = None if resolved.array is None else _precomputed(resolved.location, context)
+            return volume or single_array(resolved.as_array(), resolved.named)
     try:
         found = find_images(group, options, name)
     except ChunkwiseError as e:
@@ -132,8 +128,8 @@ def open_multiscale(
     if found is None:
         found = _precomputed(group.location, context)
     if found is None and is_root_of_file(group.location):  # a file, perhaps with one array alone
-        arrays = list(islice(group.arrays(), 2))
-        found = single_array(arrays[0][1]) if len(arrays) == 1 else None
+        with suppress(InvalidArgumentError):
+            found = single_array(resolved_node(group._node).as_array())
     if found is None:
         labels = group.get("labels")  # an image of which only the labels are stored
         found = find_images(labels, options) if isinstance(labels, Group) else None
@@ -178,4 +174,6 @@ def _raw_image(group: Group) -> MultiscaleImage:
         raise InvalidArgumentError(f"{group.location.text}: there is no array that could be a level")
     rank = next(iter(arrays.values())).rank
     levels = {name: store for name, store in arrays.items() if store.rank == rank}
-    return image_of_arrays(levels, group.basename, group.location.text)
+    own = [group.attrs, group.attrs.get("ome"), *(store.attrs for store in levels.values())]
+    is_labels = is_listed_as_labels(group) or any(isinstance(one, Mapping) and LABEL in one for one in own)
+    return image_of_arrays(levels, group.basename, group.location.text, is_labels=is_labels)

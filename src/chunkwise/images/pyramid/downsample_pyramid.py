@@ -15,6 +15,7 @@ from chunkwise import Future, Promise, TensorStore, Unit
 from chunkwise.copying.array_options import Sizes, array_options, read_names, read_units
 from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.copy_options import CopyOptions
+from chunkwise.copying.copy_place import packed
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.losses import warn_of_losses
 from chunkwise.copying.pictures import without_channel
@@ -312,10 +313,14 @@ def prepare_pyramid(
     else:
         kept = Kept()
     warn_of_losses([("", note) for note in kept.left_out])
-    made = PyramidGroup(
-        group, plan.convention, name or _plain_name(group), first=first, renamed=bool(name), kept=kept
-    )
-    return PyramidCopy(plan, group, made, how, workers, first=first, labels=is_labels, left_out=kept.left_out)
+    shown = name or _plain_name(group)
+    archive = None
+    if first is None:
+        archive, group, how = packed(group, plan.convention.format, how, adds=True)
+    made = PyramidGroup(group, plan.convention, shown, first=first, renamed=bool(name), kept=kept)
+    copy = PyramidCopy(plan, group, made, how, workers, first=first, labels=is_labels, left_out=kept.left_out)
+    copy.archive = archive
+    return copy
 
 
 def _may_be_labels(store: TensorStore) -> bool:

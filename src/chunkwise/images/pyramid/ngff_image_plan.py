@@ -25,7 +25,7 @@ from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
 from chunkwise.images.multiscale.metadata import sized_axes
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
-from chunkwise.images.pyramid.image_sources import images_of, kept_attributes, level_sources, names_beside
+from chunkwise.images.pyramid.image_sources import images_of, kept_attributes, level_sources
 
 __all__ = ["NgffImagePlan"]
 
@@ -58,7 +58,6 @@ class NgffImagePlan(ImagePlan):
             raise InvalidArgumentError(f"OME-Zarr is Zarr v3 or v2, not {format}")
         self._convention, self.format = OME_ZARR[rules.ngff_version], rules.name
         found = open_multiscale(source, drafts=True) if images is None else images
-        self.beside = names_beside(source) or []
         self._problems = list(found.problems) if not isinstance(found, MultiscaleImage) else []
         self._parts = [self._part(*one) for one in images_of(found, source)]
 
@@ -74,7 +73,7 @@ class NgffImagePlan(ImagePlan):
         return {"": {}, **{part.path: self._attributes(part) for part in self._parts}}
 
     def notes(self) -> list[tuple[str, str]]:
-        """Return paths, and what the copy lacks or has in another form there."""
+        """Return paths, and notes on losses and other forms there."""
         return [
             *(("", f"is left out: {problem}") for problem in self._problems),
             *(

@@ -237,7 +237,7 @@ class PendingStore(SameKeysStore):
             self.deleted.append(keys)
 
     def modify(self, key: str, modification: Modification) -> None:
-        """Note what is to be done to the value that `key` has when the transaction is committed."""
+        """Record the change to apply to `key` at commit."""
         self._admit_change(key)
         with self._lock:
             change = self._change_of(key)
@@ -324,7 +324,7 @@ class PendingPart(PrefixStore):
             yield key[n:]
 
     def modify(self, key: str, modification: Modification) -> None:
-        """Note what is to be done to the value that `key` has when the transaction is committed."""
+        """Record the change to apply to `key` at commit."""
         self.base.modify(self.prefix + key, modification)
 
 
