@@ -50,6 +50,9 @@ ALLOWED = {
 }
 
 
+_OF_ADAPTERS = ("delete_range", "delete_where")
+
+
 def places() -> Iterator[str]:
     """Yield the places of calls that delete, and requests to, in modules that have no reason to."""
     for path in sorted(SOURCE.rglob("*.py")):
