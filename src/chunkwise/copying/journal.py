@@ -25,7 +25,6 @@ from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.base.thread import start_thread
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.lease import check_alone
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, MOST_LOST
 from chunkwise.core.kvstore.this_process import process_name
 from chunkwise.core.kvstore.traits import traits_of
@@ -39,6 +38,7 @@ from chunkwise.errors import (
     InvalidArgumentError,
     UnsafeWriteError,
 )
+from chunkwise.extension.inside import check_alone
 
 __all__ = [
     "MOST_PARTS",
@@ -144,7 +144,7 @@ class Journal:
             why = traits.why_unsafe()
             raise UnsafeWriteError(
                 f"{self._where()}: the journal of unfinished work is changed by conditional writes, "
-                f"which this store does not promise{f', since {why}' if why else ''}; if nobody else "
+                f"which this store does not promise{f', since {why}' if why else ''}; if no other process "
                 'writes there, set "single_writer" in the kvstore, for fsspec {"driver": "object", "object": '
                 'fs, "path": path, "single_writer": true}; of a bucket give the URL, such as s3://…'
             )
