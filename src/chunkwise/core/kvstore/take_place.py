@@ -321,7 +321,9 @@ def _exchange(
 
 
 def _change_at_once(store: Any, whole: AtomicWritable, staging: str, path: str, keep: Sequence[str]) -> None:
-    values = {path + name: value_at(store, staging + name) for name in names_below(store, staging)}
-    deleted = [*old_ranges(store, path, list(list_below(store, path)), keep), KeyRange.of_prefix(staging)]
-    if whole.write_all(values, conditions=_check_staged(store, staging), deleted=deleted) is not None:
-        raise _was_moved(store, staging)
+    for _ in range(MOST_LOST):  # in an archive, a change of any key lets the condition fail
+        values = {path + name: value_at(store, staging + name) for name in names_below(store, staging)}
+        deleted = [*old_ranges(store, path, list(list_below(store, path)), keep), KeyRange.of_prefix(staging)]
+        if whole.write_all(values, conditions=_check_staged(store, staging), deleted=deleted) is None:
+            return
+    raise _was_moved(store, staging)
