@@ -19,6 +19,16 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from child_process import Children
 from examples import examples
 
+
+def _checked_descriptor(fd: int) -> None:
+    """Raise what `os.fsync` raises for a file that isn't open."""
+    os.fstat(fd)
+
+
+# Thousands of small stores are written here, and a disk takes milliseconds for each of their files.  Tests
+# of the order of these calls, and of a loss of power, record them.  Processes that tests start wait for the disk.
+os.fsync = _checked_descriptor
+
 # How long an example takes, or takes to be made, depends on what else the machine does.
 settings.register_profile(
     "chunkwise",
