@@ -32,7 +32,7 @@ from chunkwise.images.multiscale.find_images import find_images
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import AXIS_KINDS, symbol_of
 from chunkwise.images.multiscale.metadata import Channel
-from chunkwise.images.multiscale.own_axes import ArrayAxis, coordinate_axes, own_axes
+from chunkwise.images.multiscale.own_axes import ArrayAxis, channel_names, coordinate_axes, own_axes
 
 __all__ = ["ArrayAxis", "ArrayImage", "image_label_of", "image_of_array", "level_at", "marks_of_labels"]
 
@@ -79,7 +79,8 @@ def image_of_array(store: TensorStore, image: object = None) -> ArrayImage:
         return _of_image(store, image, 0)
     if is_of(image, "xarray"):
         held, notes = coordinate_axes(image)
-        return ArrayImage(_of_view(store, held), notes=notes)
+        shown = tuple(Channel(label=name) for name in channel_names(image))
+        return ArrayImage(_of_view(store, held), shown=shown, notes=notes)
     try:
         found = list(array_sources(store._array, store._transform, holes=True))
     except ChunkwiseError as e:  # of a layer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from chunkwise import TensorStore
@@ -23,6 +23,7 @@ from chunkwise.images.conventions.n5_viewers import N5_CONVENTIONS
 from chunkwise.images.conventions.ome import OME_ZARR, omero_of, with_windows
 from chunkwise.images.conventions.ome_groups import ImageCollection
 from chunkwise.images.conventions.ome_metadata import ome_members
+from chunkwise.images.conventions.precomputed import beside_volume
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_label_of
 from chunkwise.images.multiscale.find_images import Multiscale
 from chunkwise.images.multiscale.image import MultiscaleImage
@@ -69,6 +70,7 @@ class NgffImage(NamedTuple):
     labels: bool
     image_label: Mapping[str, JSON]  # colours and properties of the labels
     attributes: Mapping[str, JSON]  # all others of the group
+    beside: Sequence[str] = ()  # notes on what is no part of the image
 
 
 class ImagesIn(NamedTuple):
@@ -174,6 +176,7 @@ def read_image(location: Location, images: Multiscale | None = None) -> NgffImag
         image.is_labels,
         kept.image_label,
         _others(image.metadata) if is_ome else kept.attributes,
+        beside_volume(image),
     )
 
 
@@ -239,7 +242,7 @@ def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | Non
     # A container that was made of an OME-Zarr image has what N5 has no place for among its attributes.
     own: Mapping[str, Any] = ome_members(document, "")[0]
     others = (convention_of(image.convention) or OME_ZARR["0.5"]).others(document)
-    notes = list(dict.fromkeys([*found.notes, *image._metadata.problems]))
+    notes = list(dict.fromkeys([*found.notes, *image._metadata.problems, *beside_volume(image)]))
     omero = _of_channels(own.get("omero"), image.channels, found.channels)
     image_label = found.image_label or image_label_of(document)
     if not tree_format(format).keeps_null:

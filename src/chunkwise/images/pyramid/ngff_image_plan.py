@@ -71,7 +71,11 @@ class NgffImagePlan(ImagePlan):
 
     def groups(self) -> dict[str, dict[str, JSON]]:
         """Return the attributes of the groups, by path from the top; those above need none."""
-        return {"": {}, **{part.path: self._attributes(part) for part in self._parts}}
+        parts = {part.path: self._attributes(part) for part in self._parts}
+        if "" in parts:
+            return parts
+        whole, listed = self._convention.series_attributes(list(parts))
+        return {"": whole, "OME": listed, **parts}
 
     def notes(self) -> list[tuple[str, str]]:
         """Return paths, and what the copy lacks or has in another form there."""
