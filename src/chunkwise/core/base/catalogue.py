@@ -286,7 +286,6 @@ HOOKS: dict[str, Entry] = {
     "images of a place": Entry("chunkwise.images.multiscale.find_images:images_of_place"),
     "only image": Entry("chunkwise.images.multiscale.find_images:only_image"),
     "marks of labels": Entry("chunkwise.images.multiscale.array_axes:marks_of_labels"),
-    "channels of an image": Entry("chunkwise.images.pyramid.image_sources:channels_of_group"),
     "notebook widget": Entry("chunkwise.notebook.widget:SliceWidget"),
 }
 """Functions of higher layers that copies, `chunkwise.diff`, `TensorStore` and `MultiscaleImage` call."""

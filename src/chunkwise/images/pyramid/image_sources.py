@@ -11,9 +11,9 @@ from chunkwise import TensorStore
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.copy_source import CopySource, stored_source
 from chunkwise.copying.losses import fitting_attributes
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import Location, Node, tree_format
+from chunkwise.extension.trees import Location, is_root_of_file, tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.convention import Kept
@@ -36,7 +36,7 @@ from chunkwise.images.multiscale.open import open_multiscale
 __all__ = [
     "ImageLevel",
     "NgffImage",
-    "channels_of_group",
+    "images_after",
     "images_in",
     "images_of",
     "is_whole_image",
@@ -105,6 +105,18 @@ def images_of(found: object, source: Location) -> list[tuple[str, MultiscaleImag
     if len(parts) == 1:
         return [("", parts[0])]
     return list(images.items())
+
+
+def images_after(source: Location) -> list[tuple[str, MultiscaleImage]]:
+    """Return the images of a TIFF file after the first; none if one has axes that OME-Zarr doesn't know."""
+    if source.store_spec.driver != "tiff_images" or not is_root_of_file(source):
+        return []
+    group = open_group(source)
+    found = [open_multiscale(source), *(open_multiscale(member) for _, member in group.groups())]
+    images = [one for one in found if isinstance(one, MultiscaleImage)]
+    if any(axis.type not in AXIS_KINDS for image in images for axis in image.axes):
+        return []
+    return list(zip((name for name, _ in group.groups()), images[1:], strict=True))
 
 
 def _with_channels(attributes: dict[str, JSON], parts: list[MultiscaleImage]) -> dict[str, JSON]:
@@ -255,17 +267,6 @@ def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | Non
     elif omero:
         omero = {**omero, "channels": with_windows(omero.get("channels", []), image, found.channels)}
     return Kept(image._metadata.name, omero, image_label, others, tuple(notes))
-
-
-def channels_of_group(node: Node) -> dict[str, JSON]:
-    """Return the member ``omero`` of an image, whose channels all have colours and windows."""
-    try:
-        image = open_multiscale(node.location)
-    except ChunkwiseError:  # what it says is copied as it is
-        return {}
-    if not isinstance(image, MultiscaleImage):
-        return {}
-    return {"omero": dict(kept_attributes(ArrayImage((), image), "zarr2").omero)}
 
 
 def _of_channels(
