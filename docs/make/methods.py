@@ -25,6 +25,14 @@ ValueError('no')
 >>> future.cancel(), future.cancelled()
 (True, True)
 
+`ready` and `failed` are done; `deferred` begins its work when the result is asked for.
+
+>>> Future = chunkwise.Future
+>>> Future.ready(3).result(), Future.failed(ValueError("no")).exception()
+(3, ValueError('no'))
+>>> Future.deferred(lambda promise: promise.set_result(4)).result()
+4
+
 `force` begins work that would begin with `result`; `add_done_callback` can be taken back.
 
 >>> promise, future = chunkwise.Promise.new()
@@ -91,6 +99,12 @@ the array again.
 >>> transaction.commit_sync()
 >>> int(array[0, 0].read().result()), array.spec().to_json()["driver"]
 (9, 'zarr3')
+
+`append` makes an axis longer and writes behind what is there; `view` is a widget for notebooks.
+
+>>> array.append(np.ones((2, 6), "uint16"))
+(10, 6)
+>>> widget = array.view()
 """,
     "Group": """
 Members are made by path; groups between are made too. `require_…` opens what is there, `get` gives a default.
@@ -142,6 +156,11 @@ light
 │   └── raw    zarr3 int64 (6)  chunks (6)  zstd:3
 └── light      zarr3 group
     └── first  zarr3 int64 (6)  chunks (6)  zstd:3
+
+`array` and `group` open what type checkers know as one.
+
+>>> root.array("em/raw").shape, root.group("em").path
+((6,), 'em')
 """,
     "Attributes": """
 Attributes are a mapping that is stored at once; `asdict` and `values` are copies, and a path leads into
@@ -166,6 +185,13 @@ Attributes({'n': 4, 'subject': {'id': 'm7'}})
 >>> attrs.clear()
 >>> len(attrs)
 0
+
+`change` applies a function to what is stored, which no other writer changes meanwhile; `popitem`
+takes one out.
+
+>>> attrs.change(lambda known: {**known, "n": 5})
+>>> attrs.popitem()
+('n', 5)
 """,
     "KvStore": """
 Keys and values are bytes. `read` tells the generation of a value, on condition of which `write` changes it.
@@ -188,6 +214,21 @@ True
 
 >>> store.spec().to_json(), store.copy().url
 ({'driver': 'memory', 'path': 'kvstore-methods/'}, 'memory://kvstore-methods/')
+
+`with_transaction` gives the same store with changes that appear at the commit. In OCDBT
+`experimental_copy_range_to` gives keys the values of others, and copies no bytes.
+
+>>> transaction = chunkwise.Transaction()
+>>> store.with_transaction(transaction).write("a/3", b"third").result() is not None
+True
+>>> transaction.commit_sync()
+>>> store["a/3"]
+b'third'
+>>> database = chunkwise.KvStore.open("memory://kvstore-database/|ocdbt:").result()
+>>> database["from/a"] = b"first"
+>>> (database / "from/").experimental_copy_range_to(database / "to/").result()
+>>> sorted(database.list().result())
+[b'from/a', b'to/a']
 """,
     "Transaction": """
 What is written with a transaction is seen by others after the commit, or never after `abort`.
@@ -223,6 +264,14 @@ Reads of a batch begin together, with as few requests as the store allows, when 
 >>> batch.submit()
 >>> [part.result().tolist() for part in parts]
 [[0, 1], [6, 7]]
+
+`defer` has other work begin with the batch.
+
+>>> batch = chunkwise.Batch()
+>>> later = batch.defer(lambda: array[:2].read())
+>>> batch.submit()
+>>> later.result().tolist()
+[0, 1]
 """,
     "Spec": """
 `update` changes a copy or the spec itself, `transpose` and indexing the view that it opens, `to_json` gives
@@ -248,6 +297,23 @@ its text.
 (7, None)
 >>> more.transpose([1, 0]).domain
 { [0, 6), [0, 4) }
+
+`merged` satisfies both, `with_domain`, `with_one` and `without_fill_value` change or keep a member,
+`is_met_by` and `converted_fill_value` ask.
+
+>>> both = schema.merged(chunkwise.Schema(fill_value=9))
+>>> int(both.converted_fill_value(chunkwise.uint8)), both.is_met_by(chunkwise.uint8, 2)
+(9, False)
+>>> both.without_fill_value().fill_value is None, both.with_one("fill_value").to_json()
+(True, {'dtype': 'uint8', 'fill_value': 9, 'rank': 2})
+>>> schema.with_domain(chunkwise.IndexDomain(shape=[2, 3])).shape
+(2, 3)
+
+`transformed` is the schema of a view, and `inverse_transformed` that of the array from the view's.
+
+>>> swap = chunkwise.IndexTransform(schema.domain).transpose([1, 0])
+>>> schema.transformed(swap).shape, schema.transformed(swap).inverse_transformed(swap).shape
+((6, 4), (4, 6))
 """,
     "ChunkLayout": """
 `to_json` gives the constraints, and `update` adds some.
@@ -257,6 +323,18 @@ its text.
 >>> layout.update(inner_order=[1, 0])
 >>> layout.to_json()["inner_order"]
 [1, 0]
+
+`merged` has the constraints of both, `copy` is independent, `become` takes all of another, `set_rank` fixes
+the rank, `finalized` settles what follows.
+
+>>> both = layout.merged(chunkwise.ChunkLayout(grid_origin=[0, 0]))
+>>> both.grid_origin, both.copy() == both
+((0, 0), True)
+>>> other = chunkwise.ChunkLayout()
+>>> other.set_rank(2)
+>>> other.become(both)
+>>> other.finalized().read_chunk.shape
+(10, 20)
 """,
     "CodecSpec": """
 >>> import chunkwise
@@ -304,13 +382,123 @@ True
 >>> import chunkwise
 >>> chunkwise.DataType("uint16").to_json(), int(chunkwise.uint16.zero())
 ('uint16', 0)
+
+`of_extension` makes one of a description that another package has; see [Plug-ins](../plugins.md).
+
+>>> from types import SimpleNamespace
+>>> import numpy as np
+>>> tenths = SimpleNamespace(name="example.tenths", memory_dtype=np.dtype("u1"), to_json=dict)
+>>> chunkwise.DataType.of_extension(tenths).name
+'example.tenths'
 """,
     "OpenMode": """
 >>> import chunkwise
 >>> chunkwise.OpenMode(create=True, open=True).to_json()
 {'open': True, 'create': True}
+
+`to_flags` names all flags, `merged` and `updated` add those of another, `resolved` is what is done.
+
+>>> mode = chunkwise.OpenMode(create=True)
+>>> [name for name, flag in mode.to_flags().items() if flag]
+['create']
+>>> mode.merged(chunkwise.OpenMode(open=True)), mode.updated(chunkwise.OpenMode(open=True))
+(OpenMode(open=True, create=True), OpenMode(open=True))
+>>> chunkwise.OpenMode().resolved()
+OpenMode(open=True)
+""",
+    "WriteFutures": """
+The methods are those of the future `commit`; `copy` is done as soon as the source may be changed.
+
+>>> import numpy as np
+>>> import chunkwise
+>>> array = chunkwise.array(np.zeros(4))
+>>> written = array[:2].write(np.ones(2))
+>>> written.force()
+>>> written.result(timeout=5)
+>>> written.done(), written.cancel(), written.cancelled(), written.exception()
+(True, False, False, None)
+>>> written.add_done_callback(lambda commit: print("stored"))
+stored
+>>> written.remove_done_callback(print)
+0
+
+`of` makes a pair of two futures, `failed` one of a write that failed before it began.
+
+>>> chunkwise.WriteFutures.of(written.copy, written.commit).done()
+True
+>>> chunkwise.WriteFutures.failed(ValueError("no")).exception()
+ValueError('no')
+""",
+    "CopyPlan": """
+`to_json` and `from_json` keep a plan in a file.
+
+>>> import numpy as np
+>>> import chunkwise
+>>> source = chunkwise.array(np.zeros((8, 8)))
+>>> plan = chunkwise.plan_copy(source, "memory://copy-plan-methods/", chunks=[4, 8])
+>>> chunkwise.CopyPlan.from_json(plan.to_json()) == plan
+True
+""",
+    "MultiscaleImage": """
+`level_for` finds the level for a size of voxels, `available` leaves out levels that can't be opened; `view`
+is a widget for notebooks.
+
+>>> import tempfile
+>>> import numpy as np
+>>> import chunkwise
+>>> path = tempfile.mkdtemp() + "/image.zarr"
+>>> scan = chunkwise.array(np.zeros((64, 96), "uint16"))
+>>> _ = chunkwise.downsample_pyramid(scan, path, units=["0.5 um"] * 2, levels=2).result()
+>>> image = chunkwise.open_multiscale(path)
+>>> image.level_for("1 um"), len(image.available().levels)
+(1, 3)
+>>> widget = image.view()
+""",
+    "ImageCollection": """
+It is a mapping: `keys`, `values`, `items` and `get` are those of one, and open an image where they return it.
+
+>>> import tempfile
+>>> import numpy as np
+>>> import chunkwise
+>>> group = chunkwise.create_group(tempfile.mkdtemp() + "/series.zarr")
+>>> group.attrs["ome"] = {"version": "0.5", "bioformats2raw.layout": 3}
+>>> scan = chunkwise.array(np.zeros((64, 96), "uint16"))
+>>> _ = chunkwise.downsample_pyramid(scan, group.location.text + "/0", levels=1).result()
+>>> images = chunkwise.open_multiscale(group)
+>>> list(images.keys()), [name for name, _ in images.items()]
+(['0'], ['0'])
+>>> [len(image.levels) for image in images.values()]
+[2]
+>>> images.get("1") is None
+True
+""",
+    "N5Blocks": """
+`region` is the shape of a block, `read` gives the values of many, `block` and `put_block` take it as it is
+stored; `update` changes one that others may change too.
+
+>>> import tempfile
+>>> import chunkwise
+>>> place = tempfile.mkdtemp() + "/container.n5/ids"
+>>> ids = chunkwise.create_n5_blocks(place, dimensions=[7, 8], block_size=[4, 4], data_type="uint64")
+>>> ids[0, 1] = [3, 5]
+>>> ids.region((1, 1))
+(3, 4)
+>>> [int(n) for n in ids.update((0, 1), lambda known: [*known, 8])]
+[3, 5, 8]
+>>> ids.put_block((1, 1), ids.block((0, 1)))
+>>> ids.read().shape
+(2, 2)
+""",
+    "OutputIndexMaps": """
+It is a sequence: `index` and `count` are those of one.
+
+>>> import chunkwise
+>>> maps = chunkwise.IndexTransform(3).output
+>>> maps.index(maps[1]), maps.count(maps[1])
+(1, 1)
 """,
 }
+METHODS["dtype"] = METHODS["DataType"]
 """Texts and examples by class."""
 
 

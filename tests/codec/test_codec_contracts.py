@@ -385,7 +385,7 @@ def test_every_codec_of_the_catalogue_is_under_contract():
 
 # Modules that are parts of codecs, not codecs.
 PARTS = {
-    "checksum", "casting", "copying", "chain", "lz4_block", "lz4_hdf5",
+    "checksum", "casting", "copying", "chain", "lz4_block",
     "codec_json", "decode", "notation", "protocol", "shard_layout", "size",
     "zarr2", "n5_compression", "n5_header", "n5_payload", "n5_label_multiset", "n5_varlength",
     # of precomputed volumes, whose encodings have no other names, and of pictures

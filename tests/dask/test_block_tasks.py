@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as cw
-from chunkwise.dask.boxes import Boxes
+from chunkwise.dask.box_writes import Boxes
 from chunkwise.errors import InvalidArgumentError
 
 VALUES = np.arange(60 * 50, dtype="i4").reshape(60, 50)

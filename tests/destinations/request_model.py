@@ -32,7 +32,7 @@ VALUES = np.arange(48, dtype="uint16").reshape(6, 8)
 PAGE = Path(__file__).parents[2] / "docs" / "hierarchies.md"
 DRIVERS = {"zarr3": "zarr3", "zarr2": "zarr", "n5": "n5"}
 SUFFIXES = {".zarr": ("zarr3", "zarr2"), ".zarr3": ("zarr3",), ".zarr2": ("zarr2",), ".n5": ("n5",)}
-FILES = (".h5", ".tif", ".json", ".zip", ".npy", ".nc", ".ozx")
+FILES = (".h5", ".tif", ".json", ".zip", ".npy", ".nc")
 FORMATS = tuple(DRIVERS)
 VOLUME = "neuroglancer_precomputed"
 

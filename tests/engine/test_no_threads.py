@@ -151,7 +151,7 @@ np.testing.assert_array_equal(array.read().result(30), values + 1)
 
 def test_each_allocation_that_fails_ends_the_work(tmp_path: Path) -> None:
     """An allocation fails in turn, in whichever thread: the work is done, or fails, and the next is done."""
-    pytest.importorskip("_testcapi")
+    pytest.importorskip("_testcapi", reason="this Python was built without its own tests")
     log = tmp_path / "log"
     status = child_process.run([sys.executable, "-c", _ALLOCATIONS, str(tmp_path)], log=log)
     assert status == 0, log.read_text()[-3000:]

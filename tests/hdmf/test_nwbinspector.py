@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from nwb_content import CONTENT, file_of
-from peer_environment import NotInstalled, python_with
+from peer_environment import python_with
 from pynwb import NWBHDF5IO
 
 from chunkwise.hdmf import NWBZarrIO
@@ -47,15 +47,12 @@ print(json.dumps(out))
 @pytest.mark.filterwarnings("ignore")
 def test_it_says_the_same_of_every_format(tmp_path: Path) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    try:
-        python = python_with(
-            # It imports zarr as soon as there is an hdmf_zarr.
-            ("nwbinspector>=0.6", "zarr>=3", "pynwb>=4", *project["dependencies"]),
-            "3.11",
-            "nwbinspector",
-        )
-    except NotInstalled as e:
-        pytest.skip(f"not run: nwbinspector could not be installed: {e}")
+    python = python_with(
+        # It imports zarr as soon as there is an hdmf_zarr.
+        ("nwbinspector>=0.6", "zarr>=3", "pynwb>=4", *project["dependencies"]),
+        "3.11",
+        "nwbinspector",
+    )
     names = []
     for content in CONTENT:
         nwb = file_of(content)

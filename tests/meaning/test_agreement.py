@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from agreement import cells_of, contradictions
-from doors import DOORS, REFUSED, ask
+from doors import ARRAY, DOORS, REFUSED, ask
 from things import THINGS, VALUES, names_of
 from web import served
 
@@ -48,9 +48,10 @@ _OPENERS = {
     "open_multiscale": cw.open_multiscale,
 }
 
+NAMED = r'"([^"]+\|[a-z0-9-]+:[^"]*)"'
 ADVICE: dict[str, Callable[[Any, re.Match[str], Path], object]] = {
     r"(open_group|open_array|open_multiscale) opens": lambda place, found, at: _OPENERS[found[1]](place),
-    r'"([^"]+\|[a-z-]+:[^"]*)"': lambda place, found, at: cw.open_multiscale(found[1]),
+    NAMED: lambda place, found, at: cw.open_multiscale(found[1]),
     r"name one of its arrays: (/[^\s,;]+)": lambda place, found, at: cw.open_array(found[1]),
     r"such as (/[^\s,;]+)": lambda place, found, at: main(["info", found[1]]) == 0 or pytest.fail("info"),
     r"name one of them: (/[^\s,;]+)": lambda place, found, at: cw.open_multiscale(found[1]),
@@ -79,11 +80,16 @@ def _check_advice(title: str, tmp_path: Path, doors: Iterable[str]) -> None:
                 at = tmp_path / f"advice {door} {number} {found.start()}"
                 at.mkdir()
                 assert follow(place, found, at) is not None, (door, refused[1])
+                if pattern == NAMED and door not in ARRAY:
+                    again = ask(door, found[1], at / "again")
+                    assert not (isinstance(again, tuple) and again[0] == REFUSED), (door, refused[1], again)
 
 
-@pytest.mark.parametrize("title", ["group zarr3", "PNG folder", "precomputed image", "NWB"])
+@pytest.mark.parametrize(
+    "title", ["group zarr3", "PNG folder", "precomputed image", "NWB", "directory of levels"]
+)
 def test_advice_of_a_sample_works(tmp_path: Path, title: str) -> None:
-    _check_advice(title, tmp_path, ("open", "open_array", "copy", "cp", "copy_tree", "open_group", "attrs"))
+    _check_advice(title, tmp_path, ("open", "open_array", "copy", "cp", "cp -r", "copy_tree", "open_group"))
 
 
 @pytest.mark.slow

@@ -95,6 +95,11 @@ def _directory(at: Path) -> Thing:
     return Thing("plain", "directory")
 
 
+def _named_directory(at: Path) -> Thing:
+    """The same, of which the name says what it is."""
+    return Thing(f"{_directory(at).path}|n5:", "image")
+
+
 def _paintera(at: Path) -> Thing:
     group = cw.open_group(at / "paintera.n5", "a", format="n5")
     group.create_array("v/data/s0", VALUES.T)
@@ -344,6 +349,7 @@ THINGS: dict[str, Callable[[Path], Thing]] = {
     "copy of a level of labels": _label_copy,
     "labels in a list": _listed_labels,
     "directory of levels": _directory,
+    "directory of levels by its format": _named_directory,
     "Paintera": _paintera,
     "BigDataViewer": _bdv,
     "BigDataViewer file": _bdv_file,
@@ -387,6 +393,8 @@ def names_of(thing: Thing, at: Path, url: str = "") -> dict[str, Any]:
     """Return the ways to name a thing, by how; `url` is of a server of the directory that it is in."""
     path = f"{at}/{thing.path}"
     out: dict[str, Any] = {"path": path, "URL": f"file://{path}"}
+    if "|" in path:
+        return out
     if thing.kind not in ("view",) and not path.endswith((".json", ".xml")):
         out |= {"slash": f"{path}/", "URL with slash": f"file://{path}/"}
     if not path.endswith(".json"):

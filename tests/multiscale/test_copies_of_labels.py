@@ -63,6 +63,26 @@ def _cp(source: Path, out: Path, format: str) -> None:
     assert main(["cp", str(source), str(out), "--format", format, "--quiet"]) == 0
 
 
+def _command(name: str) -> Callable[[Path, Path, str], object]:
+    def run(source: Path, out: Path, format: str) -> None:
+        assert main([name, str(source), str(out)]) == 0
+
+    return run
+
+
+def _moved(source: Path, out: Path, format: str) -> None:
+    tree = next(at for at in source.parents if (at.parent / "labels") not in source.parents and at.suffix)
+    group = cw.open_group(tree, "r+")
+    group.move(str(source.relative_to(tree)), "moved/x")
+    shutil.move(tree / "moved/x", out)
+
+
+def _of_data(source: Path, out: Path, format: str) -> None:
+    group = cw.create_group(out.parent / "g", format=format)
+    group.create_dataset("x", data=cw.open(source, read=True).result())
+    shutil.move(out.parent / "g/x", out)
+
+
 def _into_group(source: Path, out: Path, format: str) -> None:
     cw.create_group(out.parent / "g", format="zarr3").copy(cw.open_array(source), "x")
     shutil.move(out.parent / "g/x", out)
@@ -83,6 +103,13 @@ COPIES: dict[str, Callable[[Path, Path, str], object]] = {
     ),
     "Group.copy": _into_group,
     "stack": _stack,
+    "create_array": lambda source, out, format: cw.create_array(
+        out, cw.open(source, read=True).result(), format=format
+    ),
+    "create_dataset": _of_data,
+    "mv": _command("mv"),
+    "Group.move": _moved,
+    "zip": _command("zip"),
 }
 FORMATS = ("zarr3", "zarr2", "zarr1", "n5")
 
@@ -92,7 +119,7 @@ FORMATS = ("zarr3", "zarr2", "zarr1", "n5")
     [
         at
         for at in product(LEVELS, COPIES)
-        if at not in {("precomputed", "Group.copy"), ("precomputed", "stack")}
+        if at[0] != "precomputed" or at[1] not in ("Group.copy", "stack", "mv", "Group.move", "zip")
     ],
 )  # a volume is no node, and a stack of volumes has two axes of channels
 def test_the_copy_of_a_level_of_labels_is_labels(tmp_path: Path, kind: str, how: str) -> None:
@@ -114,12 +141,75 @@ def test_the_copy_of_a_level_of_labels_is_labels(tmp_path: Path, kind: str, how:
         assert (pyramid.is_labels, pyramid.label_colors) == (True, image.label_colors)
 
 
-@pytest.mark.parametrize("kind", ["listed", "Paintera"])
-def test_a_group_that_the_one_above_makes_labels_stays_labels_in_a_copy(tmp_path: Path, kind: str) -> None:
-    group = LEVELS[kind](tmp_path).parent
-    out = tmp_path / f"copy{'.n5' if kind == 'Paintera' else '.zarr'}"
-    cw.copy_tree(group, out)
-    assert cw.open_multiscale(out).is_labels
+def _nested(at: Path) -> Path:
+    """Labels whose levels are in groups of their own, as ngff-zarr writes them."""
+    group = cw.create_group(at / "i.zarr/labels/cells")
+    group.create_array("scale0/image", IDS)
+    axes = [{"name": name, "type": "space"} for name in "zyx"]
+    placed = [{"type": "scale", "scale": [1, 1, 1]}]
+    levels = [{"path": "scale0/image", "coordinateTransformations": placed}]
+    group.attrs["ome"] = {
+        "version": "0.5",
+        "image-label": {"colors": COLORS},
+        "multiscales": [{"axes": axes, "datasets": levels}],
+    }
+    return at / "i.zarr/labels/cells/scale0"
+
+
+def _listing(at: Path) -> Path:
+    return _listed(at).parent.parent
+
+
+GROUPS: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "in a list": (lambda at: _listed(at).parent, ""),
+    "with a list": (_listing, "cells"),
+    "of Paintera": (lambda at: _paintera(at).parent, ""),
+    "of a level": (_nested, "image"),
+}
+TREES: dict[str, Callable[[Path, Path, str], object]] = {
+    "copy_tree": lambda source, out, _: cw.copy_tree(source, out),
+    "cp -r": lambda source, out, _: main(["cp", "-r", str(source), str(out), "--quiet"]),
+    "cp -r to another format": lambda source, out, _: main(
+        ["cp", "-r", str(source), str(out), "--quiet", "--format", "zarr2"]
+    ),
+    "mv": _command("mv"),
+    "zip": _command("zip"),
+}
+
+
+@pytest.mark.parametrize(("kind", "how"), list(product(GROUPS, TREES)))
+def test_what_a_group_above_makes_labels_stays_labels(tmp_path: Path, kind: str, how: str) -> None:
+    make, path = GROUPS[kind]
+    source = make(tmp_path)
+    out = tmp_path / f"out{'.n5' if kind == 'of Paintera' and 'format' not in how else '.zarr'}"
+    TREES[how](source, out, "")
+    found = cw.open_group(out)
+    assert cw.open_multiscale(found[path] if path else found).is_labels
+
+
+def test_a_copy_of_a_list_of_labels_that_keeps_its_name_is_the_same(tmp_path: Path) -> None:
+    source = _listing(tmp_path)
+    cw.copy_tree(source, tmp_path / "o.zarr/labels")
+    assert cw.diff(source, tmp_path / "o.zarr/labels") == []
+    assert cw.open_multiscale(tmp_path / "o.zarr/labels/cells").is_labels
+
+
+def test_labels_with_wrong_metadata_are_not_averaged(tmp_path: Path) -> None:
+    group = _ome(tmp_path).parent
+    ome = cw.open_group(group, "a").attrs["ome"]
+    ome["multiscales"][0]["axes"] = "zyx"
+    cw.open_group(group, "a").attrs["ome"] = ome
+    with pytest.warns(UserWarning, match="the arrays are taken as they are"):
+        image = cw.open_multiscale(group, strict=False)
+    assert image.is_labels
+
+
+def test_data_that_are_no_labels_any_more_carry_no_mark(tmp_path: Path) -> None:
+    array = cw.open_array(_ome(tmp_path))
+    made = cw.create_array(tmp_path / "a", cw.cast(array, "float32"))
+    assert "image-label" not in made.attrs
+    kept = cw.create_array(tmp_path / "b", array, attributes={"image-label": {"colors": []}})
+    assert kept.attrs["image-label"] == {"colors": []}
 
 
 def test_labels_in_a_list_are_labels_by_all_doors(tmp_path: Path) -> None:

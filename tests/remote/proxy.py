@@ -6,6 +6,9 @@ the bytes of each answer, ``GET /proxy/times`` when each that was delayed came a
 
     {"delay": 0.02, "faults": [{"method": "GET", "path": "c/0", "action": "503", "times": 2}]}
 
+With ``gather``, a number, requests wait for others: until so many have been under way together, once and for
+all, or none has come for the delay.
+
 Actions: a number is a status that is sent in place of an answer, with ``body``; ``reset`` closes the
 connection; ``reset_after`` does when the server has answered; ``truncate`` sends half of the body;
 ``slow`` sends the body in pieces over a second; ``etag`` changes the ETag.
@@ -34,6 +37,8 @@ FLIGHT: list[int] = []
 SIZES: list[int] = []
 TIMES: list[tuple[float, float]] = []
 WAITING: list[int] = []
+ARRIVED = [0.0]
+"""When the last request came that was delayed."""
 IDLE: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
 
@@ -111,6 +116,15 @@ def other_server(method: str, head: bytes) -> bytes | int:
     return b"\r\n".join(lines)
 
 
+async def gathered() -> None:
+    """Wait until enough requests have been under way together, or no other has come for the delay."""
+    while max(FLIGHT, default=0) < SETTINGS.get("gather", 0):
+        rest = ARRIVED[0] + SETTINGS["delay"] - time.monotonic()
+        if rest <= 0:
+            break
+        await asyncio.sleep(min(rest, 0.01))
+
+
 def denied(path: str) -> bool:
     """Return True if there is no right to what a request is about."""
     only = SETTINGS.get("only")
@@ -159,7 +173,11 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
                 begin = time.monotonic()
                 WAITING.append(1)
                 FLIGHT.append(len(WAITING))
-                await asyncio.sleep(SETTINGS["delay"])
+                ARRIVED[0] = begin
+                if "gather" in SETTINGS:
+                    await gathered()
+                else:
+                    await asyncio.sleep(SETTINGS["delay"])
                 WAITING.pop()
                 TIMES.append((begin, time.monotonic()))
             fault = fault_for(method, path)

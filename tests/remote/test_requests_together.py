@@ -1,7 +1,7 @@
 """Requests are made together where the answer to one doesn't decide on the next, and each is made once.
 
-A proxy counts them, and how many are under way at the same time.  It lets each take 100 ms, so that a busy
-machine has the time to send the others.
+A proxy counts them, and how many are under way at the same time.  Until as many have been as a test expects,
+it lets each wait for 160 ms after the last that came, so that a busy machine has the time to send the others.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def count(bucket: str, between: Any, monkeypatch: pytest.MonkeyPatch) -> Callabl
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", between.url)
 
     def counted(job: Callable[[], Any], wanted: Count) -> None:
-        between.set(delay=0.16)
+        between.set(delay=0.16, gather=wanted.together)
         job()
         log, at_a_time = between.log(), max(between.flight(), default=0)
         between.set()

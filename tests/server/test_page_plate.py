@@ -9,7 +9,12 @@ import numpy as np
 from driven_page import PLATE_IDLE, keep, wait
 
 import chunkwise
+from chunkwise.core.kvstore.adapter.trace import TraceStore
+from chunkwise.core.kvstore.file import FileStore
+from chunkwise.images.server.content import Computed
 from chunkwise.images.server.drawing import label_color
+from chunkwise.images.server.page_api import page_content
+from chunkwise.images.server.sources import sources_of
 
 
 def _write_plate(place: Path) -> None:
@@ -170,6 +175,27 @@ def test_labels_are_drawn_above_the_wells_of_a_plate(tmp_path: Path, page: Any) 
         assert "B/3" not in page.locator("#problems").inner_text()
 
 
+def test_a_well_costs_the_store_six_requests(tmp_path: Path) -> None:
+    """The documents of well, field, first and shown level, and labels, and a chunk; of a level alone less."""
+    _write_plate(tmp_path / "p.zarr")
+    place = tmp_path / "p.zarr/B/1/first"
+    image = chunkwise.array(np.ones((2, 512, 512), "u1"))
+    chunkwise.downsample_pyramid(image, place, axes=list("cyx"), levels=4, overwrite=True).result()
+    store = TraceStore(FileStore(tmp_path / "p.zarr", sync=False))
+    sources = sources_of({"p": chunkwise.open_group(store)})
+    page_content(sources, "image", {"path": "p"})
+
+    def asked(well: str, **query: str) -> list[str]:
+        store.requests.clear()
+        found = page_content(sources, "thumbnail", {"path": f"p/{well}", "channels": "0", **query})
+        assert isinstance(found, Computed) and found.make()
+        return [request.key.removeprefix(f"{well}/") for request in store.requests]
+
+    documents = ["zarr.json", "first/zarr.json", "first/0/zarr.json", "first/labels/zarr.json"]
+    assert asked("B/1", size="64") == [*documents, "first/3/zarr.json", "first/3/c/0/0/0"]
+    assert asked("A/1", size="64") == [*documents, "first/0/c/0/0/0"]
+
+
 def test_wells_out_of_sight_are_not_asked_for(tmp_path: Path, page: Any) -> None:
     rows, columns = [{"name": f"R{n}"} for n in range(60)], [{"name": str(n)} for n in range(6)]
     wells = [{"path": f"R{r}/{c}", "rowIndex": r, "columnIndex": c} for r in range(60) for c in range(6)]
@@ -183,12 +209,15 @@ def test_wells_out_of_sight_are_not_asked_for(tmp_path: Path, page: Any) -> None
             image, tmp_path / "p.zarr" / name / "0", axes=["y", "x"], levels=0
         ).result()
     asked: list[str] = []
+    told: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: told.append(message.text) if message.type == "error" else None)
     with chunkwise.serve(tmp_path / "p.zarr") as server:
         page.goto(f"{server.url}#path=p.zarr&cell=100")
         page.wait_for_function(PLATE_IDLE)
         thumbnails = [url for url in asked if "api/thumbnail" in url]
         assert 0 < len(thumbnails) < 100
+        assert told == []  # that there is no such well is no error
         assert not any("R59" in url for url in thumbnails)
         assert page.locator("[data-well='R1/0']").get_attribute("class") == "missing"  # there is no such well
         assert any("in the plate, not stored" in p for p in page.locator(".wells p").all_inner_texts())

@@ -123,7 +123,8 @@ def test_what_is_given_is_not_kept(tmp_path: Path) -> None:
 
 def test_z5py_and_xarray(tmp_path: Path) -> None:
     """They get their own copies, too."""
-    xr = pytest.importorskip("xarray")
+    import xarray as xr
+
     path = tmp_path / "g.zarr"
     group = cw.create_group(path, attributes=NESTED)
     group.create_array("v", np.zeros(2), attributes=NESTED, dimension_names=["x"])

@@ -45,7 +45,7 @@ ALLOWED = {
     "copying/fence.py": "deletes what a task of a copy that has ended has written",
     "copying/new_array.py": "removes an array that it couldn't write",
     "copying/tree_copy.py": "deletes its own unfinished copy",
-    "xarray/new_variable.py": "removes an array that it couldn't write",
+    "xarray/create.py": "removes an array that it couldn't write",
 }
 
 

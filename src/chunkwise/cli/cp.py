@@ -176,6 +176,8 @@ def _only_source(found: ResolvedPlace) -> CopySource:
     try:
         return source_of(found)
     except InvalidArgumentError as e:
+        if found.kind == "directory":
+            raise
         what = e.message if found.is_file else f"{found.named} is a group"
         raise UsageError(f"{what}; -r copies it with all that is in it") from None
 

@@ -6,9 +6,8 @@ import argparse
 from typing import Any
 
 from chunkwise.cli.command import UsageError, show
-from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
-from chunkwise.images.multiscale.edit_image import edit_image
+from chunkwise.images.multiscale.edit_image import chosen_image, edit_image
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.open import open_multiscale
 
@@ -29,7 +28,8 @@ Elements are not touched.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.epilog = _EPILOG
-    parser.add_argument("path", metavar="PATH", help="group of an image")
+    parser.add_argument("path", metavar="PATH", help="group of an image, or a file of BigDataViewer (*.xml)")
+    parser.add_argument("--name", metavar="NAME", help="which image, if there are several, such as setup0")
     parser.add_argument(
         "--scale", metavar="SIZES", help="sizes of a voxel: numbers, or lengths such as '40 nm'"
     )
@@ -50,15 +50,13 @@ def run(arguments: argparse.Namespace) -> int:
     for name in ("channels", "colors"):
         if isinstance(given[name], dict):
             given[name] = {int(key) if key.isdigit() else key: text for key, text in given[name].items()}
-    image = open_multiscale(arguments.path)
-    if not isinstance(image, MultiscaleImage):
-        raise InvalidArgumentError(f"{image!r} is not one image; name one of those in it")
+    image = chosen_image(open_multiscale(arguments.path), arguments.name)
     units = _values(arguments.unit, "unit")
     if isinstance(units, list) and len(units) == 1:
         units = {axis.name: units[0] for axis in image.axes if axis.type == "space"}
     given["units"] = units
     if any(value is not None for value in given.values()):
-        image = edit_image(arguments.path, **given)
+        image = edit_image(arguments.path, name=arguments.name, **given)
     out = _described(image)
     rows = [
         f"{axis['name']:<8} {axis['type']:<8} {axis['scale']:g} {axis['unit']}, from {axis['translation']:g}"

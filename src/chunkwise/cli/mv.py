@@ -10,11 +10,13 @@ from chunkwise.extension.trees import (
     Location,
     Node,
     check_new_names,
+    container_root,
     create_parents,
     find_documented,
     find_node,
     links_of,
     locate,
+    mark_container,
     nothing_at,
 )
 from chunkwise.groups.open_group import open_group
@@ -75,8 +77,12 @@ def _move_alone(source: Location, destination: Location) -> None:
         raise UsageError(f"{source.text} is a directory that is neither an array nor a group")
     check_unused(destination)
     _check_home(node, destination)
-    create_parents(destination, node.format or "zarr3")
+    container = container_root(destination) if node.rules.has_containers else None
+    if container is None or container.path != destination.path:
+        create_parents(destination, node.format or "zarr3")
     relocate(source, destination, node)
+    if container is not None:
+        mark_container(destination)
 
 
 def _check_home(node: Node, destination: Location) -> None:

@@ -12,7 +12,8 @@ from chunkwise.core.kvstore.adapter.prefix import PrefixStore, whole_store
 from chunkwise.core.kvstore.adapter.zip_export import export_archive
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.extension import KvStoreDriver
-from chunkwise.extension.trees import JOURNAL, locate, walk
+from chunkwise.extension.inside import hooks
+from chunkwise.extension.trees import JOURNAL, is_ome_archive, locate, location_of, walk, with_added
 
 __all__ = ["add_arguments", "run"]
 
@@ -40,6 +41,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     root, archive = resolve(arguments.source).as_node(), locate(arguments.archive)
     source = root.location
+    if is_ome_archive(archive):
+        assert archive.store_spec.base is not None
+        archive = location_of(archive.store_spec.base, arguments.archive)
     key = archive.path.rstrip("/")
     if not key:
         raise UsageError(f'"{arguments.archive}" does not name a file')
@@ -51,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         if node.error or node.key == JOURNAL:
             what = node.error or "a copy to it was begun and not finished"
             raise FailedPreconditionError(f"{name or arguments.source} can't be archived: {what}")
+    source = with_added(source, hooks.find("label marks")(root, ""))
     below = PrefixStore(source.store, source.path)
     with progress_of(arguments, "archiving", None) as progress:
         done = export_archive(

@@ -12,7 +12,7 @@ from chunkwise.copying.array_options import OPTIONS, OTHER_NAMES, array_options,
 from chunkwise.copying.copy_arrays import check_memory, intermediate_name
 from chunkwise.copying.copy_job import planned_job
 from chunkwise.copying.copy_options import CopyOptions
-from chunkwise.copying.copy_place import CopyPlace
+from chunkwise.copying.copy_place import CopyPlace, packed
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_source import CopySource, source_at, stored_source
 from chunkwise.copying.executors import Workers, room_of, workers_of
@@ -68,6 +68,9 @@ class ArrayCopy(PlannedCopy):
     ) -> None:
         self._format = check_format(format)
         self._source = source = stored_source(source) if isinstance(source, Location) else source
+        if how.overwrite:
+            check_place(destination, "array", self._format, "overwrite")
+        self.archive, destination, how = packed(destination, self._format, how)
         found = CopyPlace.choose(destination, "array", self._format, overwrite=how.overwrite, go_on=how.go_on)
         # The copy may read what it replaces, which stays until the copy is complete.
         if source.uses(found.place, below=found.replacement is not None):
@@ -157,7 +160,7 @@ class ArrayCopy(PlannedCopy):
 
     def open(self) -> TensorStore:
         """Return the copy, newly opened."""
-        return open_array(self._destination.location)
+        return open_array(self._destination.location if self.archive is None else self.archive.location)
 
 
 # -- functions ----------------------------------------------------------------------------------------

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.journal_document import JournalDocument, read_journal
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
@@ -23,9 +24,16 @@ from chunkwise.core.trees.node import DOCUMENTS, find_documented
 from chunkwise.core.trees.replacement import Replacement
 from chunkwise.errors import AlreadyExistsError
 from chunkwise.extension.inside import delete_all_below, excluding, is_of_ended
-from chunkwise.extension.trees import Kind, check_outside_arrays, check_place, was_replaced
+from chunkwise.extension.trees import (
+    ArchivePlace,
+    Kind,
+    archive_place,
+    check_outside_arrays,
+    check_place,
+    was_replaced,
+)
 
-__all__ = ["CopyPlace", "begun_at", "is_session", "journal_location", "unfinished"]
+__all__ = ["CopyPlace", "begun_at", "is_session", "journal_location", "packed", "unfinished"]
 
 # -- stores that are sessions -------------------------------------------------------------------------
 
@@ -149,6 +157,18 @@ class CopyPlace:
             self.replacement.commit(confirm)
         else:
             update_consolidated(self.location.store, self.location.path)
+
+
+def packed(
+    location: Location, format: FormatName, how: CopyOptions, *, adds: bool = False
+) -> tuple[ArchivePlace | None, Location, CopyOptions]:
+    """Return the place beside its archive of a copy that is to be packed; see `archive_place`."""
+    archive = archive_place(
+        location, format, overwrite=how.overwrite, in_parts=how.part is not None, adds=adds
+    )
+    return (
+        (None, location, how) if archive is None else (archive, archive.place, replace(how, overwrite=False))
+    )
 
 
 def begun_at(location: Location) -> tuple[Location, JournalDocument] | None:

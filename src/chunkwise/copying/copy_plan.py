@@ -112,6 +112,11 @@ class CopyPlan:
     def from_json(cls, json: Mapping[str, JSON]) -> CopyPlan:
         """Return the plan that `to_json` described.
 
+        Parameters
+        ----------
+        json : mapping
+            As `to_json` returned it.
+
         Raises
         ------
         InvalidArgumentError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -81,6 +81,11 @@ class CopySource(NamedTuple):
             digest=_digest([self.digest, list(dims), n_new]),
         )
 
+    def marked(self, marks: Mapping[str, JSON]) -> CopySource:
+        """Return the array with more attributes, which come before its own."""
+        own = self.template.attributes
+        return self._replace(template=self.template.replaced({"attributes": {**marks, **own}}))
+
     def uses(self, location: Location, *, below: bool) -> bool:
         """Return True if anything that is read, archives included, is at `location`, or also `below` it."""
         return uses(self.store._array.spec(), location, below=below)
@@ -90,9 +95,7 @@ def with_labels(source: CopySource) -> CopySource:
     """Return a source that says by an attribute that it holds labels, if only what lies above it does."""
     if source.store.dtype.memory_dtype.kind not in "iub":
         return source
-    own = source.template.attributes
-    marks = hooks.find("marks of labels")(source.store)
-    return source._replace(template=source.template.replaced({"attributes": {**marks, **own}}))
+    return source.marked(hooks.find("label mark")(source.store))
 
 
 def source_at(place: LocationLike | TensorStore) -> CopySource:

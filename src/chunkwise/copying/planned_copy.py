@@ -47,6 +47,7 @@ from chunkwise.errors import (
     FailedPreconditionError,
     prefix,
 )
+from chunkwise.extension.trees import ArchivePlace
 
 __all__ = ["PlannedCopy", "Progress"]
 
@@ -58,6 +59,7 @@ class PlannedCopy(ABC):
 
     plan: TreePlan
     command: ClassVar[str]  # that continues the copy
+    archive: ArchivePlace | None = None  # that the copy is put into at the end
 
     def __init__(self, destination: CopyPlace, how: CopyOptions, workers: Workers | None) -> None:
         self._destination, self._top = destination, destination.place
@@ -236,6 +238,8 @@ class PlannedCopy(ABC):
                 self._journal.write()  # or another process has begun again
                 self._journal.delete()
                 self._commit(confirm)
+        if self.archive is not None:
+            self.archive.pack()
         report.n_left = None if self.left is None else sum(self.left)
         report.n_groups, report.n_links = plan.n_groups, len(plan.links)
         report.n_arrays, report.nbytes = len(plan.small) + len(plan.large), self.nbytes

@@ -42,7 +42,7 @@ from chunkwise.core.trees.location import (
     is_root_of_file,
     locate,
 )
-from chunkwise.core.trees.node import Node, find_documented, find_node, nothing_at, what_is_at
+from chunkwise.core.trees.node import Node, find_documented, find_node, how_to_say, nothing_at, what_is_at
 from chunkwise.core.trees.tree import Tree
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import (
@@ -170,7 +170,7 @@ class ResolvedPlace(Resolvable):
             return "nothing"
         if self.node.error:
             return "unfinished"
-        return "directory" if self.node.undeclared else self.node.kind
+        return "directory" if self.node.format is None else self.node.kind
 
     @property
     def is_volume(self) -> bool:
@@ -203,7 +203,7 @@ class ResolvedPlace(Resolvable):
             raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
         if node is None:
             raise self._found().nothing or nothing_at(location)
-        if node.kind == "group" and of_image and not node.undeclared:
+        if node.kind == "group" and of_image and node.format is not None:
             self.image = hooks.find("only image")(self)
             if self.image is not None:
                 self.left_out = "; ".join(filter(is_loss, self.image._metadata.problems))
@@ -211,10 +211,11 @@ class ResolvedPlace(Resolvable):
                 return found
         if node.kind == "group" and self.is_file:
             return self._only_array(node)
-        if node.undeclared and not what_is_at(location):
-            raise InvalidArgumentError(f"{location.text} is a group, not an array (a directory)")
-        if node.undeclared:
-            raise nothing_at(location)
+        if node.format is None:
+            how = how_to_say(node)
+            if not how and what_is_at(location):
+                raise nothing_at(location)
+            raise InvalidArgumentError(f"{location.text} is a group, not an array (a directory){how}")
         rules, is_array = node.rules, node.kind == "array" and node.found is not None
         if node.format and is_array and rules.group_key and is_slow(location.store):  # asked once
             if rules.has_containers:
@@ -378,13 +379,14 @@ def _pictures(named: str, location: Location) -> ResolvedPlace | None:
 
 def _looked_for(location: Location, context: Context | None) -> _Found:
     """Return the thing stored at a location; in a slow store, after one look if there is no node."""
+    said = FORMATS.get(location.members.get("driver", ""))
     if not is_slow(location.store):
-        return _stored(location, find_node(location), context)
-    node = find_documented(location)
+        return _stored(location, find_node(location, said), context)
+    node = find_documented(location, said)
     if node is not None:
         return _stored(location, node, context)
     with looking(location) as seen:
-        node = find_node(seen)
+        node = find_node(seen, said)
         if node is None and is_vacant(seen):
             return _Found(location, None, nothing=nothing_at(seen))
     return _stored(location, None if node is None else node.in_store(location.store), context)

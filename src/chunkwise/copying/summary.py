@@ -7,7 +7,6 @@ from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.arrays.stack import StackArray
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.catalogue import grids
 from chunkwise.core.index_space import IndexDomain
@@ -228,11 +227,15 @@ class StackReport(NamedTuple):
 
 def is_stack(store: TensorStore) -> bool:
     """Return True if an open array is a stack of layers."""
+    from chunkwise.core.arrays.stack import StackArray  # with the driver, which few arrays need
+
     return isinstance(store._array, StackArray)
 
 
 def report_stack(store: TensorStore) -> StackReport:
     """Return the report on an open stack; no layer is opened."""
+    from chunkwise.core.arrays.stack import StackArray
+
     array = store._array
     if not isinstance(array, StackArray):
         raise InvalidArgumentError("this array is not a stack")

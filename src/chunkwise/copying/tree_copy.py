@@ -10,7 +10,7 @@ from chunkwise.copying.copy_arrays import intermediate_name
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_passes import LARGE, SMALL, journalled_room
-from chunkwise.copying.copy_place import CopyPlace, begun_at, unfinished
+from chunkwise.copying.copy_place import CopyPlace, begun_at, packed, unfinished
 from chunkwise.copying.executors import Workers, room_of
 from chunkwise.copying.journal_document import JournalDocument
 from chunkwise.copying.planned_copy import PlannedCopy
@@ -328,9 +328,14 @@ def tree_copy_to(
     """Return the copy to a location; raise AlreadyExistsError for what `how` doesn't replace."""
     if not (how.overwrite or how.go_on):
         check_new(there, "group", format)
+    elif how.overwrite:
+        check_place(there, "group", format, "overwrite")
+    archive, there, how = packed(there, format, how)
     to = CopyPlace.choose(there, "group", format, overwrite=how.overwrite, go_on=how.go_on)
     target = Tree(root=to.place, format=format, writable=True, non_finite="literal", open_other=_no_other)
-    return TreeCopy(source, target, (), how, destination=to, workers=workers, consolidated=consolidated)
+    copy = TreeCopy(source, target, (), how, destination=to, workers=workers, consolidated=consolidated)
+    copy.archive = archive
+    return copy
 
 
 def check_new(there: Location, kind: Kind, format: FormatName) -> None:

@@ -15,7 +15,7 @@ from chunkwise.copying.codec_option import Compressor
 from chunkwise.copying.conventions import check_copied_as_tree, level_names, ome_attributes
 from chunkwise.copying.copy_job import ArrayJob, CopyJob, planned_job
 from chunkwise.copying.copy_options import CopyOptions
-from chunkwise.copying.copy_source import tree_source, with_labels
+from chunkwise.copying.copy_source import tree_source
 from chunkwise.copying.executors import Room
 from chunkwise.copying.journal_document import INFORMATIVE, told_options
 from chunkwise.copying.losses import fitting_attributes
@@ -156,9 +156,12 @@ class _Planning:
         self._digest = hashlib.sha256()
         self._dimensions: set[str | None] = set()  # names of those of all arrays
         self._level_names: dict[tuple[str, ...], tuple[str, ...]] = {}  # of axes of images, by array
+        self._marks: dict[str, dict[str, JSON]] = {}  # attributes of labels, by path
 
     def plan(self) -> TreePlan:
         store = self._source.node.location.store
+        name = self._names[-1] if self._names else self._root.name
+        self._marks = hooks.find("label marks")(self._source.node, name)
         top = self._look(self._source.names, self._source.node)
         self._add(top)
         level = [top]
@@ -195,8 +198,7 @@ class _Planning:
             children = tree.children(names, node, files)
             attributes = without_links(attributes)
             name = names[-1] if names else node.location.name
-            if names == self._source.names:
-                attributes |= hooks.find("marks of labels")(node)
+            attributes |= self._marks.get(self._below(names), {})
             attributes = ome_attributes(attributes, self._target.format, name)
             self._level_names.update({(*names, *k.split("/")): v for k, v in level_names(attributes).items()})
             return found._replace(attributes=attributes, children=children, links=links, files=files)
@@ -218,9 +220,7 @@ class _Planning:
     def _job(self, names: tuple[str, ...], node: Node) -> CopyJob:
         where = location_below(self._top, self._below(names))
         check_new_names(list(names[len(self._source.names) :]), self._target.format)
-        source = tree_source(self._source.tree, names, node)
-        if names == self._source.names:
-            source = with_labels(source)
+        source = tree_source(self._source.tree, names, node).marked(self._marks.get(self._below(names), {}))
         axes = self._level_names.get(names, ())
         if not any(source.template.names) and len(axes) == source.store.rank:
             source = source._replace(template=source.template.replaced({"names": axes}))

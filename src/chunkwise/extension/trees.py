@@ -10,10 +10,12 @@ from chunkwise.core.driver.auto.detect import NoFormatError
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
 from chunkwise.core.engine.together import together
+from chunkwise.core.trees.archive_place import ArchivePlace, archive_place
 from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, has_non_finite, to_json_value
 from chunkwise.core.trees.attributes import (
     node_attributes,
     read_attributes,
+    with_added,
     with_number_types,
     write_first_attributes,
 )
@@ -21,7 +23,7 @@ from chunkwise.core.trees.change import delete_below
 from chunkwise.core.trees.consolidated import EMPTY as EMPTY_CONSOLIDATED
 from chunkwise.core.trees.consolidated import update_consolidated, with_copies
 from chunkwise.core.trees.consolidated_tree import is_consolidated, renew_copies_above
-from chunkwise.core.trees.container import check_container, container_root
+from chunkwise.core.trees.container import check_container, container_root, mark_container
 from chunkwise.core.trees.create import get_or_create
 from chunkwise.core.trees.destination import Destination, Mode, check_outside_arrays, check_place
 from chunkwise.core.trees.document import change_document, dump_like, read_document
@@ -29,6 +31,7 @@ from chunkwise.core.trees.link import links_of
 from chunkwise.core.trees.location import (
     Location,
     LocationLike,
+    is_ome_archive,
     is_root_of_file,
     locate,
     located,
@@ -64,6 +67,7 @@ __all__ = [
     "JOURNAL",
     "UNREADABLE",
     "VOLUME",
+    "ArchivePlace",
     "ChunkedArray",
     "Destination",
     "FormatName",
@@ -77,6 +81,7 @@ __all__ = [
     "Replacement",
     "ResolvedNode",
     "Tree",
+    "archive_place",
     "change_document",
     "check_container",
     "check_format",
@@ -99,6 +104,7 @@ __all__ = [
     "is_consolidated",
     "is_declared",
     "is_made_here",
+    "is_ome_archive",
     "is_root_of_file",
     "is_vacant",
     "is_volume",
@@ -107,6 +113,7 @@ __all__ = [
     "located",
     "location_of",
     "looking",
+    "mark_container",
     "marker_from_json",
     "marker_to_json",
     "missing_groups",
@@ -131,6 +138,7 @@ __all__ = [
     "walk",
     "was_replaced",
     "what_is_at",
+    "with_added",
     "with_copies",
     "with_number_types",
     "write_first_attributes",

@@ -30,7 +30,7 @@ from chunkwise.core.trees.resolve import ResolvedNode
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError
 from chunkwise.extension.trees import FormatName, format_of, is_volume
 from chunkwise.groups.group import Group
-from chunkwise.groups.open_group import open_group
+from chunkwise.groups.open_group import check_implicit, open_group
 
 __all__ = ["LAYOUTS", "copy_tree", "prepare_tree_copy"]
 
@@ -229,6 +229,8 @@ def _is_dataset(group: Group) -> bool:
 def _group_at(found: ResolvedPlace) -> Node:
     """Return the group at a place; raise InvalidArgumentError for an array."""
     root = None if found.array is not None else found.as_node()
+    if root is not None and root.format is None:
+        check_implicit(root)
     if root is not None and (root.kind == "group" or root.is_container):
         return root
     text = found.named if found.location is None else found.location.text

@@ -82,7 +82,13 @@ class Group(WritableGroup):
         self._changed()
 
     def get_link(self, path: str) -> Link | None:
-        """Return the link at `path`, or None; links above it are followed."""
+        """Return the link at `path`, or None; links above it are followed.
+
+        Parameters
+        ----------
+        path : str
+            Of the link.
+        """
         names = split_path(path, self.path)
         parent = resolve(self._tree, names[:-1]) if names else None
         return None if parent is None else group_links(*parent).get(names[-1])
@@ -92,6 +98,11 @@ class Group(WritableGroup):
 
         Missing groups above `target` are made.  Links to the moved node, and other mentions of it, stay as
         they are.
+
+        Parameters
+        ----------
+        source, target : str
+            Paths in this tree.
 
         Raises
         ------

@@ -32,6 +32,7 @@ from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.arguments import check_flag
 from chunkwise.core.base.binding import dump
+from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.base.extras import is_of
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.dtypes.data_type import DTypeLike
@@ -138,6 +139,8 @@ def new_array(
     elif "codec" not in given and rules.codecs.new_compressor and not codecs_given:
         given["codec"] = parse_compressor(rules.codecs.new_compressor)
     values = attributes_to_json(attributes, non_finite)
+    if isinstance(data, TensorStore) and template.dtype.memory_dtype.kind in "iub":
+        values = {**hooks.find("label mark")(data), **values}
     metadata = {
         name: value if name == "fill_value" else to_json_value(value, f"metadata: {dump(name)}", non_finite)
         for name, value in metadata.items()

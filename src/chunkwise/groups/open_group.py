@@ -21,7 +21,7 @@ from chunkwise.core.trees.container import check_container, container_root, crea
 from chunkwise.core.trees.create import get_or_create, group_attributes, write_group
 from chunkwise.core.trees.destination import Destination
 from chunkwise.core.trees.location import Location, LocationLike, locate
-from chunkwise.core.trees.node import Node, find_documented, find_node, node_of, nothing_at
+from chunkwise.core.trees.node import Node, find_documented, find_node, how_to_say, node_of, nothing_at
 from chunkwise.core.trees.replacement import replacing
 from chunkwise.core.trees.snapshot import parse_snapshot
 from chunkwise.core.trees.tree import ExternalLinks, Tree, check_format, check_group
@@ -35,7 +35,7 @@ from chunkwise.errors import (
 from chunkwise.extension.trees import format_of, format_said
 from chunkwise.groups.group import Group
 
-__all__ = ["Mode", "create_group", "open_group"]
+__all__ = ["Mode", "check_implicit", "create_group", "open_group"]
 
 Mode: TypeAlias = Literal["r", "r+", "a", "w", "w-"]
 
@@ -177,7 +177,7 @@ def open_group(
 
         return get_or_create(lambda: _found(location, wanted, options), new)
     if node.implicit:
-        _check_implicit(node)
+        check_implicit(node)
     return _opened(node, wanted, options, writable=mode != "r")
 
 
@@ -189,7 +189,7 @@ def _found(location: Location, wanted: FormatName | None, options: dict[str, Any
     return _opened(node, wanted, options, writable=True)
 
 
-def _check_implicit(node: Node) -> None:
+def check_implicit(node: Node) -> None:
     """Raise NotFoundError for a directory that neither its container nor a given format makes a group."""
     location = node.location
     if inside := inside_array(location):
@@ -199,8 +199,8 @@ def _check_implicit(node: Node) -> None:
             if found := instead(location.store, location.path, location.text):
                 raise NotFoundError(f"there is no group at {location.text}: {found}")
         raise NotFoundError(
-            f"there is no group at {location.text}, but a directory without metadata; it is looked into "
-            'as a group of the format that is given: format="zarr3", "zarr2" or "n5"'
+            f"there is no group at {location.text}, but a directory without metadata, which a format makes a "
+            f'group: format="zarr3", "zarr2" or "n5"{how_to_say(node)}'
         )
 
 

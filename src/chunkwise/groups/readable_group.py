@@ -157,6 +157,11 @@ class ReadableGroup(Resolvable):
     def array(self, path: str) -> TensorStore:
         """Return the array at `path`: ``group[path]``, with a type that checkers know.
 
+        Parameters
+        ----------
+        path : str
+            Path of the array.
+
         Raises
         ------
         NodeNotFoundError
@@ -172,6 +177,11 @@ class ReadableGroup(Resolvable):
     def group(self, path: str) -> Self:
         """Return the group at `path`: ``group[path]``, with a type that checkers know.
 
+        Parameters
+        ----------
+        path : str
+            Path of the group.
+
         Raises
         ------
         NodeNotFoundError
@@ -185,7 +195,15 @@ class ReadableGroup(Resolvable):
         return member
 
     def get(self, path: str, default: Any = None) -> Any:
-        """Return the group or array at `path`, `default` if there is none."""
+        """Return the group or array at `path`, `default` if there is none.
+
+        Parameters
+        ----------
+        path : str
+            Path of a group or array.
+        default : object
+            Returned if there is none.
+        """
         try:
             return self[path]
         except NodeNotFoundError:
@@ -297,11 +315,33 @@ class ReadableGroup(Resolvable):
                 yield f"{name}/{path}", inner
 
     def visit(self, function: Callable[[str], Any]) -> Any:
-        """Call ``function(path)`` for all below, until a result isn't None, and return that; as h5py does."""
+        """Call ``function(path)`` for all below, until a result isn't None, and return that; as h5py does.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a path from this group.
+
+        Returns
+        -------
+        object
+            The first result that isn't None, else None.
+        """
         return self.visititems(lambda path, _: function(path))
 
     def visititems(self, function: Callable[[str, Self | TensorStore], Any]) -> Any:
-        """Call ``function(path, member)`` for all below, until a result isn't None, and return that."""
+        """Call ``function(path, member)`` for all below, until a result isn't None, and return that.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a path from this group, and what is there.
+
+        Returns
+        -------
+        object
+            The first result that isn't None, else None.
+        """
         for path, member in self.walk():
             result = function(path, member)
             if result is not None:

@@ -61,7 +61,20 @@ class WritableGroup(ReadableGroup):
         return self._make(self._tree, names, node)
 
     def require_group(self, path: str, *, attributes: Mapping[str, Any] | None = None) -> Self:
-        """Return the group at `path`; create it, with `attributes`, if it is missing."""
+        """Return the group at `path`; create it, with `attributes`, if it is missing.
+
+        Parameters
+        ----------
+        path : str
+            Path of the group.
+        attributes : mapping, optional
+            Attributes of a new group.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If there is an array.
+        """
         names = split_path(path, self.path)
 
         def get() -> Node | None:
@@ -293,6 +306,17 @@ class WritableGroup(ReadableGroup):
         self, name: str, shape: Sequence[int] | int, dtype: Any, **options: Any
     ) -> TensorStore:
         """Return the array at `name`, after making it as `create_dataset` does if it is missing.
+
+        Parameters
+        ----------
+        name : str
+            Path of the array.
+        shape : int or sequence of int
+            In elements; an existing array must have it.
+        dtype : DTypeLike
+            Data type; an existing array must have it.
+        **options
+            Properties of a new array; see `create_dataset`.
 
         Raises
         ------

@@ -107,6 +107,11 @@ class N5Blocks:
     def region(self, cell: Sequence[int]) -> tuple[int, ...]:
         """Return the shape of a block, cropped to the dataset.
 
+        Parameters
+        ----------
+        cell : sequence of int
+            Position in the grid of blocks.
+
         Raises
         ------
         IndexError
@@ -215,11 +220,30 @@ class N5Blocks:
         return out
 
     def block(self, cell: int | Sequence[int]) -> blocks.N5BlockData | None:
-        """Return a block decompressed but not interpreted: mode, dimensions, payload; None if missing."""
+        """Return a block decompressed but not interpreted: mode, dimensions, payload; None if missing.
+
+        Parameters
+        ----------
+        cell : int or sequence of int
+            Position in the grid of blocks.
+
+        Returns
+        -------
+        N5BlockData or None
+            None if it isn't stored.
+        """
         return self._block(self._cell(cell))[0]
 
     def put_block(self, cell: int | Sequence[int], data: blocks.N5BlockData) -> None:
-        """Store a block in the mode that `data` says; inverse of `block`."""
+        """Store a block in the mode that `data` says; inverse of `block`.
+
+        Parameters
+        ----------
+        cell : int or sequence of int
+            Position in the grid of blocks.
+        data : N5BlockData
+            Mode, dimensions in elements, and payload before compression.
+        """
         key = self._keys.key(self._cell(cell))
         self._location.store.write(key, blocks.write_block(data, self._compression))
 

@@ -1,26 +1,89 @@
-"""Creation of the array of an encoded variable: planned completely, then made."""
+"""Creation of the array of an encoded variable: planned completely, then made, perhaps beside an old one."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from chunkwise import DataType
+from chunkwise import DataType, TensorStore
 from chunkwise import open as open_spec
 from chunkwise.copying.array_options import array_options, check_named, for_array, for_format
 from chunkwise.copying.array_template import NAMES, ArrayTemplate
 from chunkwise.copying.codec_option import Compressor, parse_compressor
-from chunkwise.copying.new_array import Target, target_spec
+from chunkwise.copying.new_array import Target, create_array, open_array, target_spec
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, prefix
 from chunkwise.extension.inside import as_integer, as_items, parse_fill_value_zarr3
-from chunkwise.extension.trees import Location, tree_format
+from chunkwise.extension.trees import (
+    Location,
+    Replacement,
+    delete_own,
+    find_node,
+    tree_format,
+    update_consolidated,
+)
 from chunkwise.xarray.encode import ARRAY_LAYOUT, Encoded
 
-__all__ = ["plan_variable"]
+__all__ = ["NewVariable", "plan_variable"]
+
+
+class NewVariable:
+    """An array that is made; nothing is changed before `view`."""
+
+    def __init__(self, name: str, variable: Any, target: Target, *, is_replaced: bool) -> None:
+        self.name = name
+        self.variable = variable
+        self.is_replaced = is_replaced
+        self._target = target
+        self._replacement: Replacement | None = None
+        self._made: Location | None = None
+        self._location: Location | None = None
+
+    def view(self, group: Location) -> TensorStore:
+        """Make the array in a group, beside the one that it replaces."""
+        location = self._location = group.child(self.name)
+        if self.is_replaced:
+            self._replacement = Replacement.begin(location)
+            location = self._replacement.staging
+        elif find_node(location) is None:
+            self._made = location
+        array = create_array(location.alone(), self._target)
+        return array if _is_apart(self.variable, array) else open_array(location)
+
+    def commit(self) -> None:
+        """Replace the old array."""
+        if self._replacement is not None:
+            self._replacement.commit()
+            self._replacement = None
+
+    def reopen(self, group: Location) -> TensorStore:
+        """Return the array where it is now."""
+        return open_array(group.child(self.name))
+
+    def undo(self) -> None:
+        """Delete what was made, unless it has already replaced the old array."""
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            if self._replacement is not None:
+                self._replacement.discard()
+            elif self._made is not None:
+                delete_own(self._made)
+                update_consolidated(self._made.store, self._made.path)
+
+
+def _is_apart(variable: Any, array: TensorStore) -> bool:
+    """Return True if no two blocks of a variable meet in one chunk of an array."""
+    sizes = array.chunk_layout.write_chunk.shape
+    if variable.chunks is None:
+        return True
+    return sizes is not None and all(
+        size and not any(end % size for end in accumulate(blocks[:-1]))
+        for blocks, size in zip(variable.chunks, sizes, strict=True)
+    )
 
 
 def plan_variable(location: Location, name: str, encoded: Encoded, format: str, *, asked: bool) -> Target:

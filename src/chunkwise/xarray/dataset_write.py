@@ -12,8 +12,11 @@ Rows that are appended become visible after that, those of all datasets together
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from chunkwise import TensorStore
 from chunkwise.copying.losses import finite_attributes
@@ -22,13 +25,12 @@ from chunkwise.dask.in_place import Written
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import Append, Room
 from chunkwise.extension.trees import NonFinite, to_json_value, tree_format
-from chunkwise.xarray.coordinates import check_replaced, is_stored
-from chunkwise.xarray.create import plan_variable
-from chunkwise.xarray.encode import check_storable, encode_variable
-from chunkwise.xarray.new_variable import NewVariable
+from chunkwise.xarray.create import NewVariable, plan_variable
+from chunkwise.xarray.encode import Encoded, check_storable, encode_variable
+from chunkwise.xarray.members import Member
 from chunkwise.xarray.place import Place, place_in
 from chunkwise.xarray.target import DatasetTarget
-from chunkwise.xarray.update import check_lengths, encode_like, find_region
+from chunkwise.xarray.update import check_lengths, encode_like, find_region, stored_variable
 
 __all__ = ["DatasetWrite"]
 
@@ -79,12 +81,12 @@ class DatasetWrite:
                 )
                 by_slice = region is not None
                 is_added = mode == "r+" and not by_slice
-                if is_added or not (is_label and is_stored(name, encoded, place, by_slice=by_slice)):
+                if is_added or not (is_label and _is_stored(name, encoded, place, by_slice=by_slice)):
                     self.added.append((name, encoded.variable, place))
                 continue
             at.check_name(name)
             if mode == "a":
-                check_replaced(xr, name, variable, members, variables)
+                _check_replaced(xr, name, variable, members, variables)
             encoded = encode_variable(xr, name, variable, at.format, encoding=asked, non_finite=non_finite)
             target = plan_variable(at.location.child(name), name, encoded, at.format, asked=asked is not None)
             self.new.append(NewVariable(name, encoded.variable, target, is_replaced=name in at))
@@ -156,3 +158,63 @@ class DatasetWrite:
         for new in reversed(self.new) if not self.at.is_staged else ():
             new.undo()
         self.at.undo()
+
+
+def _is_stored(name: str, encoded: Encoded, place: Place, *, by_slice: bool) -> bool:
+    """Return True if a stored coordinate stays, False if none is stored; raise if it differs.
+
+    In a region the slice says where data goes.  Labels that differ are not written, with a warning; the same
+    labels in another order are an error.
+    """
+    given: npt.NDArray[Any] = np.asarray(encoded.variable.values)
+    stored = place.view().read().result()
+    differs = ~_same(given, stored)
+    if not differs.any():
+        return True
+    if stored.dtype.kind in "fcmM" and not (differs & (stored == stored)).any():
+        return False
+    if by_slice and sorted(given.tolist()) != sorted(stored.tolist()):
+        warnings.warn(f"{_difference(name, given, stored)}; it is not written", stacklevel=4)
+        return True
+    raise _other(name, given, stored)
+
+
+def _check_replaced(
+    xr: Any, name: str, variable: Any, members: Mapping[str, Member], written: Collection[str]
+) -> None:
+    """Raise if a coordinate would be replaced by a different one that still labels other variables."""
+    if variable.dims != (name,) or name not in members:
+        return
+    labelled = [
+        other
+        for other, member in members.items()
+        if other not in written and name in stored_variable(other, member).dims
+    ]
+    if not labelled:
+        return
+    stored = members[name].store.read().result()
+    try:
+        given = np.asarray(encode_like(xr, name, variable, members[name]).variable.values)
+    except InvalidArgumentError:
+        given = np.asarray(variable.values)
+    if given.shape == stored.shape and _same(given, stored).all():
+        return
+    raise _other(name, given, stored, f" of {', '.join(labelled)}")
+
+
+def _same(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    return np.asarray((a == b) | ((a != a) & (b != b)), bool)
+
+
+def _difference(name: str, given: npt.NDArray[Any], stored: npt.NDArray[Any]) -> str:
+    one, other = (np.array2string(values, threshold=8, edgeitems=3) for values in (given, stored))
+    return f'coordinate "{name}" is {one}, but stored as {other}'
+
+
+def _other(
+    name: str, given: npt.NDArray[Any], stored: npt.NDArray[Any], of: str = ""
+) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{_difference(name, given, stored)}: data{of} that is there would be labelled anew; reindex the "
+        'dataset, drop the coordinate (drop_vars), or change it alone with mode="r+"'
+    )

@@ -11,7 +11,6 @@ import numpy as np
 
 from chunkwise.core.api.array import array
 from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.api.virtual_chunked import virtual_chunked
 from chunkwise.core.base.extras import is_of
 from chunkwise.core.dtypes.data_type import DTypeLike
 from chunkwise.core.dtypes.tensor import elements_of
@@ -70,6 +69,8 @@ def _read_in_chunks(value: HeldArray, shape: tuple[int, ...], dtype: np.dtype[An
     sizes = getattr(value, "chunks", None) or shape
     chunks = [max(1, *(size if isinstance(size, tuple) else (size,))) for size in sizes]
     layout = ChunkLayout(read_chunk_shape=chunks) if shape else None
+    from chunkwise.core.api.virtual_chunked import virtual_chunked  # with the driver, which few need
+
     return virtual_chunked(_Read(value), dtype=dtype, shape=shape, chunk_layout=layout)
 
 

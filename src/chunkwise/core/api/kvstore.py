@@ -161,6 +161,11 @@ class KvStore(Locatable):
     def with_transaction(self, transaction: Transaction | None) -> KvStore:
         """Return the same store with operations in `transaction`, or in none.
 
+        Parameters
+        ----------
+        transaction : Transaction, optional
+            None for a store without one.
+
         Raises
         ------
         ValueError
@@ -327,7 +332,17 @@ class KvStore(Locatable):
 
     @watches
     def delete_range(self, range: values.KeyRange) -> Future[None]:
-        """Delete all keys in a range."""
+        """Delete all keys in a range.
+
+        Parameters
+        ----------
+        range : KvStore.KeyRange
+            Keys from its ``inclusive_min`` to before its ``exclusive_max``, relative to the prefix.
+
+        Returns
+        -------
+        Future of None
+        """
         keys = as_range(range).shifted(self._prefix)
         if keys.empty:
             return self._nothing_to_do(None)

@@ -203,7 +203,20 @@ class StoredView(ArrayView):
     def storage_statistics(
         self, *, query_not_stored: bool = False, query_fully_stored: bool = False
     ) -> Future[StorageStatistics]:
-        """Query whether the chunks that the view meets are stored."""
+        """Query whether the chunks that the view meets are stored.
+
+        Parameters
+        ----------
+        query_not_stored : bool
+            Ask whether no chunk is stored.
+        query_fully_stored : bool
+            Ask whether all chunks are stored.
+
+        Returns
+        -------
+        Future of StorageStatistics
+            What wasn't asked is None.
+        """
         as_flag(query_not_stored, "query_not_stored")
         as_flag(query_fully_stored, "query_fully_stored")
 

@@ -119,6 +119,15 @@ class TensorStore(StoredView, NumpyProtocols):
     def with_transaction(self, transaction: Transaction | None) -> TensorStore:
         """Return the same view with reads and writes in `transaction`, or in none.
 
+        Parameters
+        ----------
+        transaction : Transaction, optional
+            None for a view without one.
+
+        Returns
+        -------
+        TensorStore
+
         Raises
         ------
         ValueError
@@ -255,6 +264,11 @@ class TensorStore(StoredView, NumpyProtocols):
 
     def astype(self, dtype: DTypeLike) -> TensorStore:
         """Return a view that converts elements in reads and writes.
+
+        Parameters
+        ----------
+        dtype : DTypeLike
+            Data type of the elements that the view gives and takes.
 
         Raises
         ------

@@ -25,7 +25,7 @@ from chunkwise.core.driver.array.spec import ArraySpec
 from chunkwise.core.driver.chunked.metadata_cache import layout_of
 from chunkwise.core.driver.chunked.open_flow import open_array
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
-from chunkwise.core.driver.stack.layer_kinds import kind_of
+from chunkwise.core.driver.stack.layers import kind_of
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.engine.requests import is_simple
 from chunkwise.core.engine.sources import decoding_of

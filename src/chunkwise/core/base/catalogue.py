@@ -285,7 +285,8 @@ HOOKS: dict[str, Entry] = {
     "dask token": Entry("chunkwise.dask.convert:token_of"),
     "images of a place": Entry("chunkwise.images.multiscale.find_images:images_of_place"),
     "only image": Entry("chunkwise.images.multiscale.find_images:only_image"),
-    "marks of labels": Entry("chunkwise.images.multiscale.array_axes:marks_of_labels"),
+    "label mark": Entry("chunkwise.images.multiscale.label_marks:label_mark"),
+    "label marks": Entry("chunkwise.images.multiscale.label_marks:label_marks"),
     "notebook widget": Entry("chunkwise.notebook.widget:SliceWidget"),
 }
 """Functions of higher layers that copies, `chunkwise.diff`, `TensorStore` and `MultiscaleImage` call."""

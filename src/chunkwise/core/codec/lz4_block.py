@@ -1,8 +1,12 @@
-"""Bare LZ4 blocks, and the LZ4 frame format, which is made of them.
+"""Bare LZ4 blocks, and two formats made of them: LZ4 frames, and the blocks of HDF5's filter 32004.
 
 Specification
 -------------
 https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md ; lz4_Frame_format.md beside it.
+
+https://github.com/nexusformat/HDF5-External-Filter-Plugins (LZ4): big-endian, the size of the content in 8
+bytes and the block size in 4, then each block after its size in 4 bytes.  A block as large as its content is
+stored uncompressed.  The last block may be shorter than the others.
 
 NumCodecs decodes blocks of a known size.  A frame doesn't tell the decoded size of a block, and its blocks
 may refer to earlier output.  Such a block is decoded with that history in front of it, as literals of its
@@ -11,14 +15,16 @@ first sequence.
 
 from __future__ import annotations
 
+import struct
+
 import numcodecs.lz4
 import xxhash
 
 from chunkwise.core.base.size_bound import largest_value
-from chunkwise.core.codec.protocol import Buffer
+from chunkwise.core.codec.protocol import Buffer, byte_view
 from chunkwise.errors import DataCorruptionError
 
-__all__ = ["FRAME_MAGIC", "compress_block", "decompress_block", "decompress_frame"]
+__all__ = ["FRAME_MAGIC", "compress_block", "decode_lz4_hdf5", "decompress_block", "decompress_frame"]
 
 FRAME_MAGIC = b"\x04\x22\x4d\x18"
 _MAX_RATIO = 255  # no block expands to more than this many times its size
@@ -160,3 +166,45 @@ def _decoded_nbytes(block: memoryview) -> int:
             return nbytes
         match, at = _extended(block, at + 2, token & 15)
         nbytes += match + 4
+
+
+_HDF5_HEAD = struct.Struct(">QI")
+_PIECE_SIZE = struct.Struct(">I")
+_HDF5_LARGEST = 1 << 31
+
+
+def decode_lz4_hdf5(encoded: Buffer, decoded_nbytes: int | None) -> bytes:
+    """Return the content; raise DataCorruptionError unless it is complete and of the expected size."""
+    data = byte_view(encoded)
+    if len(data) < _HDF5_HEAD.size:
+        raise _hdf5_corrupt("the header is cut off")
+    total, block = _HDF5_HEAD.unpack_from(data)
+    wanted = total if decoded_nbytes is None else decoded_nbytes
+    if total != wanted or total > min(_HDF5_LARGEST, len(data) * _MAX_RATIO, largest_value()):
+        raise _hdf5_corrupt(f"the header claims {total} bytes, but expected {wanted}")
+    if total and not block:
+        raise _hdf5_corrupt("the header claims blocks of 0 bytes")
+    parts: list[bytes] = []
+    at, left = _HDF5_HEAD.size, total
+    while left:
+        if at + _PIECE_SIZE.size > len(data):
+            raise _hdf5_corrupt(f"{left} bytes are missing")
+        (size,) = _PIECE_SIZE.unpack_from(data, at)
+        at += _PIECE_SIZE.size
+        piece, n = bytes(data[at : at + size]), min(block, left)
+        if len(piece) != size:
+            raise _hdf5_corrupt(f"{left} bytes are missing")
+        if size != n:
+            try:
+                piece = numcodecs.lz4.decompress(struct.pack("<i", n) + piece)
+            except (RuntimeError, ValueError) as e:
+                raise _hdf5_corrupt(str(e)) from e
+        if len(piece) != n:
+            raise _hdf5_corrupt(f"a block has {len(piece)} bytes, but expected {n}")
+        parts.append(piece)
+        at, left = at + size, left - n
+    return b"".join(parts)
+
+
+def _hdf5_corrupt(why: str) -> DataCorruptionError:
+    return DataCorruptionError(f'"imagecodecs_lz4h5" codec: {why}')

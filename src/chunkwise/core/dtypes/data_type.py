@@ -118,7 +118,13 @@ class DataType:
 
     @classmethod
     def of_extension(cls, extension: Extension) -> Self:
-        """Return the data type that another package describes."""
+        """Return the data type that another package describes.
+
+        Parameters
+        ----------
+        extension : Extension
+            Its name, memory type, fill value and conversions.
+        """
         name = name_of_extension(extension)
         made = cls._make(name, "extension", extension.memory_dtype, extension)
         return _INTERNED.setdefault(name, made)  # type: ignore[return-value]

@@ -170,7 +170,15 @@ class WriteFutures:
 
     @classmethod
     def of(cls, copy: Future[None], commit: Future[None], where: Hashable = None) -> WriteFutures:
-        """Return the pair of `copy` and `commit`; `where` is the identity of the written store."""
+        """Return the pair of `copy` and `commit`; `where` is the identity of the written store.
+
+        Parameters
+        ----------
+        copy, commit : Future
+            Done when the source may change, and when the write is durable.
+        where : hashable, optional
+            Identity of the written store.
+        """
         self = object.__new__(cls)
         self._copy = copy
         self._commit = commit
@@ -184,7 +192,13 @@ class WriteFutures:
 
     @classmethod
     def failed(cls, error: BaseException) -> WriteFutures:
-        """Return the futures of a write that failed before it began."""
+        """Return the futures of a write that failed before it began.
+
+        Parameters
+        ----------
+        error : BaseException
+            Raised by both futures.
+        """
         future: Future[None] = Future.failed(error)
         return cls.of(future, future)
 
@@ -210,11 +224,41 @@ class WriteFutures:
         return f"<chunkwise.WriteFutures copy {states[0]}, commit {states[1]}>"
 
     def result(self, timeout: float | None = None, deadline: float | None = None) -> None:
-        """Wait until the write is durable; as `Future.result`."""
+        """Wait until the write is durable; as `Future.result`.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait at most.
+        deadline : float, optional
+            Seconds since the epoch at which waiting ends.
+
+        Raises
+        ------
+        TimeoutError
+            If it isn't durable by then; the write goes on.
+        """
         return self._commit.result(timeout, deadline)
 
     def exception(self, timeout: float | None = None, deadline: float | None = None) -> BaseException | None:
-        """Wait for the end of the write and return its failure; as `Future.exception`."""
+        """Wait for the end of the write and return its failure; as `Future.exception`.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait at most.
+        deadline : float, optional
+            Seconds since the epoch at which waiting ends.
+
+        Returns
+        -------
+        BaseException or None
+
+        Raises
+        ------
+        TimeoutError
+            If the write hasn't ended by then; it goes on.
+        """
         return self._commit.exception(timeout, deadline)
 
     def done(self) -> bool:
@@ -234,12 +278,28 @@ class WriteFutures:
         self._commit.force()
 
     def add_done_callback(self, callback: Callable[[Future[None]], Any]) -> None:
-        """Call `callback` with the commit future when the write has ended."""
+        """Call `callback` with the commit future when the write has ended.
+
+        Parameters
+        ----------
+        callback : callable
+            Takes the future `commit`.
+        """
         self._where = None
         self._commit.add_done_callback(callback)
 
     def remove_done_callback(self, callback: Callable[[Future[None]], Any]) -> int:
-        """Forget `callback`; return how often it was registered."""
+        """Forget `callback`; return how often it was registered.
+
+        Parameters
+        ----------
+        callback : callable
+            As it was given to `add_done_callback`.
+
+        Returns
+        -------
+        int
+        """
         return self._commit.remove_done_callback(callback)
 
     def __await__(self) -> Generator[Any, None, None]:

@@ -100,7 +100,13 @@ class Future(Generic[T]):
 
     @classmethod
     def ready(cls, value: T) -> Future[T]:
-        """Return a future that is complete with `value`."""
+        """Return a future that is complete with `value`.
+
+        Parameters
+        ----------
+        value : object
+            The result.
+        """
         self = _new(cls)
         self._value = value
         self._state = VALUE
@@ -108,7 +114,13 @@ class Future(Generic[T]):
 
     @classmethod
     def failed(cls, error: BaseException) -> Future[T]:
-        """Return a future that is complete with `error`."""
+        """Return a future that is complete with `error`.
+
+        Parameters
+        ----------
+        error : BaseException
+            Raised where the result is asked for.
+        """
         self = _new(cls)
         self._value = error
         self._state = _ERROR
@@ -117,7 +129,13 @@ class Future(Generic[T]):
 
     @classmethod
     def deferred(cls, start: Callable[[Promise[T]], object]) -> Future[T]:
-        """Return a future whose work, ``start(promise)``, begins when the result is first requested."""
+        """Return a future whose work, ``start(promise)``, begins when the result is first requested.
+
+        Parameters
+        ----------
+        start : callable
+            Called once with the promise, which it completes, now or later.
+        """
         self = _pending()
         self._start.append(lambda future: start(promise_of(future)))
         return self
@@ -172,6 +190,24 @@ class Future(Generic[T]):
         """Wait for the end and return the failure, or None.
 
         Parameters and errors are as for `result`, except that the failure is returned.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait at most.
+        deadline : float, optional
+            Seconds since the epoch at which waiting ends.
+
+        Returns
+        -------
+        BaseException or None
+
+        Raises
+        ------
+        TimeoutError
+            If it isn't done by then.
+        CancelledError
+            If it was cancelled.
         """
         left = None if timeout is None and deadline is None else seconds_left(timeout, deadline)
         if self._state == _PENDING:
@@ -236,6 +272,11 @@ class Future(Generic[T]):
         """Call `callback` with this future when it is done, at once if it already is.
 
         Deferred work is started.  An exception from a later call is printed to stderr.
+
+        Parameters
+        ----------
+        callback : callable
+            Takes the future.
         """
         self._on_done(callback)
         if self._state == _PENDING:
@@ -250,7 +291,17 @@ class Future(Generic[T]):
             _run_callbacks(self)
 
     def remove_done_callback(self, callback: Callable[[Future[T]], Any]) -> int:
-        """Forget `callback`; return how often it was registered."""
+        """Forget `callback`; return how often it was registered.
+
+        Parameters
+        ----------
+        callback : callable
+            As it was given to `add_done_callback`.
+
+        Returns
+        -------
+        int
+        """
         n_removed = 0
         while self._state == _PENDING:
             try:
@@ -341,11 +392,23 @@ class Promise(Generic[T]):
         return promise_of(future), future
 
     def set_result(self, result: T) -> None:
-        """Complete the future with `result`."""
+        """Complete the future with `result`.
+
+        Parameters
+        ----------
+        result : object
+            Result of the future.
+        """
         _complete(self._future, VALUE, result)
 
     def set_exception(self, exception: BaseException) -> None:
-        """Complete the future with a failure."""
+        """Complete the future with a failure.
+
+        Parameters
+        ----------
+        exception : BaseException
+            Raised where the result is asked for.
+        """
         if not isinstance(exception, BaseException):
             raise TypeError(f"Expected an exception, but received: {exception!r}")
         _complete(self._future, _ERROR, exception)

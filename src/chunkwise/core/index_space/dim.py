@@ -239,13 +239,35 @@ class Dim:
         self._implicit_hi = as_flag(value, "Dim: implicit_upper")
 
     def hull(self, other: Dim) -> Dim:
-        """Return the smallest dimension that holds both; raises InvalidArgumentError if labels differ."""
+        """Return the smallest dimension that holds both; raises InvalidArgumentError if labels differ.
+
+        Parameters
+        ----------
+        other : Dim
+            With the same label, or one without.
+
+        Raises
+        ------
+        ValueError
+            If the labels differ.
+        """
         _check_dim(other)
         label = merge_labels(self._label, other._label)
         return Dim._make(hull_bounds(self._bounds(), other._bounds()), label)
 
     def intersect(self, other: Dim) -> Dim:
-        """Return the common part; raises InvalidArgumentError if labels differ."""
+        """Return the common part; raises InvalidArgumentError if labels differ.
+
+        Parameters
+        ----------
+        other : Dim
+            With the same label, or one without.
+
+        Raises
+        ------
+        ValueError
+            If the labels differ.
+        """
         _check_dim(other)
         label = merge_labels(self._label, other._label)
         return Dim._make(intersect_bounds(self._bounds(), other._bounds()), label)

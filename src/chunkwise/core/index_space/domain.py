@@ -143,11 +143,33 @@ class IndexDomain(Box, AllDimensionsMixin):
         return bounds_to_json(self._lo, self._hi, self._implicit_lo, self._implicit_hi, self._labels, "")
 
     def hull(self, other: IndexDomain) -> IndexDomain:
-        """Return the smallest domain that holds both; rank and labels must not differ."""
+        """Return the smallest domain that holds both; rank and labels must not differ.
+
+        Parameters
+        ----------
+        other : IndexDomain
+            Of the same rank; a dimension has the same label in both, or one without.
+
+        Raises
+        ------
+        ValueError
+            If ranks or labels differ.
+        """
         return combine_domains(self, other, "hull", hull_bounds)
 
     def intersect(self, other: IndexDomain) -> IndexDomain:
-        """Return the common part; raises InvalidArgumentError if rank or labels differ."""
+        """Return the common part; raises InvalidArgumentError if rank or labels differ.
+
+        Parameters
+        ----------
+        other : IndexDomain
+            Of the same rank; a dimension has the same label in both, or one without.
+
+        Raises
+        ------
+        ValueError
+            If ranks or labels differ.
+        """
         return combine_domains(self, other, "intersect", intersect_bounds)
 
     @overload
@@ -190,7 +212,13 @@ class IndexDomain(Box, AllDimensionsMixin):
         return result
 
     def transpose(self, axes: Any = None) -> IndexDomain:
-        """Return the domain with its dimensions in the order of `axes`, numbers or labels, or reversed."""
+        """Return the domain with its dimensions in the order of `axes`, numbers or labels, or reversed.
+
+        Parameters
+        ----------
+        axes : int, str or sequence of these, optional
+            Numbers or labels of the dimensions, each one once; by default all, in reverse.
+        """
         mapping: _Mapping = as_value_error(ops.transpose_all, _Mapping._make(self, ()), axes)
         return mapping._domain
 

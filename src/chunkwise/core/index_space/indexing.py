@@ -15,7 +15,7 @@ from chunkwise.core.index_space.all_dimensions import AllDimensionsMixin
 from chunkwise.core.index_space.compose import compose
 from chunkwise.core.index_space.dim_expression import DimExpression, apply_expression
 from chunkwise.core.index_space.domain import IndexDomain
-from chunkwise.core.index_space.fast_arrays import fast_arrays
+from chunkwise.core.index_space.fast_indexing import fast_arrays
 from chunkwise.core.index_space.mapping import IndexMapping, M
 from chunkwise.core.index_space.numpy_indexing import Mode, index_all
 from chunkwise.core.index_space.numpy_terms import parse_terms
@@ -101,6 +101,11 @@ class IndexingMixin(AllDimensionsMixin):
 
     def transpose(self: S, axes: int | str | Sequence[int | str] | None = None) -> S:
         """Return a view with the dimensions in the order of `axes`, numbers or labels, or reversed.
+
+        Parameters
+        ----------
+        axes : int, str or sequence of these, optional
+            Numbers or labels of the dimensions, each one once; by default all, in reverse.
 
         Raises
         ------

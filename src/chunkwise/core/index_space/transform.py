@@ -11,7 +11,7 @@ from chunkwise.core.base.binding import JSON, Members, plain_json
 from chunkwise.core.index_space.compose import check_array_values, compose, invert
 from chunkwise.core.index_space.dim import Dim
 from chunkwise.core.index_space.domain import IndexDomain
-from chunkwise.core.index_space.fast_index import fast_index
+from chunkwise.core.index_space.fast_indexing import fast_index
 from chunkwise.core.index_space.indexing import IndexingMixin, index_mapping
 from chunkwise.core.index_space.interval import format_bounds
 from chunkwise.core.index_space.label import quote
@@ -127,7 +127,13 @@ class IndexTransform(IndexMapping, IndexingMixin):
 
     @classmethod
     def identity(cls, domain: IndexDomain) -> IndexTransform:
-        """Return the transform of `domain` to itself."""
+        """Return the transform of `domain` to itself.
+
+        Parameters
+        ----------
+        domain : IndexDomain
+            Its bounds and labels are those of the transform.
+        """
         return cls._make(domain, _identity(domain.rank))
 
     @property
@@ -214,7 +220,18 @@ class IndexTransform(IndexMapping, IndexingMixin):
         return index_mapping(self, key)
 
     def compose(self, inner: IndexTransform) -> IndexTransform:
-        """Return the transform ``x -> self(inner(x))``, which is ``self[inner]``."""
+        """Return the transform ``x -> self(inner(x))``, which is ``self[inner]``.
+
+        Parameters
+        ----------
+        inner : IndexTransform
+            Applied first; it has as many outputs as this transform has inputs.
+
+        Raises
+        ------
+        IndexError
+            If the ranks don't match, or `inner` leads out of the domain of this transform.
+        """
         return as_index_error(compose, self, inner)
 
     def inverse(self) -> IndexTransform:

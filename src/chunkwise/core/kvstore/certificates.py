@@ -7,9 +7,12 @@ names a file of certificates in PEM, or a directory of such files in OpenSSL's f
 from __future__ import annotations
 
 import os
-import ssl
+from typing import TYPE_CHECKING
 
 from chunkwise.errors import StorageError
+
+if TYPE_CHECKING:
+    import ssl
 
 __all__ = ["certificate_advice", "certificate_places", "verifying_context"]
 
@@ -31,6 +34,8 @@ def certificate_places() -> tuple[str, ...]:
 
 def verifying_context(places: tuple[str, ...]) -> ssl.SSLContext:
     """Return a context that trusts the authorities in files and directories too."""
+    import ssl  # only servers need it
+
     context = ssl.create_default_context()  # it already trusts those from OpenSSL's variables
     for path in places:
         if path in map(os.environ.get, _OF_OPENSSL):

@@ -146,13 +146,29 @@ class ChunkLayout(LayoutConstraints):
         return self._template("read_chunk")
 
     def update(self, **keywords: Unpack[ChunkLayoutKeywords]) -> None:
-        """Add constraints; on error nothing is changed."""
+        """Add constraints; on error nothing is changed.
+
+        Parameters
+        ----------
+        **keywords
+            Those of the constructor: shapes in elements, orders as numbers of dimensions.
+
+        Raises
+        ------
+        ValueError
+            If a constraint contradicts one that is there.
+        """
         changed = self.copy()
         changed._apply(keywords)
         self.become(changed)
 
     def merged(self, other: ChunkLayout) -> ChunkLayout:
         """Return the constraints of both, still hard or soft; those of this layout come first.
+
+        Parameters
+        ----------
+        other : ChunkLayout
+            Of the same rank, or without one.
 
         Raises
         ------

@@ -74,12 +74,23 @@ class CodecSpec:
         return json_html(self)
 
     def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
-        """Return the JSON form, which always includes the defaults of members that are set."""
+        """Return the JSON form, which always includes the defaults of members that are set.
+
+        Parameters
+        ----------
+        include_defaults : bool, optional
+            Accepted for TensorStore's sake; defaults are always included.
+        """
         members: dict[str, Any] = plain_json(self._members())
         return dict(sorted({"driver": self.driver, **members}.items()))
 
     def merge(self, other: CodecSpec) -> CodecSpec:
         """Return the constraint that satisfies both; a member that one leaves open comes from the other.
+
+        Parameters
+        ----------
+        other : CodecSpec
+            Of the same driver.
 
         Raises
         ------

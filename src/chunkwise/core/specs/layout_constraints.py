@@ -179,7 +179,18 @@ class LayoutConstraints(Constrained):
         return out
 
     def set_rank(self, rank: int) -> None:
-        """Fix the rank, also of the grids; it must equal an already known rank."""
+        """Fix the rank, also of the grids; it must equal an already known rank.
+
+        Parameters
+        ----------
+        rank : int
+            Number of dimensions.
+
+        Raises
+        ------
+        ValueError
+            If another rank is known.
+        """
         super().set_rank(rank)
         for grid in self._grids.values():
             grid.set_rank(rank)
@@ -232,7 +243,13 @@ class LayoutConstraints(Constrained):
         self._check_chunk_shapes()
 
     def become(self, other: Self) -> None:
-        """Replace all constraints by those of `other`."""
+        """Replace all constraints by those of `other`.
+
+        Parameters
+        ----------
+        other : ChunkLayout
+            Stays as it is.
+        """
         super().become(other)
         self._grids = {usage: grid.copy() for usage, grid in other._grids.items()}
 

@@ -63,11 +63,23 @@ class OpenMode:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def merged(self, other: OpenMode) -> OpenMode:
-        """Return the mode with all flags that are set in either."""
+        """Return the mode with all flags that are set in either.
+
+        Parameters
+        ----------
+        other : OpenMode
+            Other flags.
+        """
         return OpenMode(**{name: flag or getattr(other, name) for name, flag in self.to_flags().items()})
 
     def updated(self, other: OpenMode) -> OpenMode:
-        """Return the mode with the flags of `other`, whose choice of open and create, if any, wins."""
+        """Return the mode with the flags of `other`, whose choice of open and create, if any, wins.
+
+        Parameters
+        ----------
+        other : OpenMode
+            Its flags are added.
+        """
         out = self.merged(other)
         if other.open or other.create:
             out.open, out.create = other.open, other.create

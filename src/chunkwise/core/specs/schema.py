@@ -148,13 +148,29 @@ class Schema(SchemaConstraints, IndexingMixin):
     # -- setting ------------------------------------------------------------------------------------
 
     def update(self, **keywords: Unpack[SchemaKeywords]) -> None:
-        """Add constraints, given as the keywords of the constructor; on error nothing is changed."""
+        """Add constraints, given as the keywords of the constructor; on error nothing is changed.
+
+        Parameters
+        ----------
+        **keywords
+            Those of the constructor, such as ``dtype``, ``shape`` (in elements) and ``fill_value``.
+
+        Raises
+        ------
+        ValueError
+            If a constraint contradicts one that is there.
+        """
         changed = self.copy()
         changed._apply(keywords)
         self._become(changed)
 
     def converted_fill_value(self, dtype: DataType) -> npt.NDArray[Any] | None:
         """Return the fill value as one of `dtype`; None if there is none.
+
+        Parameters
+        ----------
+        dtype : DataType
+            Of the result, which has shape ``()`` or one that broadcasts to the domain.
 
         Raises
         ------
@@ -169,13 +185,32 @@ class Schema(SchemaConstraints, IndexingMixin):
         return self._fill.astype(dtype.memory_dtype)
 
     def merged(self, other: Schema) -> Schema:
-        """Return the schema that satisfies both."""
+        """Return the schema that satisfies both.
+
+        Parameters
+        ----------
+        other : Schema
+            Of the same rank, or without one.
+
+        Raises
+        ------
+        ValueError
+            If both can't be satisfied.
+        """
         out = self.copy()
         out._merge(other)
         return out
 
     def is_met_by(self, dtype: DataType, rank: int) -> bool:
-        """Return True if it requires at most this data type and rank."""
+        """Return True if it requires at most this data type and rank.
+
+        Parameters
+        ----------
+        dtype : DataType
+            Data type of an array.
+        rank : int
+            Number of its dimensions.
+        """
         return (
             (self._rank is None or self._rank == rank)
             and (self._dtype is None or self._dtype == dtype)
@@ -193,13 +228,25 @@ class Schema(SchemaConstraints, IndexingMixin):
         return out
 
     def with_domain(self, domain: IndexDomain | None) -> Schema:
-        """Return the schema with another domain of the same rank, or none, in place of its own."""
+        """Return the schema with another domain of the same rank, or none, in place of its own.
+
+        Parameters
+        ----------
+        domain : IndexDomain, optional
+            Of the rank of the schema; None for no domain.
+        """
         out = self.copy()
         out._domain = domain
         return out
 
     def with_one(self, name: str) -> Schema:
-        """Return the schema with its rank, data type, and one of its other members."""
+        """Return the schema with its rank, data type, and one of its other members.
+
+        Parameters
+        ----------
+        name : str
+            Name of a member, such as ``codec``.
+        """
         out = Schema(rank=self._rank, dtype=self._dtype)
         if name == "chunk_layout":
             out._layout = self._layout.copy()
@@ -266,6 +313,11 @@ class Schema(SchemaConstraints, IndexingMixin):
 
     def inverse_transformed(self, transform: IndexTransform) -> Schema:
         """Return the schema of the array whose view by `transform` has this schema.
+
+        Parameters
+        ----------
+        transform : IndexTransform
+            From the view to the array.
 
         Raises
         ------

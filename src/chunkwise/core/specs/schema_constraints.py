@@ -195,7 +195,17 @@ class SchemaConstraints:
         members.finish()
 
     def to_json(self, include_defaults: bool = False) -> dict[str, JSON]:
-        """Return the JSON form, with ``rank`` whenever it is known.  No member has a default to include."""
+        """Return the JSON form, with ``rank`` whenever it is known.  No member has a default to include.
+
+        Parameters
+        ----------
+        include_defaults : bool, optional
+            Accepted for TensorStore's sake.
+
+        Returns
+        -------
+        dict
+        """
         json = {}
         for name, row in sorted(_ROWS.items()):
             value = getattr(self, row.attribute)

@@ -198,6 +198,16 @@ class Spec(IndexingMixin):
 
         True flags of the open mode are added to those already set; `open_mode` replaces them.  Constraints on
         the schema are in the index space of the spec.
+
+        Parameters
+        ----------
+        **options
+            Those of the constructor, such as ``dtype``, ``shape`` (in elements), ``create`` and ``kvstore``.
+
+        Raises
+        ------
+        ValueError
+            If a constraint contradicts one that is there.
         """
         self._driver, self._transform = updated_spec(self._driver, self._transform, options)
 
@@ -218,6 +228,15 @@ class Spec(IndexingMixin):
         """Return the JSON form; members at their default are left out unless requested.
 
         Live resources become definitions in the member ``context``.
+
+        Parameters
+        ----------
+        include_defaults : bool, optional
+            Also the members that are at their default.
+
+        Returns
+        -------
+        dict
         """
         return Spec._of(self._driver.unbound(), self._transform)._named_json(include_defaults, None)
 

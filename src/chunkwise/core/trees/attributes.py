@@ -21,6 +21,7 @@ import numpy as np
 
 from chunkwise.core.base.binding import JSON, dump, load_json
 from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.kvstore.adapter.pending import PendingStore
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, ByteRange, TypedAttributes, offers
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.document import change_document, dump_like, read_document
@@ -29,12 +30,14 @@ from chunkwise.core.trees.node import Node, require_node
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 
 __all__ = [
+    "add_attributes",
     "change_attributes",
     "check_changeable",
     "left_out_attributes",
     "node_attributes",
     "read_attributes",
     "user_attributes",
+    "with_added",
     "with_number_types",
     "write_first_attributes",
 ]
@@ -115,6 +118,21 @@ def change_attributes(node: Node, change: _Change) -> dict[str, JSON]:
 
     _change_attributes(node, replace)
     return out
+
+
+def with_added(location: Location, added: Mapping[str, Mapping[str, JSON]]) -> Location:
+    """Return a location with attributes added to what is read there, of nodes at and below it by path."""
+    if added:
+        location = location._replace(store=PendingStore(location.store, lambda *_: None))
+        add_attributes(location, added)
+    return location
+
+
+def add_attributes(location: Location, added: Mapping[str, Mapping[str, JSON]]) -> None:
+    """Add attributes to nodes at and below a location, by path."""
+    for path, attributes in added.items():
+        at = location.child(path) if path else location
+        change_attributes(require_node(at), lambda own: {**own, **attributes})  # noqa: B023
 
 
 def _change_attributes(node: Node, change: _Change) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.kvstore.atomic import Directories
 from chunkwise.core.kvstore.keys_below import copy_below, delete_all_below, list_below
 from chunkwise.core.kvstore.lease import in_one_step, takes_turns, wait_inside
@@ -18,6 +19,7 @@ from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import APPEND, unwritten
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.append import excluding
+from chunkwise.core.trees.attributes import add_attributes
 from chunkwise.core.trees.consolidated import move_consolidated, update_consolidated
 from chunkwise.core.trees.consolidated_tree import renew_copies_above
 from chunkwise.core.trees.create import check_no_link, make_groups
@@ -164,7 +166,11 @@ def make_link(tree: Tree, names: Sequence[str], link: Link) -> None:
 
 
 def relocate(here: Location, there: Location, node: Node) -> None:
-    """Move a node to a vacant location in the same store; update consolidated metadata."""
+    """Move a node to a vacant location in the same store; update consolidated metadata.
+
+    What only the groups above it say of labels, it says by itself afterwards.
+    """
+    add_attributes(here, hooks.find("label marks")(node, there.name))
     _move(here, there, node)
     move_consolidated(here.store, here.path, dict)
     renew_copies_above(there)

@@ -39,6 +39,7 @@ __all__ = [
     "LocationLike",
     "in_database",
     "inside_file",
+    "is_ome_archive",
     "is_root_of_file",
     "locate",
     "located",
@@ -219,7 +220,24 @@ def locate(place: LocationLike, context: Context | None = None) -> Location:
     if not text:
         raise InvalidArgumentError("the path is empty")
     spec = spec_json_from_url(text) if is_url(text) else spec_json_from_path(text)
-    return _of_json(spec, text, context)
+    location = _of_json(spec, text, context)
+    return _in_archive(location, context) if location.name.endswith(".ozx") else location
+
+
+def _in_archive(location: Location, context: Context | None) -> Location:
+    """Return the root of an archive of OME-Zarr, which is there or to be; the location itself if it is a
+    directory."""
+    base = location.kvstore()
+    if base.driver == "file" and os.path.isdir(base.path):
+        return location
+    inside = _inside("zip", base.with_path(base.path[:-1]), location.text.rstrip("/"), context)
+    return inside._replace(members=location.members)
+
+
+def is_ome_archive(location: Location) -> bool:
+    """Return True for a location in an archive of OME-Zarr."""
+    base = location.store_spec.base if location.store_spec.driver == "zip" else None
+    return base is not None and base.path.endswith(".ozx")
 
 
 def located(options: Mapping[str, Any] | None, *places: Any) -> list[Any]:

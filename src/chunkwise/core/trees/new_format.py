@@ -17,7 +17,7 @@ from chunkwise.core.base.binding import dump
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import FORMATS, tree_format
 from chunkwise.core.kvstore.staging import is_staging
-from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.location import Location, is_ome_archive
 from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented
 from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import InvalidArgumentError, PermissionDeniedError
@@ -45,7 +45,7 @@ _FILES: dict[str, str] = {
     ".npy": "NumPy's files are written by `chunkwise slice --npy`",
     ".npz": "NumPy's files are written by NumPy",
     ".json": "specs of stacks are written by `chunkwise stack`",
-    **dict.fromkeys((".zip", ".ozx"), "archives are written by `chunkwise zip`"),
+    ".zip": "archives are written by `chunkwise zip`",
 }
 """Suffixes of files, with what writes such files."""
 
@@ -74,6 +74,11 @@ def format_of(
         if not is_directory:
             _check_no_file(names[0])
         said = check_format(_suggested_format(location, names, above, source) or default)
+    if is_ome_archive(location) and said != "zarr3":
+        raise InvalidArgumentError(
+            f"{location.text}: an archive of OME-Zarr (*.ozx) is Zarr v3, not {tree_format(said).title}; "
+            "one of another format is named *.zip"
+        )
     return check_format(said, group=kind == "group")
 
 
@@ -81,6 +86,8 @@ def _suggested_format(
     location: Location, names: Sequence[str], above: Node | None, source: str | None
 ) -> str | None:
     """Return the format by the suffix, else of the group above, else of the source."""
+    if is_ome_archive(location):
+        return "zarr3"
     fitting, name = next(((found, at) for at in names if (found := _SUFFIXES.get(_suffix(at), ()))), ((), ""))
     around = above.format if above is not None and above.kind == "group" else None
     if around is not None and fitting and around not in fitting:

@@ -38,6 +38,7 @@ __all__ = [
     "Node",
     "find_documented",
     "find_node",
+    "how_to_say",
     "is_declared",
     "node_of",
     "node_or_file",
@@ -183,6 +184,18 @@ def nothing_at(location: Location, what: str = "array or group") -> NotFoundErro
 def what_is_at(location: Location) -> str:
     """Describe the content found instead of a node, and how to open it; empty if unknown."""
     return found_instead(location.store, location.path, location.text)
+
+
+def how_to_say(directory: Node) -> str:
+    """Return advice on how to name a directory as a group, by the format of what is in it; or nothing."""
+    at = directory.location
+    below = map(at.child, nodes_below(at))
+    format = next((node.format for child in below if (node := find_documented(child)) is not None), None)
+    return (
+        f'; "{at.text.rstrip("/")}|{format}:" is it as a group of {tree_format(format).title}'
+        if format
+        else ""
+    )
 
 
 def node_of(location: Location, key: str, found: Stamped) -> Node:

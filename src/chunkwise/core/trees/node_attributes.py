@@ -108,6 +108,13 @@ class Attributes(MutableMapping[str, Any]):
         """Return the value at an attribute path, such as ``multiscales[0]/axes``; `default` if it is missing.
 
         The syntax is that of N5 in every format: `chunkwise.core.driver.n5.attribute_path`.
+
+        Parameters
+        ----------
+        path : str
+            Names of members and numbers of elements.
+        default : object
+            Returned if there is nothing.
         """
         value = get_attribute(self._all(), path)
         return default if value is MISSING else _copy(value)
@@ -169,13 +176,37 @@ class Attributes(MutableMapping[str, Any]):
     def update(  # type: ignore[override]
         self, other: Mapping[str, Any] | Iterable[tuple[str, Any]] = (), /, **more: Any
     ) -> None:
-        """Set several attributes with one write."""
+        """Set several attributes with one write.
+
+        Parameters
+        ----------
+        other : mapping of str to JSON
+            Attributes to set.
+        **more : JSON
+            Others, by name.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a value isn't JSON; nothing is changed.
+        """
         new = {**dict(other), **more}
         new = self._checked(new, {})  # checked before reading
         self.change(lambda stored: {**stored, **new})
 
     def put(self, attributes: Mapping[str, Any]) -> None:
-        """Replace all attributes with one write."""
+        """Replace all attributes with one write.
+
+        Parameters
+        ----------
+        attributes : mapping of str to JSON
+            All that there will be; arrays and scalars of NumPy become lists and numbers.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a value isn't JSON; nothing is changed.
+        """
         self.change(lambda stored: attributes)
 
     def clear(self) -> None:
@@ -183,7 +214,24 @@ class Attributes(MutableMapping[str, Any]):
         self.change(lambda stored: {})
 
     def pop(self, name: str, default: Any = _NO_DEFAULT) -> Any:
-        """Remove an attribute and return its value; `default`, or KeyError, if it is missing."""
+        """Remove an attribute and return its value; `default`, or KeyError, if it is missing.
+
+        Parameters
+        ----------
+        name : str
+            An attribute.
+        default : object, optional
+            Returned if it is missing.
+
+        Returns
+        -------
+        object
+
+        Raises
+        ------
+        KeyError
+            If it is missing and there is no default.
+        """
         found: Any = _NO_DEFAULT
 
         def without(stored: dict[str, Any]) -> dict[str, Any]:
@@ -213,7 +261,19 @@ class Attributes(MutableMapping[str, Any]):
         return found
 
     def setdefault(self, name: str, default: Any = None) -> Any:
-        """Return an attribute, after setting it to `default` if it is missing."""
+        """Return an attribute, after setting it to `default` if it is missing.
+
+        Parameters
+        ----------
+        name : str
+            An attribute.
+        default : JSON
+            Stored if it is missing.
+
+        Returns
+        -------
+        JSON
+        """
         value = self._checked({name: default}, {})[name]
         self.change(lambda stored: {name: value, **stored} if name in stored else {**stored, name: value})
         return self[name]
@@ -222,6 +282,18 @@ class Attributes(MutableMapping[str, Any]):
         """Set the value at an attribute path; parents are created, or replaced if they are of the wrong kind.
 
         In N5, as in n5-java, null members of objects in the attribute are left out.
+
+        Parameters
+        ----------
+        path : str
+            Names of members and numbers of elements.
+        value : JSON, scalar or array of NumPy
+            What is stored there.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a value isn't JSON; nothing is changed.
         """
         json_value = to_json_value(value, f"attribute {dump(path)}", self.non_finite)
         keep_nulls = self._node is None or self._node.rules.keeps_null
@@ -229,6 +301,11 @@ class Attributes(MutableMapping[str, Any]):
 
     def remove_path(self, path: str) -> None:
         """Remove the value at an attribute path; later elements of an array move up.
+
+        Parameters
+        ----------
+        path : str
+            Names of members and numbers of elements.
 
         Raises
         ------

@@ -40,7 +40,7 @@ from chunkwise.images.multiscale.metadata import (
     Transformation,
 )
 
-__all__ = ["BDV", "at_all_times", "bdv_images", "read_bdv_file"]
+__all__ = ["BDV", "at_all_times", "bdv_images", "edits_of_file", "read_bdv_file"]
 
 
 class _Bdv(N5Convention):
@@ -48,6 +48,9 @@ class _Bdv(N5Convention):
     viewer = "BigDataViewer"
     members = ()
     needs_z = is_described_above = True
+
+    def __init__(self, file: tuple[Location, str] | None = None) -> None:
+        self._given = file  # directory and key of the XML file, if it isn't the one beside the container
 
     def find(self, at: N5Group) -> MultiscaleImage | ImageCollection | None:
         if at.groups("setup"):
@@ -110,7 +113,7 @@ class _Bdv(N5Convention):
         """Return where the XML file of a setup, or a time of one, is, and the number of the setup."""
         setup = location if _number(location, "setup") >= 0 else location.parent
         container = None if setup is None else setup.parent
-        file = None if container is None else bdv_file_beside(container)
+        file = self._given or (None if container is None else bdv_file_beside(container))
         if setup is None or file is None or file[0].store.read(file[0].path + file[1]).value is None:
             return None
         return file, _number(setup, "setup")
@@ -127,6 +130,30 @@ def _of_time(change: Change, image: MultiscaleImage, rank: int) -> Change:
 
 
 BDV: N5Convention = _Bdv()
+
+
+def edits_of_file(image: MultiscaleImage, file: Location, setup: Location, change: Change) -> list[Edit]:
+    """Return the edits of a setup that an XML file at a location describes, which has its sizes and places.
+
+    A container in N5 says them too, at `setup`; HDF5 and OME-Zarr have nothing of theirs to be edited.
+    """
+    above, number = file.parent, _number(setup, "setup")
+    assert above is not None, "a file has a name"
+    found = read_bdv_file(above.store, above.path + file.name)
+    if found is not None and found.kind == "n5":
+        return _Bdv((above, file.name)).edits(image, setup, change)
+    dims = [dim for name in "xyz" for dim, axis in enumerate(image.axes) if axis.name == name]
+    if len(dims) < 3:
+        raise UnsupportedError(f"{file.text}: a setup without x, y and z can't be edited")
+    new = _of_time(change, image, 3)
+
+    def in_order(place: Transformation) -> Transformation:
+        return Transformation(*(tuple(part[dim] for dim in dims) for part in place))
+
+    ordered = tuple(new.factors[dim] for dim in dims)
+    wanted = replace(new, factors=ordered, places=tuple(map(in_order, new.places)))
+    old = in_order(image._metadata.levels[0].place)
+    return [Edit(above, file.name, partial(edited_bdv_file, setup=number, old=old, change=wanted))]
 
 
 def bdv_images(at: N5Group, file: BdvFile | None = None) -> ImageCollection:

@@ -298,9 +298,10 @@ def edited_bdv_file(value: bytes, setup: int, old: Transformation, change: Chang
     shift = np.array(new.translation[:3]) - by * np.array(old.translation[:3])
     last = np.diag([*by, 1.0])
     last[:3, 3] = shift
-    for view in root.iterfind("ViewRegistrations/ViewRegistration"):
-        if view.get("setup") != str(setup) or (last == np.eye(4)).all():
-            continue
+    views = [v for v in root.iterfind("ViewRegistrations/ViewRegistration") if v.get("setup") == str(setup)]
+    if shift.any() and not views:
+        raise UnsupportedError(f"translation: the XML file has no ViewRegistration of setup {setup}")
+    for view in views if (last != np.eye(4)).any() else ():
         affine = view.find("ViewTransform/affine")
         if affine is None:
             step = ElementTree.SubElement(view, "ViewTransform", type="affine")

@@ -15,7 +15,7 @@ from chunkwise.errors import (
     UnsupportedError,
 )
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import is_root_of_file, together
+from chunkwise.extension.trees import Location, is_root_of_file, read_document, together
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.ome_metadata import ome_members, parse_ome_image
@@ -29,7 +29,9 @@ __all__ = [
     "child_group",
     "failures",
     "image_of",
+    "is_listed_as_labels",
     "labels_of_group",
+    "listed_labels",
     "metadata_file",
     "open_level_of",
     "series_of",
@@ -138,7 +140,7 @@ def image_of(
         shape_of=shape_of,
         labels_of=labels_of,
     )
-    if not metadata.is_labels and _is_listed_as_labels(group):
+    if not metadata.is_labels and is_listed_as_labels(group):
         metadata = replace(metadata, is_labels=True)
     if name is None and number is None and is_root_of_file(group.location):
         others = [f"{group.location.text}{name}" for name, _ in group.groups() if name.startswith("image")]
@@ -218,24 +220,31 @@ def _labels(group: Group, name: str) -> Group:
 
 
 def _label_names(group: Group) -> list[str]:
-    try:
-        labels = group.get("labels")
-    except NotFoundError:
-        return []
-    return _listed(labels) if isinstance(labels, Group) else []
+    """Return the names in the attributes of the group ``labels``: one request, also where there is none."""
+    rules, location = group._node.rules, group.location.child("labels")
+    key = rules.attributes_key or rules.group_key
+    document = read_document(location.store, location.path + key, missing={})
+    found = document.get(rules.attributes_member, {}) if rules.attributes_member else document
+    return _names(found, location.describe(key))
 
 
-def _is_listed_as_labels(group: Group) -> bool:
+def is_listed_as_labels(group: Group) -> bool:
     """Return True if the group above, called ``labels``, lists an image, which needs no ``image-label``."""
-    for above in group.location.parents:
-        if above.name == "labels":
-            found = attempt(lambda: _listed(open_group(above)))  # noqa: B023
-            return found is not None and group.location.path[len(above.path) :].strip("/") in found
-    return False
+    above = next((above for above in group.location.parents if above.name == "labels"), None)
+    return above is not None and group.location.path[len(above.path) :].strip("/") in listed_labels(above)
+
+
+def listed_labels(location: Location) -> list[str]:
+    """Return the paths of the images that the group at a location lists as labels; none if there is none."""
+    return attempt(lambda: _listed(open_group(location))) or []
 
 
 def _listed(group: Group) -> list[str]:
-    own, at = ome_members(group.attrs, metadata_file(group))
+    return _names(group.attrs, metadata_file(group))
+
+
+def _names(attributes: Mapping[str, JSON], where: str) -> list[str]:
+    own, at = ome_members(attributes, where)
     if "labels" not in own:
         return []
     names = expect_list(own["labels"], f"{at}labels", "names", empty=True)

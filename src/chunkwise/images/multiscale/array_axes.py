@@ -19,10 +19,8 @@ from chunkwise.extension.inside import array_sources, is_of
 from chunkwise.extension.trees import (
     ChunkedArray,
     Location,
-    Node,
     is_declared,
     locate,
-    node_attributes,
     tree_format,
 )
 from chunkwise.groups.group import Group
@@ -34,13 +32,27 @@ from chunkwise.images.multiscale.image_axes import AXIS_KINDS, symbol_of
 from chunkwise.images.multiscale.metadata import Channel
 from chunkwise.images.multiscale.own_axes import ArrayAxis, channel_names, coordinate_axes, own_axes
 
-__all__ = ["ArrayAxis", "ArrayImage", "image_label_of", "image_of_array", "level_at", "marks_of_labels"]
+__all__ = [
+    "LABEL",
+    "N_ABOVE",
+    "ArrayAxis",
+    "ArrayImage",
+    "Known",
+    "image_label_of",
+    "image_of_array",
+    "images_at",
+    "level_at",
+    "of_level",
+]
 
-_LABEL = "image-label"
+LABEL = "image-label"
+"""Attribute of what holds labels."""
 
 _NEARLY = 1e-6  # of a voxel
-_ABOVE = 3  # groups that an array is looked for in as a level
-_Known: TypeAlias = dict[str, list[MultiscaleImage | ChunkwiseError]]
+N_ABOVE = 3
+"""Number of groups above an array in which it is looked for as a level."""
+
+Known: TypeAlias = dict[str, list[MultiscaleImage | ChunkwiseError]]
 """The images of groups, and errors of those that can't be read, by the text of the group's location."""
 
 
@@ -79,8 +91,9 @@ def image_of_array(store: TensorStore, image: object = None) -> ArrayImage:
         return _of_image(store, image, 0)
     if is_of(image, "xarray"):
         held, notes = coordinate_axes(image)
+        is_labels = True if LABEL in getattr(image, "attrs", ()) else None
         shown = tuple(Channel(label=name) for name in channel_names(image))
-        return ArrayImage(_of_view(store, held), shown=shown, notes=notes)
+        return ArrayImage(_of_view(store, held), shown=shown, is_labels=is_labels, notes=notes)
     try:
         found = list(array_sources(store._array, store._transform, holes=True))
     except ChunkwiseError as e:  # of a layer
@@ -89,8 +102,8 @@ def image_of_array(store: TensorStore, image: object = None) -> ArrayImage:
     sources = {id(source[0]): source for source in found}
     if list(sources) == [id(store._array)]:
         return _of_stored(store)
-    known: _Known = {}
-    layers = [_of_level(TensorStore._make(*source), known) for source in sources.values()]
+    known: Known = {}
+    layers = [of_level(TensorStore._make(*source), known) for source in sources.values()]
     labels = {one.is_labels for one in layers}
     axes = _common_axes(store, [one.axes for one in layers])
     shown, lost = _common_channels(store, axes, layers, known)
@@ -103,50 +116,17 @@ def image_of_array(store: TensorStore, image: object = None) -> ArrayImage:
     )
 
 
-def marks_of_labels(place: TensorStore | Node) -> dict[str, JSON]:
-    """Return the attributes by which a copy of an array or group says that it holds labels; none for others.
-
-    A level of an image doesn't say so itself, and a group may leave that to the one above.
-    """
-    if isinstance(place, Node):
-        return _marks_of_group(place)
-    if place.dtype.memory_dtype.kind not in "iub":
-        return {}
-    known: _Known = {}
-    try:
-        sources = {id(one[0]): one for one in array_sources(place._array, place._transform, holes=True)}
-    except ChunkwiseError:  # of a layer, which the copy tells of
-        return {}
-    for source in sources.values():
-        found = _of_level(TensorStore._make(*source), known)
-        if found.is_labels:
-            return {_LABEL: dict(found.image_label)}
-    return {}
-
-
-def _marks_of_group(node: Node) -> dict[str, JSON]:
-    above = node.location.parent
-    if above is None or (node.location.name != "data" and above.name != "labels"):
-        return {}  # of Paintera, and of OME-Zarr
-    own = node_attributes(node)
-    members = own.get("ome", own)
-    images = [image for image in _images_at(node.location) if isinstance(image, MultiscaleImage)]
-    if _LABEL in members or not any(image.is_labels for image in images):
-        return {}
-    return {"ome": {**members, _LABEL: {}}} if "ome" in own else {_LABEL: {}}
-
-
 def image_label_of(document: Mapping[str, Any]) -> dict[str, JSON]:
     """Return what attributes say of labels, without what holds for their own place only."""
     for own in (document.get("ome"), document):  # of one made from OME-Zarr, they may be beside
-        label = own.get(_LABEL) if isinstance(own, Mapping) else None
+        label = own.get(LABEL) if isinstance(own, Mapping) else None
         if isinstance(label, Mapping) and label:
             return {name: value for name, value in label.items() if name not in ("version", "source")}
     return {}
 
 
 def _of_stored(store: TensorStore) -> ArrayImage:
-    found = _of_level(store, {})
+    found = of_level(store, {})
     node = store._find_node().node if isinstance(store._array, ChunkedArray) else None
     if found.image is not None or node is None:
         return found
@@ -159,7 +139,7 @@ def _whole(view: TensorStore) -> TensorStore:
     return TensorStore._make(view._array, type(view._transform).identity(view._array.domain))
 
 
-def _of_level(view: TensorStore, known: _Known) -> ArrayImage:
+def of_level(view: TensorStore, known: Known) -> ArrayImage:
     """Return what the image says of which a stored array is a level; nothing if there is no such image."""
     nothing = ArrayImage((ArrayAxis(),) * view.rank)
     try:
@@ -169,7 +149,7 @@ def _of_level(view: TensorStore, known: _Known) -> ArrayImage:
     except ChunkwiseError as e:
         nothing = replace(nothing, error=e, notes=(f"the image can't be read: {e.message}",))
     attributes = view.attrs if isinstance(view._array, ChunkedArray) else {}
-    if _LABEL in attributes:  # a copy of a level of labels
+    if LABEL in attributes:  # a copy of a level of labels
         return replace(nothing, is_labels=True, image_label=image_label_of(attributes))
     return nothing
 
@@ -197,7 +177,7 @@ def _of_image(view: TensorStore, image: MultiscaleImage, number: int) -> ArrayIm
     return ArrayImage(_of_view(view, axes), image, number, chosen, shown, image.is_labels, label)
 
 
-def _level_of_array(view: TensorStore, known: _Known) -> tuple[MultiscaleImage, int] | None:
+def _level_of_array(view: TensorStore, known: Known) -> tuple[MultiscaleImage, int] | None:
     if not isinstance(view._array, ChunkedArray):
         return None
     node = view._find_node().node
@@ -237,7 +217,7 @@ def _common_axes(store: TensorStore, found: Sequence[Sequence[ArrayAxis]]) -> tu
 
 
 def _common_channels(
-    store: TensorStore, axes: Sequence[ArrayAxis], layers: Sequence[ArrayImage], known: _Known
+    store: TensorStore, axes: Sequence[ArrayAxis], layers: Sequence[ArrayImage], known: Known
 ) -> tuple[tuple[Channel, ...], tuple[str, ...]]:
     """Return how the channels of a view are shown, if its layers agree, and else a note on what is lost."""
     if not any(one.shown for one in layers):
@@ -250,24 +230,24 @@ def _common_channels(
         for number in range(store.domain.inclusive_min[dim], store.domain.exclusive_max[dim]):
             view = store[(slice(None),) * dim + (number,)]
             parts = array_sources(view._array, view._transform, holes=True)
-            each.append({_of_level(TensorStore._make(*part), known).shown for part in parts})
+            each.append({of_level(TensorStore._make(*part), known).shown for part in parts})
     if all(len(shown) <= 1 and all(len(one) <= 1 for one in shown) for shown in each):
         return tuple((*shown.pop(), Channel())[0] if shown else Channel() for shown in each), ()
     names = ", ".join(dict.fromkeys(channel.label or "-" for one in layers for channel in one.shown))
     return (), (f"names and colours of channels are left out: layers differ in them ({names})",)
 
 
-def level_at(location: Location, known: _Known | None = None) -> tuple[MultiscaleImage, int] | None:
+def level_at(location: Location, known: Known | None = None) -> tuple[MultiscaleImage, int] | None:
     """Return the image of which the array at a location is a level, and the number of the level, or None.
 
     `known` keeps the images of groups for further arrays.
     """
     known = {} if known is None else known
-    for above in islice(location.parents, _ABOVE):
+    for above in islice(location.parents, N_ABOVE):
         path = location.path[len(above.path) :].strip("/")
         key = f"{above.store.describe(above.path)}"
         if key not in known:
-            known[key] = list(_images_at(above))
+            known[key] = list(images_at(above))
         failed: ChunkwiseError | None = None
         for image in known[key]:
             if isinstance(image, ChunkwiseError):
@@ -279,7 +259,7 @@ def level_at(location: Location, known: _Known | None = None) -> tuple[Multiscal
     return None
 
 
-def _images_at(location: Location) -> Iterator[MultiscaleImage | ChunkwiseError]:
+def images_at(location: Location) -> Iterator[MultiscaleImage | ChunkwiseError]:
     """Yield the images that the group at a location is, and why others can't be read."""
     if not is_declared(location):
         return

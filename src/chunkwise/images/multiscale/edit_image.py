@@ -24,22 +24,25 @@ from chunkwise.extension.inside import dump, read_bounded, with_storage_options
 from chunkwise.extension.trees import Location, LocationLike, locate, require_node
 from chunkwise.images.conventions.convention import Change, Edit, plain
 from chunkwise.images.conventions.known import convention_of
+from chunkwise.images.conventions.ome_groups import ImageCollection
 from chunkwise.images.conventions.ome_metadata import color_of
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import symbol_of, unit_in
 from chunkwise.images.multiscale.metadata import Transformation
-from chunkwise.images.multiscale.open import open_multiscale
+from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 
-__all__ = ["edit_image"]
+__all__ = ["chosen_image", "edit_image"]
 
 T = TypeVar("T")
 
 _MOST_TRIES = 100
+_SHOWN = 10
 
 
 def edit_image(
     place: LocationLike,
     *,
+    name: str | None = None,
     scale: Mapping[str, float | str | Unit] | Sequence[float | str | Unit] | None = None,
     units: Mapping[str, str | None] | Sequence[str | None] | None = None,
     translation: Mapping[str, float] | Sequence[float] | None = None,
@@ -55,7 +58,9 @@ def edit_image(
     ----------
     place : LocationLike
         Group of the image: OME-Zarr 0.1 to 0.5, N5 of n5-viewer, COSEM, Paintera or BigDataViewer (with its
-        XML file), or a precomputed volume.
+        XML file), or a precomputed volume; or an XML file of BigDataViewer, over any container.
+    name : str, optional
+        Which image, if there are several, such as ``"setup0"``.
     scale : mapping of str to (float, str or Unit), or sequence, optional
         Size of a voxel of full resolution, for some axes by name, or for each in the order of the arrays: in
         the unit of the axis, or with a unit, such as ``"40 nm"``.  The sizes of the other levels, and their
@@ -98,9 +103,7 @@ def edit_image(
     (((0.5, 0.5), (1.0, 1.0)), 'um', 'DAPI')
     """
     place = with_storage_options(place, storage_options)
-    image = open_multiscale(place)
-    if not isinstance(image, MultiscaleImage):
-        raise InvalidArgumentError(f"{image!r} is not one image; edit one of those in it")
+    image = chosen_image(open_multiscale(place), name)
     change = _change(image, scale, units, translation)
     names = _by_channel(image, channels, "channels")
     shown = _by_channel(image, colors, "colors")
@@ -109,20 +112,40 @@ def edit_image(
         names={number: str(name) for number, name in names.items()},
         colors={number: _color(color, number) for number, color in shown.items()},
     )
-    _apply(_edits(image, place, change))
-    changed = open_multiscale(place)
-    assert isinstance(changed, MultiscaleImage)
+    _apply(_edits(image, place, name, change))
+    changed = chosen_image(open_multiscale(place), name)
     _check(changed, change)
     return changed
 
 
-def _edits(image: MultiscaleImage, place: LocationLike, change: Change) -> list[Edit]:
+def chosen_image(found: Multiscale, name: str | None) -> MultiscaleImage:
+    """Return the image that was found, or the one of that name in a collection."""
+    if isinstance(found, MultiscaleImage) and name is None:
+        return found
+    several = found if isinstance(found, ImageCollection) else {}
+    if name is not None and name in several:
+        return several[name]
+    names = ", ".join(list(several)[:_SHOWN])
+    how = f"name= (--name) says which: {names}" if names else "edit its images, each by its own place"
+    if isinstance(found, MultiscaleImage):
+        how = "a name is for one of several"
+    raise InvalidArgumentError(f"{found!r}{'' if name is None else f' holds no {name!r}'}; {how}")
+
+
+def _edits(image: MultiscaleImage, place: LocationLike, name: str | None, change: Change) -> list[Edit]:
     convention = convention_of(image.convention)
     if (change.names or change.colors) and not (convention and convention.has_channels):
         raise UnsupportedError(f"{image.convention} has no place for names and colours of channels")
     if convention is None:
         raise UnsupportedError(f"{image.location}: the metadata of {image.convention} can't be edited")
-    return convention.edits(image, resolve(place).location or locate(place), change)
+    found = resolve(place)
+    location = found.location or locate(place)
+    below = location if name is None else location.child(name)
+    if found.images is None:
+        return convention.edits(image, below, change)
+    from chunkwise.images.conventions.bdv import edits_of_file  # many modules, for N5 alone
+
+    return edits_of_file(image, locate(place), below, change)
 
 
 def _apply(edits: Sequence[Edit]) -> None:

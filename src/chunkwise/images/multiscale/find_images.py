@@ -55,7 +55,7 @@ def images_of_place(place: ResolvedPlace) -> Multiscale | None:
         described: Multiscale = place.images()
         return described
     node = place.as_node(damaged=True)
-    if node.kind != "group" or node.undeclared:
+    if node.kind != "group" or node.format is None:
         return None
     group = open_group(node.location, format=node.format, context=place.context)
     return find_images(group, Options(drafts=True))

@@ -254,13 +254,13 @@ class MultiscaleImage(Resolvable):
         kept = [n for n in range(len(self._levels)) if n not in dict(missing)]
         if not kept:
             raise InvalidArgumentError(missing[0][1])
-        metadata = replace(
-            self._metadata,
-            levels=tuple(self._metadata.levels[n] for n in kept),
-            problems=self.problems,
-        )
+        return self._with_levels(kept, self.problems)
+
+    def _with_levels(self, kept: Sequence[int], problems: Sequence[str] = ()) -> MultiscaleImage:
+        """Return the image with some of its levels alone."""
+        levels = tuple(self._metadata.levels[n] for n in kept)
         return MultiscaleImage(
-            metadata,
+            replace(self._metadata, levels=levels, problems=(*problems,) or self._metadata.problems),
             lambda n: self._levels[kept[n]],
             location=self._location,
             labels=self._labels,

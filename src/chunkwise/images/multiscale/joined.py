@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from chunkwise import Dim, IndexDomain, TensorStore, Unit, d, newaxis, overlay
+from chunkwise import Dim, IndexDomain, TensorStore, Unit, d, newaxis
 from chunkwise.extension import JSON
 from chunkwise.images.multiscale.image import MultiscaleImage, placed
 from chunkwise.images.multiscale.metadata import Axis, LevelMetadata, Transformation
@@ -64,6 +64,8 @@ def joined(
             Unit(size, axis.unit) for size, axis in zip(levels[number].place.scale, own.axes, strict=False)
         ]
         domain = IndexDomain([*one.domain, Dim(inclusive_min=low, exclusive_max=high + 1)])
+        from chunkwise import overlay  # with the driver, which few images need
+
         whole = overlay(
             [layer[d[-1][newaxis]][d[-1][at : at + 1]] for at, layer in layers.items()],
             domain=domain,

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from itertools import islice
+from contextlib import suppress
 from typing import Any
 
 from chunkwise import Context, TensorStore
 from chunkwise.copying.new_array import open_array
 from chunkwise.copying.pictures import natural
-from chunkwise.copying.resolve import Place, resolve
+from chunkwise.copying.resolve import Place, resolve, resolved_node
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.extension.inside import with_storage_options
 from chunkwise.extension.trees import Location, is_root_of_file
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.images.conventions.ome_groups import Options
+from chunkwise.images.conventions.ome_groups import Options, is_listed_as_labels
+from chunkwise.images.multiscale.array_axes import LABEL
 from chunkwise.images.multiscale.find_images import Multiscale, find_images
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.single_array import image_of_arrays, single_array
@@ -132,8 +133,8 @@ def open_multiscale(
     if found is None:
         found = _precomputed(group.location, context)
     if found is None and is_root_of_file(group.location):  # a file, perhaps with one array alone
-        arrays = list(islice(group.arrays(), 2))
-        found = single_array(arrays[0][1]) if len(arrays) == 1 else None
+        with suppress(InvalidArgumentError):
+            found = single_array(resolved_node(group._node).as_array())
     if found is None:
         labels = group.get("labels")  # an image of which only the labels are stored
         found = find_images(labels, options) if isinstance(labels, Group) else None
@@ -178,4 +179,6 @@ def _raw_image(group: Group) -> MultiscaleImage:
         raise InvalidArgumentError(f"{group.location.text}: there is no array that could be a level")
     rank = next(iter(arrays.values())).rank
     levels = {name: store for name, store in arrays.items() if store.rank == rank}
-    return image_of_arrays(levels, group.basename, group.location.text)
+    own = [group.attrs, group.attrs.get("ome"), *(store.attrs for store in levels.values())]
+    is_labels = is_listed_as_labels(group) or any(isinstance(one, Mapping) and LABEL in one for one in own)
+    return image_of_arrays(levels, group.basename, group.location.text, is_labels=is_labels)

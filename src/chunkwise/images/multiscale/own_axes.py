@@ -18,7 +18,7 @@ from chunkwise.images.conventions.n5_group import axes_and_sizes
 from chunkwise.images.multiscale.image_axes import AxisKind, axis_kind, image_axes, symbol_of
 from chunkwise.images.multiscale.metadata import expect_numbers
 
-__all__ = ["ArrayAxis", "coordinate_axes", "own_axes"]
+__all__ = ["ArrayAxis", "channel_names", "coordinate_axes", "own_axes"]
 
 _MOST_COORDINATES = 1_000_000
 _REGULAR = 1e-3  # of a step, how far coordinates may be from regular ones

@@ -50,13 +50,16 @@ def single_array(
     return MultiscaleImage(metadata, lambda _: store, location=location)
 
 
-def image_of_arrays(arrays: Mapping[str, TensorStore], name: str, location: str) -> MultiscaleImage:
+def image_of_arrays(
+    arrays: Mapping[str, TensorStore], name: str, location: str, *, is_labels: bool
+) -> MultiscaleImage:
     """Return arrays, by path, as the levels of an image of which only labels and units are known."""
     stores = list(arrays.values())
     found = [
         _placed_axes(store, [ArrayAxis()] * store.rank, path, location) for path, store in arrays.items()
     ]
-    metadata = ImageMetadata("raw", found[0][0], tuple(level for _, level in found), name)
+    levels = tuple(level for _, level in found)
+    metadata = ImageMetadata("raw", found[0][0], levels, name, is_labels=is_labels)
     return MultiscaleImage(metadata, lambda number: stores[number], location=location)
 
 

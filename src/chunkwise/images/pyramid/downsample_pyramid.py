@@ -15,6 +15,7 @@ from chunkwise import Future, Promise, TensorStore, Unit
 from chunkwise.copying.array_options import Sizes, array_options, read_names, read_units
 from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.copy_options import CopyOptions
+from chunkwise.copying.copy_place import packed
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.losses import warn_of_losses
 from chunkwise.copying.pictures import without_channel
@@ -285,7 +286,7 @@ def prepare_pyramid(
         units=sized,
         arrays={} if volume is not None else given,
     )
-    chosen = PYRAMIDS["ome-ngff-0.5"]  # whose axes a volume has, in another order
+    chosen = find_convention("ome-ngff-0.5", "")  # whose axes a volume has, in another order
     if volume is None:
         chosen = _convention(convention, known, first, format)
     plan = plan_pyramid(store, known, chosen, options, first_name=first)
@@ -316,10 +317,14 @@ def prepare_pyramid(
     else:
         kept = Kept()
     warn_of_losses([("", note) for note in kept.left_out])
-    made = PyramidGroup(
-        group, plan.convention, name or _plain_name(group), first=first, renamed=bool(name), kept=kept
-    )
-    return PyramidCopy(plan, group, made, how, workers, first=first, labels=is_labels, left_out=kept.left_out)
+    shown = name or _plain_name(group)
+    archive = None
+    if first is None:
+        archive, group, how = packed(group, plan.convention.format, how, adds=True)
+    made = PyramidGroup(group, plan.convention, shown, first=first, renamed=bool(name), kept=kept)
+    copy = PyramidCopy(plan, group, made, how, workers, first=first, labels=is_labels, left_out=kept.left_out)
+    copy.archive = archive
+    return copy
 
 
 def _may_be_labels(store: TensorStore) -> bool:
@@ -346,7 +351,7 @@ def _convention(name: str | None, known: ArrayImage, first: str | None, format: 
         raise UnsupportedError(
             "levels can't be added to a draft of OME-Zarr 0.6; give a destination to have it copied"
         )
-    if name is None and own in PYRAMIDS and PYRAMIDS[own].format == format:
+    if name is None and own in PYRAMIDS and PYRAMIDS[own] == format:
         name = own
     return find_convention(name, format)
 

@@ -42,7 +42,7 @@ def copy_of_image(
     node, source, is_n5 = found.node, found.location, tree_format(format).has_containers
     assert source is not None
     described: Multiscale | None = None if found.images is None else found.images()
-    is_image = described is not None or node is None or node.undeclared
+    is_image = described is not None or node is None or node.format is None
     if layout is None and is_image and is_n5:
         what = "a precomputed volume" if described is None else "a file about images"
         raise InvalidArgumentError(f"{found.named or source.text} is {what}; in N5, {_VIEWERS}")

@@ -19,7 +19,6 @@ from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.convention import Kept
 from chunkwise.images.conventions.known import convention_of
 from chunkwise.images.conventions.n5_group import LEVEL_MEMBERS
-from chunkwise.images.conventions.n5_viewers import N5_CONVENTIONS
 from chunkwise.images.conventions.ome import OME_ZARR, omero_of, with_windows
 from chunkwise.images.conventions.ome_groups import ImageCollection
 from chunkwise.images.conventions.ome_metadata import ome_members
@@ -130,6 +129,8 @@ def _with_channels(attributes: dict[str, JSON], parts: list[MultiscaleImage]) ->
 
 def level_sources(image: MultiscaleImage) -> list[CopySource]:
     """Return the levels as sources of copies, without the attributes by which viewers of N5 place them."""
+    from chunkwise.images.conventions.n5_viewers import N5_CONVENTIONS  # many modules, for copies alone
+
     out = []
     for path, level in zip(image.paths, image.levels, strict=True):
         source = _level_source(most_voted(level), image.stored_chunks, f"{image.location}/{path}")

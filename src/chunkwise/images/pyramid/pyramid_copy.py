@@ -165,11 +165,12 @@ class PyramidCopy(PlannedCopy):
         if self._levels:
             told(pyramid.names[self._start], self.nbytes_done)
         self.run(told, told)
+        top = self._top if self.archive is None else self.archive.location
         return Pyramid(
             pyramid.convention.name,
-            self._top.text,
+            top.text,
             pyramid.names,
-            WrittenLevels(open_array(self._top.child(name), read=True) for name in pyramid.names),
+            WrittenLevels(open_array(top.child(name), read=True) for name in pyramid.names),
             tuple(level.factors for level in pyramid.levels),
             self._left_out,
             pyramid.assumed,

@@ -94,7 +94,7 @@ def image_of_group(found: ServedGroup) -> ServedImage | None:
 
 def multiscale_at(found: Served | None) -> Multiscale | None:
     """Return what a group holds, None if that is no image, plate or well; what was found lately is kept."""
-    if not isinstance(found, ServedGroup) or found.node is None or found.node.undeclared:
+    if not isinstance(found, ServedGroup) or found.node is None or found.node.format is None:
         return None
     node, context = found.node, found.context
 

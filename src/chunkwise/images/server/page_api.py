@@ -221,10 +221,16 @@ def _tile(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> 
 
 
 def _thumbnail(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> Content:
-    """Return the pixels of a field of a well, or of its labels; the first line also tells which field."""
+    """Return the pixels of a field of a well, or of its labels; the first line also tells which field.
+
+    If there is none, `missing` there says so.
+    """
     size = _integer(query, "size", 128)
     channels = _integers(query, "channels")
-    found = find_thumbnail(sources, path, query.get("field", ""), channels, size, query.get("labels", ""))
+    try:
+        found = find_thumbnail(sources, path, query.get("field", ""), channels, size, query.get("labels", ""))
+    except NotFoundError as e:  # a plate lists wells before they are stored
+        return Document(_pixels(np.zeros((0, 0, 0), "u1"), [], missing=e.message), BINARY)
 
     def make() -> bytes:
         values, damages = found.read()

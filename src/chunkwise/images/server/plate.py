@@ -14,7 +14,8 @@ from chunkwise import TensorStore
 from chunkwise.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from chunkwise.extension import JSON
 from chunkwise.images.conventions.ome_plates import Plate, Well
-from chunkwise.images.server.image import ServedImage, image_at, multiscale_at, shown_dims
+from chunkwise.images.multiscale.image import MultiscaleImage
+from chunkwise.images.server.image import ServedImage, image_of, multiscale_at, shown_dims
 from chunkwise.images.server.sources import Sources
 from chunkwise.images.server.tiles import Damage, Plane, read_plane
 
@@ -116,21 +117,25 @@ def find_thumbnail(
     """
     if not 1 <= size <= MOST_PIXELS:
         raise InvalidArgumentError(f"size: expected 1 to {MOST_PIXELS}, but received {size}")
-    well = multiscale_at(sources.find(path))
-    if not isinstance(well, Well):
+    # By the documents of the plate, the well and the field: looking at each path would ask for many more.
+    plate = multiscale_at(sources.find(path[:-2]))
+    name = "/".join(path[-2:])
+    if not isinstance(plate, Plate) or name not in plate.wells:
         raise NotFoundError(f"there is no well at {'/'.join(path)!r}")
+    well = plate.wells[name]
     fields = tuple(well.fields)
     field = field or fields[0]
     if field not in fields:
         raise NotFoundError(f"{'/'.join(path)} has no field {field!r}; it has {', '.join(fields)}")
     path = (*path, *field.split("/"))
-    found = _thumbnail(sources, path, channels, size, fields)
+    image = well[field]
+    found = _thumbnail(image, path, channels, size, fields)
     if not labels:
         return found
-    if labels not in found.image.labels:
-        names = ", ".join(found.image.labels) or "none"
+    if labels not in image.labels:
+        names = ", ".join(image.labels) or "none"
         raise NotFoundError(f"{'/'.join(path)} has no labels {labels!r}; it has {names}")
-    above = _thumbnail(sources, (*path, "labels", *labels.split("/")), (), size, fields, found)
+    above = _thumbnail(image.labels[labels], (*path, "labels", *labels.split("/")), (), size, fields, found)
     (across, down, _), _, _ = shown_dims(found.image)
     (own_across, own_down, _), _, _ = shown_dims(above.image)
     edges = []
@@ -141,8 +146,33 @@ def find_thumbnail(
     return replace(above, place=(top, left, bottom, right))
 
 
+def _with_few_levels(image: MultiscaleImage, size: int) -> ServedImage:
+    """Return an image with its first level, and the smallest with enough pixels; no larger one is opened."""
+    try:
+        first = image_of(image._with_levels((0,)))
+    except InvalidArgumentError:
+        return image_of(image)  # with the levels that can be opened
+    (across, down, _), _, _ = shown_dims(first)
+    shown = [dim for dim in (across, down) if dim is not None]
+    shape, scales = first.levels[0].view.shape, image.scales
+    for number in range(len(scales) - 1, 0, -1):
+        # The document of a level that is too small by its scale needn't be read.
+        likely = [shape[dim] * scales[0][dim] / scales[number][dim] for dim in shown]
+        if max(likely, default=1) > size - 1:
+            found = image_of(image._with_levels((0, number)))
+            if len(found.levels) == 2 and _side(found, 1) >= size:
+                return found
+    return first
+
+
+def _side(image: ServedImage, level: int) -> int:
+    (across, down, _), _, _ = shown_dims(image)
+    shape = image.levels[level].view.shape
+    return max(1 if dim is None else shape[dim] for dim in (across, down))
+
+
 def _thumbnail(
-    sources: Sources,
+    source: MultiscaleImage,
     path: tuple[str, ...],
     channels: Sequence[int],
     size: int,
@@ -150,18 +180,10 @@ def _thumbnail(
     below: Thumbnail | None = None,
 ) -> Thumbnail:
     """Return how the image at a path is drawn: through its middle, or that of the one `below` it."""
-    found = sources.find(path)
-    image = None if found is None else image_at(path, found)
-    if image is None:
-        error = NotFoundError if below is None else UnsupportedError
-        raise error(f"there is no image at {'/'.join(path)!r}, which the metadata name")
+    image = _with_few_levels(source, size)
     (across, down, _), channel, _ = shown_dims(image)
-
-    def side(view: TensorStore) -> int:
-        return max(1 if dim is None else view.shape[dim] for dim in (across, down))
-
     last = len(image.levels) - 1
-    level = next((n for n in range(last, -1, -1) if side(image.levels[n].view) >= size), 0)
+    level = next((n for n in range(last, -1, -1) if _side(image, n) >= size), 0)
     view = image.levels[level].view
     if not prod(view.shape):
         raise UnsupportedError(f"{'/'.join(path)} is empty: {view.shape}")
@@ -173,7 +195,7 @@ def _thumbnail(
                 there = known[axis.name]
                 full[dim] = _nearest(image, 0, dim, _position(below.image, there, below.at[there]))
     wanted = [0] if channel is None else channels or range(min(view.shape[channel], _MOST_CHANNELS))
-    step = max(1, side(view) // size)
+    step = max(1, _side(image, level) // size)
     rows, columns = ((0, 1 if dim is None else view.shape[dim]) for dim in (down, across))
     planes = []
     for number in wanted:

@@ -12,6 +12,7 @@ Compatibility
 Methods *stored*, *deflate*, *bzip2*, *lzma*, *zstd* and *xz*; others and encryption are an
 UnsupportedError.  A missing archive is an empty store, as in TensorStore.  Every write replaces the archive,
 on condition that no other writer has, so it is better to write many members at once, in a transaction.
+Members that don't change keep their bytes, compressed or not.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import NamedTuple, TypeVar
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.base.fork import new_lock
+from chunkwise.core.kvstore.adapter.zip_method import method_numbered
 from chunkwise.core.kvstore.adapter.zip_read import (
     TAIL_SIZE,
     Get,
@@ -28,8 +30,15 @@ from chunkwise.core.kvstore.adapter.zip_read import (
     MisplacedError,
     read_directory,
     read_member,
+    stored_bytes,
 )
-from chunkwise.core.kvstore.adapter.zip_write import Compression, check_member_name, make_archive
+from chunkwise.core.kvstore.adapter.zip_write import (
+    DOCUMENT,
+    Compression,
+    Encoded,
+    check_member_name,
+    make_archive,
+)
 from chunkwise.core.kvstore.byte_range import slice_ranges
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import (
@@ -86,12 +95,13 @@ class ZipStore:
         base: KvStoreDriver,
         key: str,
         *,
-        compression: Compression = "deflate",
+        compression: Compression | None = None,
         slots: Slots | None = None,
     ) -> None:
         self.base = base
         self.key = key
-        self.compression = compression  # compression of all members, whenever one is written
+        # of new values; OME-Zarr's archives have none
+        self.compression: Compression = compression or ("store" if key.endswith(".ozx") else "deflate")
         self.slots = slots  # held while a member is compressed or decompressed
         self._lock = new_lock()
         self._known: _Archive | None = None
@@ -200,11 +210,7 @@ class ZipStore:
             if not gone and not new:
                 return None, archive.generation
             self._check_front(archive)
-            items: dict[str, Buffer] = {
-                key: bytes(self._load(archive, key, 0, None))
-                for key in members
-                if key not in gone and key not in new
-            }
+            items = {key: self._kept(archive, key) for key in members if key not in gone and key not in new}
             data = make_archive(
                 (items | new).items(), self.key, compression=self.compression, slots=self.slots
             )
@@ -329,10 +335,25 @@ class ZipStore:
 
         return get
 
+    def _kept(self, archive: _Archive, key: str) -> Buffer | Encoded:
+        """Return a member for a new archive: as it is, if other archives can have it so."""
+        member = archive.members[key]
+        method = method_numbered(member.method)
+        if method is None or member.encrypted or key == DOCUMENT:
+            return bytes(self._load(archive, key, 0, None))
+        data = self._read(archive, key, lambda get: bytes(stored_bytes(member, get)))
+        return Encoded(method, data, member.crc, member.nbytes)
+
     def _load(self, archive: _Archive, key: str, start: int, stop: int | None) -> Buffer:
-        get = self._open_get(archive.generation, archive.whole)
+        member = archive.members[key]
+        return self._read(
+            archive, key, lambda get: read_member(member, start, stop, get, archive.positions, self.slots)
+        )
+
+    def _read(self, archive: _Archive, key: str, read: Callable[[Get], T]) -> T:
+        """Return what is read of a member, of this version of the archive."""
         try:
-            return read_member(archive.members[key], start, stop, get, archive.positions, self.slots)
+            return read(self._open_get(archive.generation, archive.whole))
         except OutOfRangeError:
             raise
         except MisplacedError as e:

@@ -59,7 +59,7 @@ def export_archive(
         raise FailedPreconditionError(f"{target.describe(key)} is a directory, expected the name of a file")
 
     def write(file: IO[bytes]) -> Exported:
-        archive = ArchiveWriter(file, compression=compression)
+        archive = ArchiveWriter(file, key, compression=compression)
         for name, value in _values(source, keys):
             archive.add(name, value)
             if progress is not None:

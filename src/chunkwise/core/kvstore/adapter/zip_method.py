@@ -24,7 +24,7 @@ from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.libraries import zstd
 from chunkwise.errors import DataCorruptionError, UnsupportedError, prefix
 
-__all__ = ["STORED", "Method", "decode", "method_named"]
+__all__ = ["STORED", "Method", "decode", "method_named", "method_numbered"]
 
 STORED = 0
 # The largest preset of an encoder takes 65 MiB to decode; much more is an attack on memory.
@@ -61,6 +61,11 @@ _ENCODED = {
 def method_named(name: str) -> Method:
     """Return ``store``, ``deflate``, ``zstd`` or ``xz``."""
     return _ENCODED[name]
+
+
+def method_numbered(number: int) -> Method | None:
+    """Return one of these methods by its number in an archive; None for others."""
+    return next((method for method in _ENCODED.values() if method.number == number), None)
 
 
 def decode(method: int, data: Buffer, nbytes: int) -> Buffer:

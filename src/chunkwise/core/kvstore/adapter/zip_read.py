@@ -38,7 +38,7 @@ from chunkwise.core.kvstore.request_limits import Slots
 from chunkwise.core.kvstore.value_bound import check_size
 from chunkwise.errors import DataCorruptionError, UnsupportedError
 
-__all__ = ["TAIL_SIZE", "Get", "Member", "MisplacedError", "read_directory", "read_member"]
+__all__ = ["TAIL_SIZE", "Get", "Member", "MisplacedError", "read_directory", "read_member", "stored_bytes"]
 
 _END = Struct("<4s4H2LH")
 _LOCATOR = Struct("<4sLQL")
@@ -173,7 +173,7 @@ def read_member(
         first = positions[member.header]
         return get(first + begin, first + end)
     check_size(member.nbytes, "the ZIP member", start, stop)  # which the archive may claim falsely
-    arguments = member.method, _stored_bytes(member, get), member.nbytes
+    arguments = member.method, stored_bytes(member, get), member.nbytes
     value = decode(*arguments) if slots is None else slots.call(decode, *arguments)
     if len(value) != member.nbytes or zlib.crc32(value) != member.crc:
         raise DataCorruptionError(
@@ -183,7 +183,8 @@ def read_member(
     return value[begin:end]
 
 
-def _stored_bytes(member: Member, get: Get) -> memoryview:
+def stored_bytes(member: Member, get: Get) -> memoryview:
+    """Return the bytes of a member as they are in the archive; they may be memory of `get`."""
     data = memoryview(get(member.header, member.header + member.n_header + member.stored_nbytes + _SLACK))
     first = _data_start(data)
     if first + member.stored_nbytes <= len(data):

@@ -8,59 +8,88 @@ fields only if needed.
 from __future__ import annotations
 
 import io
+import json
 import zlib
 from collections.abc import Callable, Iterable
-from typing import IO, Literal, TypeAlias
+from typing import IO, Literal, NamedTuple, TypeAlias
 from zipfile import ZipFile, ZipInfo
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.kvstore.adapter.zip_method import method_named
+from chunkwise.core.kvstore.adapter.zip_method import Method, method_named
 from chunkwise.core.kvstore.key_range import encode_key
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.request_limits import Slots
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["ArchiveWriter", "Compression", "check_member_name", "make_archive", "member_order"]
+__all__ = [
+    "DOCUMENT",
+    "ArchiveWriter",
+    "Compression",
+    "Encoded",
+    "check_member_name",
+    "make_archive",
+    "member_order",
+]
 
 Compression: TypeAlias = Literal["deflate", "store", "zstd", "xz"]
 
-_DOCUMENT = "zarr.json"
+DOCUMENT = "zarr.json"
+"""Name of the member that says what is in an archive of OME-Zarr."""
+
 _MODE = 0o100644 << 16
 _UTF8_NAME = 0x800
 _UNIX = 3
 _LONGEST_NAME = 0xFFFF
 
 
+class Encoded(NamedTuple):
+    """A member as it is in an archive."""
+
+    method: Method
+    data: Buffer
+    crc: int  # CRC-32 of the decoded bytes
+    nbytes: int  # size when decoded
+
+
 class ArchiveWriter:
-    """Writer of an archive to an empty, seekable file."""
+    """Writer of an archive, which is to be called `name`, to an empty, seekable file."""
 
     # Members are dated 1980-01-01, so the same members in the same order give the same bytes.
 
     def __init__(
-        self, file: IO[bytes], *, compression: Compression = "store", slots: Slots | None = None
+        self,
+        file: IO[bytes],
+        name: str = "",
+        *,
+        compression: Compression = "store",
+        slots: Slots | None = None,
     ) -> None:
-        self._file = file
+        self._file, self._is_ome, self._comment = file, name.endswith(".ozx"), b""
         self._method = method_named(compression)
         self._slots = slots  # held while a member is compressed
         self._entries: dict[str, ZipInfo] = {}
 
-    def add(self, name: str, value: Buffer) -> None:
+    def add(self, name: str, value: Buffer | Encoded) -> None:
         """Write a member; raise InvalidArgumentError for a name that exists or that readers refuse."""
         check_member_name(name)
         if name in self._entries:
             raise InvalidArgumentError(f"Invalid ZIP member name: {dump(name)}: it occurs twice")
-        encode = self._method.encode
-        data = memoryview(encode(value) if self._slots is None else self._slots.call(encode, value))
+        if not isinstance(value, Encoded):
+            if self._is_ome and name == DOCUMENT:
+                self._comment = _ome_comment(bytes(value))
+            encode = self._method.encode
+            data = encode(value) if self._slots is None else self._slots.call(encode, value)
+            value = Encoded(self._method, data, zlib.crc32(value), memoryview(value).nbytes)
         entry = ZipInfo(name)
         entry.flag_bits |= _UTF8_NAME  # without it CPython 3.14 writes names in code page 437
-        entry.compress_type = self._method.number
+        entry.compress_type = value.method.number
         entry.create_system, entry.external_attr = _UNIX, _MODE
-        entry.create_version = entry.extract_version = self._method.version
-        entry.CRC = zlib.crc32(value)
-        entry.compress_size, entry.file_size = data.nbytes, memoryview(value).nbytes
+        entry.create_version = entry.extract_version = value.method.version
+        entry.CRC = value.crc
+        entry.compress_size, entry.file_size = memoryview(value.data).nbytes, value.nbytes
         entry.header_offset = self._file.tell()
         self._file.write(entry.FileHeader())
-        self._file.write(data)
+        self._file.write(value.data)
         self._entries[name] = entry
 
     def finish(self) -> int:
@@ -68,7 +97,18 @@ class ArchiveWriter:
         with ZipFile(self._file, "w") as archive:  # made now, since dropping it writes too
             archive.filelist.extend(self._entries.values())
             archive.start_dir = self._file.tell()
+            archive.comment = self._comment
         return self._file.tell()
+
+
+def _ome_comment(document: bytes) -> bytes:
+    """Return the comment by which readers know that the documents of OME-Zarr come first (RFC-9)."""
+    try:
+        version = json.loads(document)["attributes"]["ome"]["version"]
+    except (ValueError, LookupError, TypeError):  # it is no OME-Zarr
+        return b""
+    first = {"centralDirectory": {"jsonFirst": True}}
+    return json.dumps({"ome": {"version": version, "zipFile": first}}).encode()
 
 
 def member_order(archive: str) -> Callable[[str], tuple[bool, int, bytes]]:
@@ -78,14 +118,14 @@ def member_order(archive: str) -> Callable[[str], tuple[bool, int, bytes]]:
     """
 
     def order(name: str) -> tuple[bool, int, bytes]:
-        is_first = archive.endswith(".ozx") and name.rpartition("/")[2] == _DOCUMENT
+        is_first = archive.endswith(".ozx") and name.rpartition("/")[2] == DOCUMENT
         return not is_first, name.count("/") if is_first else 0, encode_key(name)
 
     return order
 
 
 def make_archive(
-    items: Iterable[tuple[str, Buffer]],
+    items: Iterable[tuple[str, Buffer | Encoded]],
     name: str = "",
     *,
     compression: Compression = "store",
@@ -93,7 +133,7 @@ def make_archive(
 ) -> bytes:
     """Return a ZIP archive of `items`, which is to be called `name`."""
     memory = io.BytesIO()
-    archive = ArchiveWriter(memory, compression=compression, slots=slots)
+    archive = ArchiveWriter(memory, name, compression=compression, slots=slots)
     order = member_order(name)
     for member, value in sorted(items, key=lambda item: order(item[0])):
         archive.add(member, value)

@@ -26,9 +26,12 @@ class ZipKvStoreSpec(OneBaseKvStoreSpec):
     driver: ClassVar[str] = "zip"
     resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
 
-    # of written members
-    compression: Compression = member(
-        "compression", partial(expect_one_of, choices=_COMPRESSIONS), "deflate", shown="with defaults"
+    # of new values; by default deflate, and none in OME-Zarr's archives
+    compression: Compression | None = member(
+        "compression",
+        partial(expect_one_of, choices=_COMPRESSIONS),
+        None,
+        shown="if set",
     )
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:

@@ -197,19 +197,19 @@ export class PlateView {
     well.pictures.set(labels, picture);
     this.asked.add(picture);
     const query = new URLSearchParams({ path: `${this.path}/${well.path}`, field: this.field, channels: channels.join(","), size, labels });
-    let found = { error: null, missing: false, damaged: [], tiles: null };
+    let found = { error: null, damaged: [], tiles: null };
     try {
       const response = await fetch(`api/thumbnail?${query}`, { signal: controller.signal });
-      found.missing = response.status === 404;
       if (!response.ok) throw new Error((await response.json()).error);
-      found = { ...found, ...pictureOf(parse(await response.arrayBuffer())) };
+      const picture = parse(await response.arrayBuffer());
+      found = picture.head.missing ? { ...found, missing: true, error: [picture.head.missing] } : { ...found, ...pictureOf(picture) };
     } catch (error) {
       if (controller.signal.aborted) return;
       found.error = [String(error.message || error)];
     }
     if (picture.controller !== controller) return;
     this.asked.delete(picture);
-    Object.assign(picture, found, { controller: null, has: asks });
+    Object.assign(picture, { missing: false }, found, { controller: null, has: asks });
     if (found.fields) found.fields.forEach((name) => this.fields.add(name));
     if (found.tiles && !labels) this.label(found.labelNames);
     if (!labels) {
