@@ -329,8 +329,6 @@ def _spec(place: object, context: Context | None) -> ResolvedPlace | None:
         spec: Any = read_spec_file(place, context)
         if spec is None:
             return None
-        if spec.keys() == {"driver", "kvstore"} and spec["driver"] == "auto":
-            return ResolvedPlace(named, asked=locate(spec, context), context=context)
         stored = _stored_array(spec, named, context)
         if stored is not None:
             return stored

@@ -17,10 +17,7 @@ _SUFFIX = ".json"
 
 
 def read_spec_file(place: str | os.PathLike[str], context: Context | None = None) -> dict[str, JSON] | None:
-    """Return the spec in a file ``*.json``, perhaps given as URL; None if `place` is not such a file.
-
-    What references, as kerchunk writes them, are about has a spec without a format.
-    """
+    """Return the spec in a file ``*.json``, perhaps given as URL; None if `place` is not such a file."""
     text = os.fspath(place)
     scheme = text.rpartition("|")[2].partition(":")[0] if "|" in text else ""
     if not text.endswith(_SUFFIX) or scheme.replace("-", "_") in DRIVERS:  # such as "|json:/a.json"
@@ -45,8 +42,9 @@ def read_spec_file(place: str | os.PathLike[str], context: Context | None = None
     except ValueError as e:
         raise FailedPreconditionError(f"{text}: Invalid JSON: {e}") from None
     if isinstance(spec, dict) and ("refs" in spec or ".zgroup" in spec):
-        url = text if is_url(text) else f"file://{os.path.abspath(text)}"
-        return {"driver": "auto", "kvstore": f"{url}|reference:"}
+        raise FailedPreconditionError(
+            f'{text} has references, as kerchunk writes them; "{text}|reference:" opens what they are about'
+        )
     if not isinstance(spec, dict) or not isinstance(spec.get("driver"), str):
         raise FailedPreconditionError(
             f'{text}: expected the spec of an array, a JSON object with the member "driver"'
