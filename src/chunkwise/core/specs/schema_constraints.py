@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any, Final, NamedTuple, TypedDict
 
 import numpy as np
@@ -233,8 +233,8 @@ def _is_dtype(value: Any) -> bool:
 
 
 def _iterable(value: Any, name: str) -> Iterable[Any]:
-    if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
-        raise TypeError(f"Invalid {name}")
+    if isinstance(value, str | bytes | Mapping | Set) or not hasattr(value, "__iter__"):
+        raise noted(TypeError(f"Invalid {name}"), f"{name}: expected one for each dimension, in their order")
     return value  # type: ignore[no-any-return]
 
 
