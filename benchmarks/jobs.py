@@ -28,6 +28,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable
+from datetime import date
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -512,7 +513,7 @@ class Comparison:
         load = ", ".join(f"{n:.0f}" for n in os.getloadavg())
         return (
             f"`python benchmarks/jobs.py --turns {o.turns} --edge {o.edge} --codec {o.codec} "
-            f"--seed {o.seed}`, "
+            f"--seed {o.seed}`, {date.today()}, "
             f"{os.cpu_count()} cores, {platform.machine()}, CPython {platform.python_version()}, "
             f"load average {load}; {', '.join(versions)}."
         )

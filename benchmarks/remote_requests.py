@@ -382,7 +382,7 @@ JOBS = {
     "replace": "open(create, delete_existing)",
     "diff": "`diff` of trees of 20 arrays of 4 chunks",
     "dataset": "xarray, 42 variables, not consolidated",
-    "typo": "`info` of what isn't there",
+    "typo": "`info` of a missing array",
     "attribute": "one attribute",
     "plate_tree": "`tree` of a plate of 8 wells",
     "plate_info": "`info` of it",

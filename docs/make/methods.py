@@ -231,7 +231,7 @@ b'third'
 [b'from/a', b'to/a']
 """,
     "Transaction": """
-What is written with a transaction is seen by others after the commit, or never after `abort`.
+Others see the writes of a transaction after the commit, or never after `abort`.
 
 >>> import chunkwise
 >>> store = chunkwise.KvStore.open("memory://transaction-methods/").result()

@@ -118,7 +118,7 @@ class OutOfRangeError(ChunkwiseError, ValueError):
     """A position or byte range outside the stored data, found while reading or writing.
 
     The array shrank, or the object was replaced by a shorter one, after it was opened.  Open it again; if
-    nothing was changed, `chunkwise verify` says what is damaged.
+    nothing was changed, `chunkwise verify` names the damaged chunks.
     """
 
     status = "OUT_OF_RANGE"
@@ -146,7 +146,7 @@ class NodeNotFoundError(NotFoundError, KeyError):
 class AlreadyExistsError(ChunkwiseError, ValueError, FileExistsError):
     """Something to create exists already.
 
-    ``open=True`` opens what is there; ``delete_existing=True``, or ``--overwrite`` on the command line,
+    ``open=True`` opens it; ``delete_existing=True``, or ``--overwrite`` on the command line,
     replaces it.
     """
 
@@ -173,8 +173,8 @@ class ResizedError(FailedPreconditionError):
 class UnsupportedError(ChunkwiseError, NotImplementedError):
     """Valid input that this version of chunkwise, or the driver, can't do.
 
-    The text names the feature.  Another driver, codec or data type may have it; see the tables of what is
-    supported.
+    The text names the feature.  Another driver, codec or data type may have it; see the tables of
+    supported features.
     """
 
 
@@ -319,7 +319,7 @@ class LostAnswerError(UnavailableError):
 class UnsafeWriteError(FailedPreconditionError):
     """A conditional write to a store that can't guarantee its condition.
 
-    Write whole chunks, or say that nobody else writes with ``single_writer: true``.
+    Write whole chunks, or say with ``single_writer: true`` that no other process writes.
     """
 
 
@@ -389,7 +389,7 @@ def noted(error: E_, note: str) -> E_:
 
 
 def as_value_error(error: OutOfBoundsError) -> ChunkwiseError:
-    """Return the ValueError for what is an IndexError only where users index."""
+    """Return the ValueError for an error that is an IndexError only where users index."""
     status, _, message = error.message.partition(": ")
     if status == OutOfRangeError.status:
         return OutOfRangeError(message)

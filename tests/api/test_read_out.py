@@ -41,8 +41,8 @@ def test_it_is_filled_and_returned(store, layout):
 @pytest.mark.parametrize(
     ("out", "message"),
     [
-        (np.zeros((6, 8), np.int32), r"out: has shape \[6, 8\], but what is read has \[6, 7\]"),
-        (np.zeros((6, 7), np.int64), "out: has data type int64, but what is read has int32"),
+        (np.zeros((6, 8), np.int32), r"out: has shape \[6, 8\], but the selection has \[6, 7\]"),
+        (np.zeros((6, 7), np.int64), "out: has data type int64, but the array has int32"),
         (np.broadcast_to(np.int32(0), (6, 7)), "out: the array can't be written to"),
         ([[0] * 7] * 6, "out: expected a NumPy array, but received: list"),
     ],

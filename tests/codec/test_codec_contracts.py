@@ -387,7 +387,7 @@ def test_every_codec_of_the_catalogue_is_under_contract():
 PARTS = {
     "checksum", "casting", "copying", "chain", "lz4_block",
     "codec_json", "decode", "notation", "protocol", "shard_layout", "size",
-    "zarr2", "n5_compression", "n5_header", "n5_payload", "n5_label_multiset", "n5_varlength",
+    "zarr2", "n5_parts", "n5_label_multiset", "n5_varlength",
     # of precomputed volumes, whose encodings have no other names, and of pictures
     "compressed_segmentation", "image_planes", "pictures",
 }  # fmt: skip

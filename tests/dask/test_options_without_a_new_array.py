@@ -72,7 +72,7 @@ def test_open_names_a_fill_value_that_does_not_fit(value: Any, tmp_path: Path) -
     spec = {"driver": "zarr3", "kvstore": f"file://{tmp_path}/a/"}
     with pytest.raises(ValueError, match=r"convert|invalid literal") as refused:
         cw.open(spec, create=True, shape=(16, 16), dtype="u2", fill_value=value)
-    assert refused.value.__notes__ == [f"fill_value: {value!r} is no value of uint16"]
+    assert refused.value.__notes__ == [f"fill_value: {value!r} is not a value of uint16"]
 
 
 def test_a_write_to_what_is_open_for_reading_says_how_to_open_it(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "chunkwise"
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 FILES = sorted(set(re.findall(r"`([\w/]+\.py)`", PAGE)))
+QUESTIONS = re.findall(r"^\| (.*\?) \| `(.*?)` \| (.*) \|$", PAGE, flags=re.MULTILINE)
 DEFINED = sorted(set(re.findall(r"`(\w+)` in `([\w/]+\.py)`", PAGE)))
 
 
@@ -23,6 +24,15 @@ def test_a_file_is_there(path: str) -> None:
 @pytest.mark.parametrize(("name", "path"), DEFINED)
 def test_a_function_is_where_the_page_says(name: str, path: str) -> None:
     assert re.search(rf"^(def|class) {name}\b", (SOURCE / path).read_text(), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize(("question", "text", "answer"), QUESTIONS)
+def test_a_question_takes_one_search_and_two_files(question: str, text: str, answer: str) -> None:
+    found = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py") if text in path.read_text()}
+    files = re.findall(r"`([\w/]+\.py)`", answer)
+    assert len(QUESTIONS) == 10
+    assert found == {files[0]}
+    assert len(files) <= 2
 
 
 @pytest.mark.parametrize(("room", "number"), [("", 0), ("core", 1)])

@@ -93,7 +93,7 @@ def test_a_file_in_the_way_is_replaced_by_force_only(tmp_path: Path) -> None:
     for mode in ("w", "w-", "x", "a"):
         with pytest.raises(AlreadyExistsError):
             ZarrIO(path, mode=mode)
-    with pytest.raises(AlreadyExistsError, match=r"is a file, no store; .* force_overwrite=True"):
+    with pytest.raises(AlreadyExistsError, match=r"is a file, not a store; .* force_overwrite=True"):
         ZarrIO(path, mode="w")
     assert path.read_text() == "precious"
     _write(path, 1, force_overwrite=True)

@@ -16,7 +16,7 @@ RECOGNIZERS = {
     "is_one_picture": {"core/arrays/auto"},
     "file_kind": {"core/arrays/auto", "core/trees/location"},
     "found_instead": {"core/arrays/auto", "core/trees/node"},
-    "group_instead": {"core/arrays/auto", "groups/single_array"},
+    "group_instead": {"core/arrays/auto"},
     "database_instead": {"groups/open_group"},
     "interrupted_instead": {"copying/new_array", "groups/open_group"},
     "inside_file": {"copying/resolve", "core/trees/node"},

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 from chunkwise.core.codec.lz4 import Lz4Java
 from chunkwise.core.codec.n5_block import N5Block
-from chunkwise.core.codec.n5_compression import compression_to_json, parse_compression
+from chunkwise.core.codec.n5_parts import compression_to_json, parse_compression
 from chunkwise.core.codec.protocol import ChunkSpec
 from chunkwise.errors import CodecError, DataCorruptionError
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from chunkwise.core.base import catalogue
 from chunkwise.core.codec.bz2_lzma import Bzip2
 from chunkwise.core.codec.n5_block import N5Block
-from chunkwise.core.codec.n5_compression import parse_compression, read_compression
+from chunkwise.core.codec.n5_parts import parse_compression, read_compression
 from chunkwise.core.driver.n5.constraints import check_constraints, constraints_to_json, parse_constraints
 from chunkwise.core.driver.n5.document import (
     Version,

@@ -9,11 +9,11 @@ import z5py
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkwise.core.codec.n5_header import N5Header, parse_header, write_header
 from chunkwise.core.codec.n5_label_multiset import (
     decode_label_multiset,
     encode_label_multiset,
 )
+from chunkwise.core.codec.n5_parts import N5Header, parse_header, write_header
 from chunkwise.core.codec.n5_varlength import (
     N5BlockData,
     decode_elements,

@@ -76,37 +76,6 @@ def test_pages_in_place_of_values(act: str) -> None:
             acts[act](store)
 
 
-def test_answers_that_never_come() -> None:
-    """A server that only says that it goes on is given the request timeout."""
-
-    def answers(target: str, head: str) -> Iterator[bytes]:
-        import time
-
-        while True:
-            yield b"HTTP/1.1 103 Early Hints\r\n\r\n"
-            time.sleep(0.01)
-
-    with web(answers) as server:
-        limits = Limits(Slots(), Retries(0, request_timeout=0.2))
-        with pytest.raises(errors.DeadlineExceededError):
-            ObjectStore(S3Bucket("bucket", "us-east-1", server.url), limits).read("k")
-
-
-def test_a_stalled_body_is_tried_as_often_as_is_said() -> None:
-    import time
-
-    def answers(target: str, head: str) -> Iterator[bytes]:
-        yield b'HTTP/1.1 200 OK\r\nETag: "e"\r\nContent-Length: 100\r\n\r\nabc'
-        time.sleep(0.6)
-        raise OSError("closes")
-
-    with web(answers) as server:
-        limits = Limits(Slots(), Retries(2, 0.01, 0.01, 0.1))
-        with pytest.raises(errors.DeadlineExceededError):
-            ObjectStore(S3Bucket("bucket", "us-east-1", server.url), limits).read("k")
-        assert len(server.requests) == 3
-
-
 def test_some_of_many_deletions_are_refused(s3: ObjectStore, between: Any) -> None:
     """An answer that names fewer keys than were asked for, and a refusal, are errors."""
     assert isinstance(s3.bucket, S3Bucket)

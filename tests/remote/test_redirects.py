@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import itertools
 import sys
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,6 +28,7 @@ from chunkwise.core.kvstore.s3 import S3Bucket
 
 ONCE = Limits(Slots(), Retries(0, 0.001, 0.001, 0.2))
 SECRET = "s3cr3t"
+DATE = "Mon, 01 Jan 2024 00:00:00 GMT"
 STATUSES = (301, 302, 303, 307, 308)
 PLACES: dict[str, Callable[[Web], str]] = {
     "other port": lambda other: f"{other.url}/there",
@@ -52,36 +54,36 @@ REQUESTS: dict[str, Callable[[Any], object]] = {
 }
 
 
-def _s3(url: str) -> ObjectStore:
+def _s3(url: str, limits: Limits = ONCE) -> ObjectStore:
     keys = {"access_key_id": "key", "secret_access_key": SECRET, "token": SECRET, "expires_at": None}
-    return ObjectStore(S3Bucket("bucket", "eu-west-1", url, provider=lambda: keys), ONCE)
+    return ObjectStore(S3Bucket("bucket", "eu-west-1", url, provider=lambda: keys), limits)
 
 
-def _gcs(url: str) -> ObjectStore:
+def _gcs(url: str, limits: Limits = ONCE) -> ObjectStore:
     later = datetime.now(UTC) + timedelta(hours=1)
     provider = lambda: {"token": SECRET, "expires_at": later}  # noqa: E731
-    return ObjectStore(GcsBucket("bucket", f"project-{SECRET}", provider), ONCE)
+    return ObjectStore(GcsBucket("bucket", f"project-{SECRET}", provider), limits)
 
 
-def _azure(kind: str) -> Callable[[str], ObjectStore]:
-    def made(url: str) -> ObjectStore:
+def _azure(kind: str) -> Callable[..., ObjectStore]:
+    def made(url: str, limits: Limits = ONCE) -> ObjectStore:
         given: dict[str, Any] = {"access_key": base64.b64encode(SECRET.encode()).decode()}
         if kind == "token":
             given = {"token": SECRET, "expires_at": None}
         if kind == "sas":
             given = {"sas_token": f"sv=2023&sig={SECRET}", "expires_at": None}
         given.setdefault("expires_at", None)
-        return ObjectStore(AzureContainer("c", "acc", f"{url}/acc", provider=lambda: given), ONCE)
+        return ObjectStore(AzureContainer("c", "acc", f"{url}/acc", provider=lambda: given), limits)
 
     return made
 
 
-def _http(url: str) -> HttpStore:
+def _http(url: str, limits: Limits = ONCE) -> HttpStore:
     headers = [(name, SECRET) for name in ("Authorization", "Cookie", "X-Amz-Security-Token", "X-Goog-Token")]
-    return HttpStore(url, headers, ONCE)
+    return HttpStore(url, headers, limits)
 
 
-STORES: dict[str, Callable[[str], Any]] = {
+STORES: dict[str, Callable[..., Any]] = {
     "s3": _s3,
     "gcs": _gcs,
     "azure, key": _azure("key"),
@@ -99,7 +101,7 @@ XML = (
 def test_redirects(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def elsewhere(target: str, head: str) -> Iterator[bytes]:
         body = XML if "list" in target else b"wrong"
-        yield answer(body, ETag='"e"', Last_Modified="Mon, 01 Jan 2024 00:00:00 GMT")
+        yield answer(body, ETag='"e"', Last_Modified=DATE)
 
     now: list[Any] = [301, ""]
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -128,3 +130,44 @@ def test_redirects(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
                 wrong.append(f"{case}: followed")
             other.requests.clear()
     assert not wrong, f"{len(wrong)}\n" + "\n".join(wrong[:20])
+
+
+def _stalled(target: str, head: str) -> Iterator[bytes]:
+    yield f'HTTP/1.1 200 OK\r\nETag: "e"\r\nLast-Modified: {DATE}\r\nContent-Length: 100\r\n\r\nabc'.encode()
+    time.sleep(0.6)
+    raise OSError("closes")
+
+
+def _only(status: str) -> Callable[[str, str], Iterator[bytes]]:
+    def answers(target: str, head: str) -> Iterator[bytes]:
+        while True:
+            yield f"HTTP/1.1 {status}\r\n\r\n".encode()
+            time.sleep(0.01)
+
+    return answers
+
+
+def _later(seconds: str) -> Callable[[str, str], Iterator[bytes]]:
+    return lambda target, head: iter([answer(b"", 503, Retry_After=seconds)])
+
+
+PATIENCE: dict[str, tuple[Callable[[str, str], Iterator[bytes]], type[Exception]]] = {
+    "a body that stalls": (_stalled, errors.DeadlineExceededError),
+    "endless 100": (_only("100 Continue"), errors.DeadlineExceededError),
+    "endless 103": (_only("103 Early Hints"), errors.DeadlineExceededError),
+    "Retry-After in seconds": (_later("3600"), errors.ChunkwiseError),
+    "Retry-After as a date": (_later("Fri, 01 Jan 2100 00:00:00 GMT"), errors.ChunkwiseError),
+}
+
+
+@pytest.mark.parametrize("behaviour", PATIENCE)
+@pytest.mark.parametrize("name", ["s3", "gcs", "azure, key", "http"])
+def test_patience(name: str, behaviour: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is tried as often as is said, whatever the server says; an hour is not waited for."""
+    answers, kind = PATIENCE[behaviour]
+    with web(answers) as server:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        store = STORES[name](server.url, Limits(Slots(), Retries(1, 0.01, 0.01, 0.2)))
+        with pytest.raises(kind):
+            store.read("a/k")
+        assert len(server.requests) == 2

@@ -103,6 +103,7 @@ SEEN = """() => {
         path: (view || plate)?.path,
         isLabels: Boolean(view?.image.labels),
         colors,
+        members: document.querySelectorAll(".group li").length,
         cells: document.querySelectorAll(".cells td").length,
         message: text("message"),
         problems: document.getElementById("problems").hidden ? "" : text("problems"),
@@ -130,7 +131,7 @@ def opened(page: Any) -> Callable[[str], dict[str, Any]]:
         for word in ("Infinity", "NaN px", "undefined", "[object"):
             assert word not in seen["text"], path
         if seen["form"] == "group":
-            assert "This is a group" in seen["text"], path
+            assert "This is a group" in seen["text"] and seen["members"] > 0, path
         elif seen["form"] == "table":
             assert seen["cells"] > 0, path
         else:

@@ -110,8 +110,8 @@ def test_options_by_protocol(url: str) -> None:
     )
     assert plain == named != url
     for options, words in (
-        ({"gs": {"token": "anon"}}, '"gs" is no part of the URL; .*s3'),
-        ({"s3": {"anon": True}, "anon": True}, '"anon" is no part of the URL'),
+        ({"gs": {"token": "anon"}}, '"gs" is not part of the URL; .*s3'),
+        ({"s3": {"anon": True}, "anon": True}, '"anon" is not part of the URL'),
         ({"s3": {"key": "k"}}, '"key" is a secret'),
         ({"s3": {"use_ssl": False}}, '"use_ssl" is not known for s3'),
         ({"use_ssl": False}, '"use_ssl" is not known for s3'),

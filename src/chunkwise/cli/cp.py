@@ -54,7 +54,7 @@ name of SRC.
 
 An interrupted copy is not an array: its metadata is written last.  --resume continues where it stopped.
 
---overwrite replaces what is at DST once the copy is complete.  Until then the old data can be read, also by
+--overwrite replaces DST once the copy is complete.  Until then the old data can be read, also by
 the copy itself: DST may be SRC.
 
 With -r a whole hierarchy is copied: groups, arrays, attributes and links.  --chunk time=90,lat=8 and --shard
@@ -227,7 +227,7 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
     try:
         report, seconds = run_shown(arguments, copy)
     except MisfitError as e:
-        raise MisfitError(f"{e.message}; --cast says what is to become of such values") from None
+        raise MisfitError(f"{e.message}; --cast chooses how such values are stored") from None
     for _, note in report.notes[len(known) :]:
         message(note)
     if copy.left is not None:

@@ -83,7 +83,7 @@ def copy_options(arguments: argparse.Namespace) -> CopyOptions:
 def show_copy(
     arguments: argparse.Namespace, format: str, out: Mapping[str, JSON], text: str, *lines: str
 ) -> None:
-    """Print what was, or would be, copied."""
+    """Print the numbers of copied nodes, or of those to copy."""
     ends = {"source": arguments.source, "destination": arguments.destination, "format": format}
     show(arguments, {**ends, **out}, f"{ends['source']} -> {ends['destination']} ({format}): {text}", *lines)
 

@@ -1,4 +1,4 @@
-"""``chunkwise help COMMAND``: what ``chunkwise COMMAND --help`` prints."""
+"""``chunkwise help COMMAND``: the same as ``chunkwise COMMAND --help``."""
 
 from __future__ import annotations
 

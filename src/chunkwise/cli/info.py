@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.no_count:
             stored = occupancy(node, array)
     except UnlistedError:
-        uncounted = "not counted, since a web server doesn't list what it has"
+        uncounted = "not counted, since a web server doesn't list its keys"
     except PermissionDeniedError:
         uncounted = "not counted, since the keys may not be listed"
     except ChunkwiseError as e:
@@ -87,7 +87,7 @@ def _stored_row(uncounted: str) -> list[tuple[str, str]]:
 
 
 def _view(arguments: argparse.Namespace, store: TensorStore) -> None:
-    """Print what the array of a spec is; for a stack also how its layers lie.  No layer is opened."""
+    """Describe the array of a spec; for a stack also its layers.  No layer is opened."""
     spec = store.spec().to_json()
     stacked = is_stack(store)
     layers = spec["layers"] if stacked else []
@@ -142,7 +142,7 @@ def _group(found: ResolvedPlace, arguments: argparse.Namespace) -> int:
         n_arrays, n_groups = kinds["array"], kinds["group"]
         contents = f"{plural(n_arrays, 'array')}, {plural(n_groups, 'group')}"
     except UnlistedError:
-        contents = "nobody knows what, since a web server doesn't list what it has"
+        contents = "unknown, since a web server doesn't list its keys"
     attributes = read_attributes(node.location)
     image = _image(found)
     out = {
@@ -168,7 +168,7 @@ def _group(found: ResolvedPlace, arguments: argparse.Namespace) -> int:
 
 
 def _other(arguments: argparse.Namespace, place: ResolvedPlace, array: TensorStore) -> int:
-    """Print what a picture, a precomputed volume or a stack of pictures is."""
+    """Describe a picture, a precomputed volume or a stack of pictures."""
     image = open_multiscale(place)
     found = describe_images(image)
     for note in image.assumed if isinstance(image, MultiscaleImage) else ():
@@ -180,7 +180,7 @@ def _other(arguments: argparse.Namespace, place: ResolvedPlace, array: TensorSto
 
 
 def _image(place: ResolvedPlace) -> list[tuple[str, str]]:
-    """Return what the image, plate, or other images in a group are; nothing if there are none."""
+    """Return the description of the image, plate, or other images in a group; nothing without them."""
     try:
         return [] if place.found_images is None else describe_images(place.found_images)
     except ChunkwiseError as e:

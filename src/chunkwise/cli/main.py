@@ -26,7 +26,7 @@ __all__ = ["COMMANDS", "main", "make_parser"]
 
 _GROUPS = {
     "look": {
-        "info": "describe an array or a group, and count what is stored",
+        "info": "describe an array or a group, and count stored chunks",
         "ls": "list the groups and arrays right below a group",
         "tree": "list the groups and arrays of a hierarchy",
         "attrs": "show, set or remove attributes",

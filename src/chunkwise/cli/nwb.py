@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.add_argument("path", metavar="PATH", help="store or HDF5 file")
     convert.add_argument("path", metavar="SOURCE", help="store or HDF5 file")
     convert.add_argument("target", metavar="TARGET", help="store or HDF5 file to write")
-    convert.add_argument("--overwrite", action="store_true", help="replace what is at TARGET")
+    convert.add_argument("--overwrite", action="store_true", help="replace TARGET")
     convert.add_argument(
         "--codec",
         metavar="CODEC",
@@ -214,7 +214,7 @@ def _repack(arguments: argparse.Namespace) -> int:
     if not os.path.isdir(path):
         raise UsageError(f"{arguments.path} is no local store")
     store = open_store(path)
-    if data_type_of(store.attributes("/")) is None:  # what HDMF has no place for would be lost
+    if data_type_of(store.attributes("/")) is None:  # data that HDMF has no place for would be lost
         raise UsageError(f"{arguments.path} is no NWB file: its root has no type; nothing is changed")
     format = arguments.format or store.format
     if arguments.pickled_references and format != "zarr2":

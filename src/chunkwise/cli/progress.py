@@ -54,7 +54,7 @@ class _Events(Lines):
         self.write("progress")
 
     def write(self, event: str) -> None:
-        """Write an event; what is unknown is null."""
+        """Write an event; unknown members are null."""
         seconds, moved = self.seconds, self.done - self.before
         rate = moved / seconds if moved and seconds > 0 else None
         left = None if self.total is None or rate is None else max(0, self.total - self.done) / rate

@@ -90,7 +90,7 @@ def _find(path: str, arguments: argparse.Namespace) -> tuple[Location | None, No
 
 def _group(location: Location) -> Node | None:
     try:
-        node = find_documented(location)  # which lists nothing: what lies so far above may be somebody else's
+        node = find_documented(location)  # which lists nothing: directories above may be those of others
     except PermissionDeniedError:
         return None
     return node if node is not None and node.kind == "group" and not node.error else None

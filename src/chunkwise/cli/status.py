@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     if status.parts:
         message("parts go on when they are run again; --resume does what they have left")
     elif status.owner is None:
-        message(f"nobody is at work; {goes_on}")
+        message(f"no process is at work; {goes_on}")
     elif status.owner_ended:
         message(f"{owner_text(status.owner)} has ended; {goes_on}")
     else:

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="I/N",
         help="do one of N parts, as in a SLURM array; only a run without --part compares a kept fingerprint",
     )
-    add_quiet(parser, "print only what is bad")
+    add_quiet(parser, "print only bad chunks")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -96,7 +96,7 @@ def _bare(report: NodeReport) -> int:
 
 
 def _uncovered(n: int, n_chunks: int) -> str:
-    """Return what could not be checked."""
+    """Return the note on unchecked values."""
     whose = "the values" if n == n_chunks else f"the values of {plural(n, 'chunk')}"
     return f"no checksum covers {whose}"
 

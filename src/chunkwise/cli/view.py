@@ -75,7 +75,7 @@ def _draw(arguments: argparse.Namespace) -> int:
 
 
 def _neuroglancer(server: Server) -> str:
-    """Start neuroglancer's own server, and return the URL of a viewer of what is served."""
+    """Start neuroglancer's own server, and return the URL of a viewer of the served data."""
     with required("--neuroglancer", "neuroglancer"):
         neuroglancer = import_module("neuroglancer")
     state = neuroglancer_state(server.url, server.sources, windows=True)

@@ -123,9 +123,7 @@ class ArrayTemplate:
     codec: Any = None  # a Compressor, or JSON in the words of the target's format; None for its default
     checksum: bool = False  # of each chunk
     fill_value: npt.NDArray[Any] | None = None  # of shape (); None for zero
-    marker: npt.NDArray[Any] | None = (
-        None  # of shape (): what stands for a missing value; None if nothing does
-    )
+    marker: npt.NDArray[Any] | None = None  # of shape (): the mark of missing values; None without one
     names: tuple[str | None, ...] = ()
     lists_names: bool = False  # whether a scalar is said to have no names, without which xarray can't read it
     units: tuple[Unit | None, ...] = ()

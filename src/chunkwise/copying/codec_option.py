@@ -201,7 +201,7 @@ def _level_member(name: str) -> str:
 # A description in the words of another format is translated where it means the same there.
 
 CODEC_PARTS = ("compressor", "compressors", "filters", "serializer")
-"""Arguments in which zarr-python takes what `codec` says."""
+"""Arguments of zarr-python that together correspond to `codec`."""
 
 _FORMS = (
     'text such as "zstd:5" or "none", JSON in the words of a format, a codec of numcodecs or zarr.codecs, or '
@@ -237,7 +237,7 @@ def read_codec(value: Any) -> Any:
 
 
 def codec_of_parts(parts: Mapping[str, Any]) -> Any:
-    """Return what `read_codec` takes, from the arguments of zarr-python; None if all are left to the format.
+    """Return the argument of `read_codec` for those of zarr-python; None if all are left to the format.
 
     Those are ``compressor`` or ``compressors``, ``filters`` and ``serializer``.
     """
@@ -288,7 +288,7 @@ def _plain(value: Any) -> Any:
 
 
 def codec_in(codec: Any, format: str) -> Any:
-    """Return what `read_codec` has read in the words of `format`; raise OptionError if it has none."""
+    """Return a codec from `read_codec` in the words of `format`; raise OptionError if it has none."""
     rules = tree_format(format)
     notation = rules.codecs
     try:
@@ -344,7 +344,7 @@ def _translated(entry: str | Mapping[str, JSON], rules: TreeFormat) -> Sequence[
     format = _FORMAT_OF[member]
     if entry[member] == tree_format(format).codecs.no_compressor:
         return []
-    entry = codec_to_json(parse_codec(dict(entry), format), format)  # with what is left out
+    entry = codec_to_json(parse_codec(dict(entry), format), format)  # with missing options filled in
     name, options = str(entry[member]), {key: value for key, value in entry.items() if key != member}
     if member == "name":
         options = dict(options.get("configuration") or {})

@@ -112,7 +112,7 @@ def is_converted(root: Node, format: str) -> bool:
 
 
 def check_copied_as_tree(root: Node, there: Location, format: FormatName) -> None:
-    """Raise InvalidArgumentError, with what to do instead, for a file that is converted."""
+    """Raise InvalidArgumentError, which says how to convert the file instead."""
     if not is_converted(root, format):
         return
     here = root.location
@@ -125,7 +125,7 @@ def check_copied_as_tree(root: Node, there: Location, format: FormatName) -> Non
 
 
 def converted_name(location: Location) -> str | None:
-    """Return what a conversion names a place by: the path of an HDF5 file; None if that isn't local."""
+    """Return the name of a place for a conversion: the path of an HDF5 file; None if that isn't local."""
     if not _is_hdf5(location):
         return location.text
     file = location.store_spec.base

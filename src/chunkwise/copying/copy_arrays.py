@@ -1,4 +1,4 @@
-"""``CopyArrays``: what a copy reads and writes, the steps of its plan, and the tasks of a step."""
+"""``CopyArrays``: the source and target of a copy, the steps of its plan, and the tasks of a step."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _MASK = (1 << 64) - 1
 
 
 class LostBlockError(DataCorruptionError):
-    """A part of an intermediate array is not what was written."""
+    """A part of an intermediate array differs from the data that was written."""
 
 
 class StepResult(NamedTuple):
@@ -100,7 +100,7 @@ class CopyStep:
     source: TensorStore
     target: TensorStore
     blocks: Blocks
-    kind: str  # "copy", "compare", or "sum" of what the source holds
+    kind: str  # "copy", "compare", or "sum" of the source
     narrowing: Narrowing | None
     itemsize: int
     # Value of missing chunks of the source, if they may stay missing in the target.

@@ -68,7 +68,7 @@ _MOST_KEPT = 1 << 14  # bytes of the JSON of a spec
 class ArrayJob:
     """An array whose elements are copied into another one."""
 
-    what: ClassVar[str] = "copy"  # what a dashboard shows
+    what: ClassVar[str] = "copy"  # name on a dashboard
 
     plan: CopyPlan
     steps: Sequence[Pass]

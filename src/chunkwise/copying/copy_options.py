@@ -24,7 +24,7 @@ def _flag(flag: str, help: str, **how: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class CopyOptions:
-    """How an array, a tree or an image is copied."""
+    """Options of a copy of an array, a tree or an image."""
 
     memory: int | None = None  # of a worker process; by default a share of the machine's
     part: Part | None = None  # of a copy that several processes make; by default all of it
@@ -55,9 +55,7 @@ class CopyOptions:
     )
     overwrite: bool = field(
         default=False,
-        metadata=_flag(
-            "--overwrite", "replace what is at DST, once the copy is complete", action="store_true"
-        ),
+        metadata=_flag("--overwrite", "replace DST, once the copy is complete", action="store_true"),
     )
     sync: bool = field(
         default=True,
@@ -84,7 +82,7 @@ class CopyOptions:
 
     @property
     def go_on(self) -> bool:
-        """Whether an unfinished copy is continued."""
+        """True if an unfinished copy is continued."""
         return self.resume or self.part is not None
 
 

@@ -37,7 +37,7 @@ SMALL, LARGE = 0, 1
 
 
 class CopyPasses:
-    """The passes of the journal of an array or a tree, and what they copy."""
+    """The passes of the journal of an array or a tree, and the data that they copy."""
 
     def __init__(self, plan: TreePlan) -> None:
         self._plan = plan
@@ -113,7 +113,7 @@ class TaskCount(NamedTuple):
 
 
 class PartStatus(NamedTuple):
-    """Progress of a part: what it has done of each pass."""
+    """Progress of a part: the tasks of each pass that it has done."""
 
     part: Part
     passes: list[TaskCount]

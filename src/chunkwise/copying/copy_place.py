@@ -124,7 +124,7 @@ class CopyPlace:
         )
 
     def _tidy(self) -> None:
-        """Delete what a process has left that was killed after its copy had taken its place."""
+        """Delete the remains of a process that was killed after its copy had taken its place."""
         store, place = self.location.store, self.place
         below, lease = store.list_children(place.path), store.read(self.location.path + APPEND).value
         if not (below.keys or below.prefixes or (lease is not None and is_of_ended(lease))):
@@ -134,7 +134,7 @@ class CopyPlace:
                 self.clear()
 
     def clear(self) -> None:
-        """Delete what an unfinished copy has left, if its place is beside the location."""
+        """Delete the remains of an unfinished copy, if its place is beside the location."""
         if self.replacement is not None:
             delete_all_below(self.place.store, self.place.path)
 
@@ -147,7 +147,7 @@ class CopyPlace:
                 create_container(self.place)
 
     def alone(self) -> AbstractContextManager[Callable[[], None]]:
-        """Keep others out who begin again, or end, a copy in a place beside the same location."""
+        """Exclude other processes that begin again, or end, a copy in a place beside the same location."""
         is_alone = self.replacement is None or is_session(self.location.store)
         return nobody_else() if is_alone else excluding(self.location, clears=True)
 

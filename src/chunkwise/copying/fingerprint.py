@@ -106,7 +106,7 @@ def _words(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if not size or not values.size:
         return np.empty((*values.shape, 0), np.uint8)
     shape = values.shape
-    if shape and not any(values.strides):  # one value, repeated by broadcasting: so is what is returned
+    if shape and not any(values.strides):  # one value, repeated by broadcasting, as is the result
         values = values[(slice(0, 1),) * values.ndim]
     flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
     words = flat.view(f"<u{width}").reshape(*values.shape, size // width)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 from uuid import uuid4
 from weakref import WeakValueDictionary
@@ -22,8 +23,11 @@ from chunkwise.copying.journal_document import (
 )
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.thread import start_thread
 from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.lease import check_alone
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION
+from chunkwise.core.kvstore.staging import in_staging
 from chunkwise.core.kvstore.this_process import process_name
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.location import Location
@@ -31,6 +35,7 @@ from chunkwise.core.trees.node import JOURNAL
 from chunkwise.errors import (
     AbortedError,
     AlreadyExistsError,
+    ChunkwiseError,
     FailedPreconditionError,
     InvalidArgumentError,
     UnsafeWriteError,
@@ -146,13 +151,18 @@ class Journal:
             )
 
     def begin(self, *, owned: bool = True) -> None:
-        """Write the journal of new work, as its owner or not; raise AlreadyExistsError if there is one."""
+        """Write the journal of new work, as its owner or not; raise AlreadyExistsError if there is one.
+
+        It is a HeldError while another process is replacing or deleting what was there.
+        """
         self.check_store()
         if not self._write(self.owner if owned else None):
             raise AlreadyExistsError(
                 "a copy to this destination was begun and not finished: --resume goes on with it, "
                 "--overwrite starts again"
             )
+        if not in_staging(self.key):
+            check_alone(self._kv, self.key, self._generation)
 
     def resume(self) -> None:
         """Take over the journal of unfinished work.
@@ -252,6 +262,22 @@ class Journal:
         with self._lock:
             if time.monotonic() - self._saved >= _BEAT:
                 self._save(self.owner)
+
+    @contextmanager
+    def beating(self) -> Iterator[None]:
+        """Give signs of life while the block waits for others, who may be waiting for them."""
+        ended = threading.Event()
+
+        def beat() -> None:
+            while not ended.wait(_SECONDS):
+                with suppress(ChunkwiseError):  # the next write reports it
+                    self.write()
+
+        start_thread(beat)
+        try:
+            yield
+        finally:
+            ended.set()
 
     def write(self) -> None:
         """Write the current state."""

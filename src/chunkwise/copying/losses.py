@@ -1,4 +1,4 @@
-"""What a copy contains and lacks: reports, warnings in Python, and lines and a status on the command line."""
+"""Reports on copies and their losses, warnings in Python, and lines and a status on the command line."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def fitting_attributes(attributes: Mapping[str, JSON], format: str) -> tuple[dic
 
 @dataclass
 class CopyReport:
-    """Numbers of copied nodes, and notes on what could not be copied.
+    """Numbers of copied nodes, and notes on losses.
 
     Attributes
     ----------
@@ -136,6 +136,6 @@ class CopyReport:
 
     @property
     def losses(self) -> list[tuple[str, str]]:
-        """What the copy lacks: paths, and notes."""
+        """Losses of the copy: paths, and notes."""
         lost = [(path, array_left_out(why)) for path, why in self.left_out]
         return lost + [(path, note) for path, note in self.notes if is_loss(note)]

@@ -98,7 +98,7 @@ def migrate_array(node: Node, *, apply: bool, keep_old: bool) -> Migration:
 
 
 def plan_migration(node: Node, *, keep_old: bool = False) -> Migration:
-    """Return what `migrate` would do to an array, without looking at the groups above it."""
+    """Return the changes that `migrate` would make to an array, without looking at the groups above it."""
     location = node.location
     rules = node.rules
     if rules.successor in (None, node.format) or node.kind != "array":

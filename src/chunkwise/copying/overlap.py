@@ -1,4 +1,4 @@
-"""The overlap of what is read with a location that is written, and arrays that are sent to tasks."""
+"""The overlap of sources with a location that is written, and arrays that are sent to tasks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _DEPTH = 16
 
 
 def overlap(operand: Any, location: Location) -> str | None:
-    """Return the name of what `operand` reads at or below a location, or None.
+    """Return the name of the data that `operand` reads at or below a location, or None.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ Home: TypeAlias = tuple[ProcessName, tuple[str, ...]]
 
 
 def home_of(view: TensorStore) -> Home:
-    """Return what `check_arrived` needs to know of an array that is about to be pickled."""
+    """Return the facts about an array that `check_arrived` needs, before it is pickled."""
     kinds = {ArraySpec: "an array in memory", VirtualChunkedSpec: "a virtual array, made of functions"}
     parts = [kinds[type(s)] for s in driver_specs(view._array.spec()) if type(s) in kinds]
     return process_name(), tuple(dict.fromkeys(parts))

@@ -33,7 +33,7 @@ _SHOWN = 10
 _COUNTED = {
     "t": "t", "time": "t", "tp": "t", "timepoint": "t", "c": "c", "ch": "c", "channel": "c", "z": "z",
 }  # fmt: skip
-"""What a number in the name of a picture counts, by the letters before it."""
+"""Axes that numbers in the names of pictures count, by the letters before them."""
 
 _AMBIGUOUS = (
     "their names differ in several numbers, which may be axes of their own; name the planes of one stack, "
@@ -107,8 +107,8 @@ def open_pictures(paths: Sequence[str]) -> tuple[TensorStore, str]:
 def arranged_planes(planes: Sequence[TensorStore], paths: Sequence[str]) -> tuple[TensorStore, str]:
     """Return arrays of the same shape as one array, by the numbers in file names, and the assumptions made.
 
-    Letters before a number say what it counts, such as ``t`` and ``c`` in ``img_t00_c0.tif``.  Without them
-    the planes follow each other along z, or t if they have a z.
+    Letters before a number name the axis that it counts, such as ``t`` and ``c`` in ``img_t00_c0.tif``.
+    Without them the planes follow each other along z, or t if they have a z.
     """
     planes = [plane.label[plane.domain.labels] if plane.rank else plane for plane in planes]
     planes = list(map(without_channel, planes))

@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from copy import copy
 from itertools import islice
 from typing import ClassVar
@@ -40,6 +40,7 @@ from chunkwise.copying.tasks import Chain, Stage
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.copying.work import TaskRunner, Work
 from chunkwise.core.base.binding import JSON
+from chunkwise.core.kvstore.lease import HeldError
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -155,20 +156,28 @@ class PlannedCopy(ABC):
                 for number in range(start, stop)
             ]
         elif not (self._how.resume and self._found_complete()):
-            self._done_before = done = self._check_free()
-            self._journal.begin()
+            self._done_before = done = self._begin_new(self._journal)
             if self._session:
                 self._surround_first()
             for at, number in done:
                 self._journal.mark(number, at=at)
+
+    def _begin_new(self, journal: Journal, *, owned: bool = True) -> list[tuple[int, int]]:
+        """Write a new journal where nothing is in the way; return the arrays that are there already."""
+        while True:
+            done = self._check_free()
+            try:
+                journal.begin(owned=owned)
+                return done
+            except HeldError as e:  # what was there is being replaced or deleted
+                e.wait()
 
     def _begin_part(self, part: Part) -> None:
         if self._begun is None:
             if self._found_complete():
                 return
             try:
-                self._check_free()
-                self._whole.begin(owned=False)
+                self._begin_new(self._whole, owned=False)
             except AlreadyExistsError:
                 self._begun = read_journal(self._top)
                 if self._begun is None:
@@ -234,7 +243,9 @@ class PlannedCopy(ABC):
         elif self.left is None:
             with self._saving_journal():
                 self._surround()
-            with self._destination.alone() as confirm:
+            with ExitStack() as stack:
+                with self._journal.beating():
+                    confirm = stack.enter_context(self._destination.alone())
                 self._journal.write()  # or another process has begun again
                 self._journal.delete()
                 self._commit(confirm)

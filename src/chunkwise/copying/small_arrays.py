@@ -121,7 +121,7 @@ class SmallArrays:
             check_node_visible(first.node(self.source), "the source")
 
     def run(self, tasks: Iterable[int]) -> list[StepResult]:
-        """Copy arrays; return what became of each."""
+        """Copy arrays; return the result of each."""
         if not isinstance(tasks, Tasks):
             return [self._copy(self.arrays[number - self.first], None) for number in tasks]
 

@@ -203,7 +203,7 @@ class StackReport(NamedTuple):
 
     n_layers: int
     domain: IndexDomain
-    gaps: tuple[Box, ...]  # no more than the first thousand, and so are overlaps
+    gaps: tuple[Box, ...]  # the first thousand at most, as are overlaps
     n_missing: int  # elements without a layer
     overlaps: tuple[Overlap, ...]  # pairs of layers with elements in common
     n_overlaps: int

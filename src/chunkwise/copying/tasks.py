@@ -49,7 +49,7 @@ class Stage:
     failed : callable
         Called with the error of a task, before it is raised.
     name : callable
-        Returns what a task is called in messages.
+        Returns the name of a task in messages.
     """
 
     submit: Submit

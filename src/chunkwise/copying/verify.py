@@ -96,7 +96,7 @@ def verify_nodes(
     store = root.location.store
     workers = workers_of(workers)
     with TaskRunner(workers) as runner:
-        # Where requests take long, those for many small arrays are made together, in this process.
+        # On slow stores, requests for many small arrays are made together, in this process.
         many = workers.unasked and share.is_all and is_slow(store)
         walked = walk(root)
         while some := list(islice(walked, _ARRAYS_AHEAD if many else 1)):
@@ -260,7 +260,7 @@ def verify_view(
     """Return a report on the chunks of an array; `nbytes` is decoded, since the stored size is not known."""
     report = NodeReport("", "array", None)
     chunk = store.chunk_layout.read_chunk.shape
-    # What has no chunks of its own, such as a stack of pictures, is read in blocks.
+    # An array without chunks of its own, such as a stack of pictures, is read in blocks.
     blocks = divide(store, store)
     if chunk and None not in chunk:
         blocks = blocks._replace(shape=tuple(max(1, n or 1) for n in chunk))

@@ -79,7 +79,7 @@ class Found:
     outside: Some = field(default_factory=Some)  # chunks beyond the shape of the array
     strays: Some = field(default_factory=Some)  # neither chunks nor metadata
     misnamed: dict[str, Some] = field(default_factory=dict)  # chunks by what the metadata should say of keys
-    fingerprint: int = 0  # what stored chunks add to that of the fill value
+    fingerprint: int = 0  # the difference from that of the fill value
 
 
 @dataclass
@@ -116,7 +116,7 @@ class VerifyStep:
         check_node_visible(self.node, "the array")
 
     def run(self, tasks: Iterable[int]) -> Found:
-        """Check all that is stored in some of the ranges."""
+        """Check all stored keys in some of the ranges."""
         out = Found()
         node, array, kv = self.node, self.array, self.node.location.store
         reader = PlainReader(array, kv)
@@ -172,7 +172,7 @@ class VerifyStep:
         return [(text, form) for text, form in forms if form != own]
 
     def _other_form(self, key: str, limits: Sequence[int]) -> str:
-        """Return what the metadata would say if a key were a chunk's; empty if it can't be one."""
+        """Return the metadata that would make a key a chunk's; empty if it can't be one."""
         for text, form in self._other_forms:
             cell = form.cell(key, self.array.grid.rank)
             if cell is not None and all(at < limit for at, limit in zip(cell, limits, strict=True)):

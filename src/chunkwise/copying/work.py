@@ -76,7 +76,7 @@ class Work:
     that.
     """
 
-    what: str  # "copy", "verify" ...: what a dashboard shows
+    what: str  # "copy", "verify" ...: name on a dashboard
     steps: Sequence[Step]
     fence: Fence | None = None  # None if nothing is written, and there is no journal
     stop: Stop = field(default_factory=Stop)
@@ -97,13 +97,13 @@ class Work:
         guard = Guard(self.fence, step, start, stop)
         try:
             return self.steps[step].run(Tasks(numbers, guard))
-        except BaseException:  # an interrupt too: what the tasks have written may have to go
-            with suppress(ChunkwiseError):  # the first error says what went wrong
+        except BaseException:  # an interrupt too: the data of the tasks may have to be deleted
+            with suppress(ChunkwiseError):  # the first error is the cause
                 guard.check()
             raise
 
     def part(self, step: int, start: int, stop: int) -> Work:
-        """Return what to send for some tasks of a step."""
+        """Return the message for some tasks of a step."""
         whole = self.steps[step]
         if not isinstance(whole, DivisibleStep):
             return self

@@ -276,7 +276,7 @@ def from_dask(
         By default one chunk for each block.  If the blocks of `source` don't fit the chunks, it is rechunked
         first.
     delete_existing : bool
-        Replace what is there once the new array is complete; `source` may read the old array.  Unless
+        Replace an existing array once the new one is complete; `source` may read the old one.  Unless
         `compute`, the new array replaces it at once, and a source that reads the old one is refused.
     scheduler : str or callable, optional
         For dask's ``compute``.

@@ -1,4 +1,4 @@
-"""The API for plug-ins, in addition to the public API.
+"""The API for plug-ins, in addition to the public API: all that they may import.
 
 Codecs derive from `BytesToBytes`, `ArrayToBytes` or `ArrayToArray`; stores from `PluginStore`, and have a
 `KvStoreSpec` if specs are to name them; data types are classes with the methods of `DataTypeExtension`.

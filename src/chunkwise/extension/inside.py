@@ -43,7 +43,7 @@ from chunkwise.core.kvstore.compare_and_swap import compare_and_swap
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.keys_below import delete_all_below
-from chunkwise.core.kvstore.lease import is_of_ended
+from chunkwise.core.kvstore.lease import check_alone, is_of_ended
 from chunkwise.core.kvstore.platform import TRAITS as PLATFORM_TRAITS
 from chunkwise.core.kvstore.platform import extended_path
 from chunkwise.core.kvstore.protocol import (
@@ -107,6 +107,7 @@ __all__ = [
     "block_shape",
     "brief",
     "cached_property",
+    "check_alone",
     "check_choice",
     "check_flag",
     "codec_text",

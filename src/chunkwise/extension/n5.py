@@ -5,9 +5,8 @@ These names are not promised: they may change from one version to the next.
 
 from __future__ import annotations
 
-from chunkwise.core.codec.n5_compression import parse_compression, read_compression
-from chunkwise.core.codec.n5_header import VARLENGTH, parse_header
 from chunkwise.core.codec.n5_label_multiset import BACKGROUND, decode_label_multiset, encode_label_multiset
+from chunkwise.core.codec.n5_parts import VARLENGTH, parse_compression, parse_header, read_compression
 from chunkwise.core.codec.n5_varlength import (
     N5BlockData,
     decode_elements,

@@ -86,9 +86,9 @@ def copy_tree(
     strict : bool
         Raise if the format can't hold an array, instead of leaving it out.
     resume : bool
-        Continue an unfinished copy; what is there already is kept.
+        Continue an unfinished copy.
     overwrite : bool
-        Replace what is at the destination once the copy is complete.  Files that belong to no array or group
+        Replace the destination once the copy is complete.  Files that belong to no array or group
         stay.
     sync : bool
         Whether to wait until chunks are on the disk before an array appears.

@@ -147,7 +147,7 @@ class Group(WritableGroup):
         options : mapping, optional
             The same as `properties`, as a mapping.
         resume : bool
-            Continue an unfinished copy; what is there already is kept.
+            Continue an unfinished copy.
         verify : bool
             Read each array again and compare.
         strict : bool

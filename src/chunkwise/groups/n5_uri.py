@@ -97,7 +97,7 @@ def open_n5_uri(uri: str, mode: Mode = "r", *, context: Context | None = None) -
     [2, 2]
     """
     if mode not in ("r", "r+"):
-        raise InvalidArgumentError(f'mode: expected "r" or "r+", not {mode!r}; an N5 URI names what is there')
+        raise InvalidArgumentError(f'mode: expected "r" or "r+", not {mode!r}; an N5 URI names existing data')
     parsed = parse_container(uri)
     path = normalize_group_path(parsed.group or "")
     root = open_group(parsed.container, mode, format="n5", context=context)

@@ -62,8 +62,8 @@ def open_group(
         Location of the group.
     mode : {"r", "r+", "a", "w", "w-"}
         ``r``: read-only, it must exist.  ``r+``: it must exist.  ``a``: it is created if it is missing.
-        ``w``: an empty group replaces what is there; files that belong to no array or group stay.  ``w-``: it
-        is created, nothing may be there.
+        ``w``: an empty group replaces an existing node; files that belong to no array or group stay.  ``w-``:
+        it is created, nothing may be there.
     format : {"zarr3", "zarr2", "n5"}, optional
         Format to look for or to create.  By default that of an existing group; for a new one that of the
         group that it is in, else N5 for a name ``*.n5``, else Zarr v3.  A directory without a document is a
@@ -277,7 +277,7 @@ def create_group(
     place, format, attributes, context, non_finite, external_links, storage_options
         As for `open_group`.
     overwrite : bool
-        Replace what is there by an empty group, as mode ``w`` of `open_group` does.
+        Replace an existing node by an empty group, as mode ``w`` of `open_group` does.
 
     Returns
     -------

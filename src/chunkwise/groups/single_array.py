@@ -15,7 +15,6 @@ from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.unknown_names import options_of
 from chunkwise.core.driver.auto.detect import NoFormatError
-from chunkwise.core.driver.auto.found_instead import group_instead
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.storage_options import with_storage_options
 from chunkwise.core.trees.attribute_value import NonFinite
@@ -183,12 +182,9 @@ def open_array(
             return found.as_array()
         if not isinstance(e, NoFormatError):
             raise
-        location = found.asked or locate(spec, context)
-        text = "" if location.base.get("driver") == "object" else location.text
-        group = group_instead(location.store, location.path, text)
-        if group:
-            raise FailedPreconditionError(f"there is no array at {location.text}: {group}") from None
-        raise nothing_at(location, "array") from None
+        if found.kind == "group" and not found.is_file:
+            raise  # it says so, and what opens it
+        raise nothing_at(found.asked or locate(spec, context), "array") from None
 
 
 def read(

@@ -43,8 +43,8 @@ class WritableGroup(ReadableGroup):
         path : str
         attributes : mapping, optional
         overwrite : bool
-            Replace what is there, with everything below it, by an empty group.  Files that belong to no array
-            or group stay.
+            Replace an existing node, with everything below it, by an empty group.  Files that belong to no
+            array or group stay.
 
         Raises
         ------

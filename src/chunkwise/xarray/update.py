@@ -50,7 +50,7 @@ def encode_like(xr: Any, name: str, variable: Any, member: Member) -> Encoded:
     if "units" in encoded.attrs and not _same_units(xr, encoded.attrs, stored.attrs):
         raise InvalidArgumentError(
             f'variable "{name}" is stored as {stored.dtype} in {stored.attrs.get("units")!r}, which can\'t '
-            f"hold what is to be added: that takes {encoded.attrs.get('units')!r}"
+            f"hold the new values: they need {encoded.attrs.get('units')!r}"
         )
     return _cast(name, variable, encoded, member, stored, stored.attrs)
 

@@ -123,8 +123,8 @@ def write_dataset(
     group : str, optional
         Path of the group in `target`.
     mode : {"w-", "w", "a", "r+"}, optional
-        ``"w-"`` creates a group, and fails if there is anything; ``"w"`` replaces what is there, once the new
-        group is complete; ``"a"`` adds variables to a group, replacing those of the same name; ``"r+"``
+        ``"w-"`` creates a group, and fails if there is anything; ``"w"`` replaces an existing group, once the
+        new one is complete; ``"a"`` adds variables to a group, replacing those of the same name; ``"r+"``
         changes values of existing variables.  By default ``"w-"``; ``"a"`` with `append_dim`, ``"r+"`` with
         `region`.
     encoding : dict, optional
@@ -163,8 +163,8 @@ def write_dataset(
         If there is no such group or variable, with mode ``"r+"``.
     InvalidArgumentError
         If options contradict each other, the format can't hold a variable or an attribute, a stored type
-        can't hold a value, a coordinate differs from the stored one, or the dataset reads what is written in
-        place.
+        can't hold a value, a coordinate differs from the stored one, or the dataset reads an array that is
+        written in place.
     """
     xr = load("xarray", "write_dataset")
     if not isinstance(dataset, xr.Dataset):

@@ -37,8 +37,8 @@ class File(Group):
     ----------
     path : str, path-like, spec or KvStore
     mode : {"r", "r+", "a", "w", "w-", "x"}
-        ``r``, ``r+``: it must exist.  ``a``: it is created if it is missing.  ``w``: what is there is
-        deleted.  ``w-``, ``x``: nothing may be there.
+        ``r``, ``r+``: it must exist.  ``a``: it is created if it is missing.  ``w``: an existing
+        container is deleted.  ``w-``, ``x``: it must not exist.
     use_zarr_format : bool, optional
         Whether it is Zarr, not N5.  By default as an existing container, by name, as the group around it, or
         else N5.

@@ -24,7 +24,7 @@ class Room:
         self._view, self._axis = view, axis
         array = view._array
         if view.transaction is not None:
-            raise UnsupportedError("append is an operation of its own, and can't be part of a transaction")
+            raise UnsupportedError("append can't be part of a transaction")
         view._check_resizable()
         format = FORMATS.get(array.spec().driver)
         if not isinstance(array, ChunkedArray) or format is None:

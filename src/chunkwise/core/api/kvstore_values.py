@@ -250,7 +250,7 @@ class ReadResult(_Record):
 
     @property
     def state(self) -> State:
-        """Whether there is a value; can be set."""
+        """True if there is a value; can be set."""
         return self._state
 
     @state.setter

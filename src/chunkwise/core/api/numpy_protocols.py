@@ -1,4 +1,4 @@
-"""What NumPy users expect of an array: iteration, conversion to a number, memory of other libraries."""
+"""NumPy's protocols for arrays: iteration, conversion to a number, memory of other libraries."""
 
 from __future__ import annotations
 

@@ -28,14 +28,13 @@ from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.context import Context
-from chunkwise.core.specs.dimension_units import DimensionUnits
 from chunkwise.core.specs.kvstore_spec import Locatable, instead_of, is_kvstore_object
 from chunkwise.core.specs.open_mode import OpenMode
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.schema_constraints import SchemaKeywords
 from chunkwise.core.specs.spec import Spec
 from chunkwise.core.specs.storage_options import with_storage_options
-from chunkwise.core.specs.unit import Unit
+from chunkwise.core.specs.unit import DimensionUnits, Unit
 from chunkwise.core.specs.url import is_url, spec_json_from_path
 from chunkwise.errors import (
     ChunkwiseError,

@@ -1,4 +1,4 @@
-"""New bounds of a view as new bounds of the array that it is of."""
+"""New bounds of a view as new bounds of its array."""
 
 from __future__ import annotations
 

@@ -42,10 +42,10 @@ from chunkwise.core.index_space import (
     align,
     inf,
 )
-from chunkwise.core.specs.dimension_units import DimensionUnits
 from chunkwise.core.specs.open_mode import OpenMode
 from chunkwise.core.specs.pretty import pretty_repr
 from chunkwise.core.specs.spec import Spec
+from chunkwise.core.specs.unit import DimensionUnits
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfBoundsError, noted
 
 if TYPE_CHECKING:
@@ -424,7 +424,7 @@ Indexable.register(TensorStore)
 
 
 def _unlike_numpy(key: Any, transform: IndexTransform) -> str:
-    """Return what to write instead of a key that means something in NumPy; empty for other keys."""
+    """Return the advice for a key that means something in NumPy; empty for other keys."""
     if isinstance(key, str):
         return "the elements have no fields; names of dimensions are chosen by chunkwise.d[name]"
     terms = key if isinstance(key, tuple) else (key,)

@@ -36,7 +36,7 @@ def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore
     assert spec.live is not None, "the spec is not bound"
     place = spec.kvstore
     if place.driver == "tiff_images" and not place.path and place.base is not None:
-        place = place.base  # what is in a file stands for the file
+        place = place.base  # the content of a file stands for the file
     head = _head(place)
     inside = _inside_file(place, head, spec.live)
     driver = None if inside else sniff(head)
@@ -72,7 +72,7 @@ def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore
 def _explained(
     error: E, kvstore: KvStoreSpec, otherwise: Callable[[KvStoreDriver, str, str], str] | None = None
 ) -> E:
-    """Return an error that says what is there: a group, or whatever `otherwise` finds."""
+    """Return an error that names the content: a group, or whatever `otherwise` finds."""
     store, path = kvstore.open_driver()
     path = f"{path.rstrip('/')}/" if path else ""
     text = _text(kvstore, lambda: store.describe(path).strip('"'))

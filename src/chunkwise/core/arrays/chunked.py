@@ -37,8 +37,8 @@ from chunkwise.core.index_space import IndexDomain, IndexTransform, resolve_boun
 from chunkwise.core.kvstore.adapter.pending import pending_under
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.replaced_places import changes, note_replaced
-from chunkwise.core.specs.dimension_units import DimensionUnits
 from chunkwise.core.specs.schema import Schema
+from chunkwise.core.specs.unit import DimensionUnits
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
 
 __all__ = ["ChunkedArray"]
@@ -364,6 +364,8 @@ class ChunkedArray:
             return
         shared, cache = self._shared, cache_of(self._spec.metadata_pool)
         store, request = (self._outside or self)._store, self._request
+        if created:
+            self._pending[0].made.add(self._pending[1] + request.key)
 
         def forget() -> None:
             with shared.lock:

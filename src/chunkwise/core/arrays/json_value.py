@@ -209,7 +209,7 @@ class JsonArray(FixedArray):
         return None
 
     def _decoded(self, stored: Buffer | None) -> Any:
-        """Return the document in which a value is to be replaced."""
+        """Return the document in which a value will be replaced."""
         if not self._tokens or stored is None:
             return MISSING_VALUE
         try:

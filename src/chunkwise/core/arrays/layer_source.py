@@ -17,10 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy.typing as npt
 
 from chunkwise.core.arrays.base_array import Base
-from chunkwise.core.arrays.chunked import ChunkedArray
-from chunkwise.core.arrays.memory_array import MemoryArray
-from chunkwise.core.arrays.open_chunked import open_chunked
-from chunkwise.core.base.catalogue import arrays
+from chunkwise.core.base.catalogue import ARRAYS, arrays
 from chunkwise.core.driver.array.spec import ArraySpec
 from chunkwise.core.driver.chunked.metadata_cache import layout_of
 from chunkwise.core.driver.chunked.open_flow import open_array
@@ -41,6 +38,8 @@ __all__ = ["FILES", "FindSource", "LayerSource", "Templates", "find_of_base", "f
 
 FILES = FileStore("/")
 """The store of the prefixes of sources."""
+# The module is only loaded if a layer must be opened.
+_OPENED_BY_DOCUMENT = [name for name, entry in ARRAYS.items() if entry.target == ARRAYS["zarr3"].target]
 
 
 class LayerSource(NamedTuple):
@@ -149,7 +148,8 @@ class _Template(NamedTuple):
         except ChunkwiseError:
             return None
         if (
-            arrays.find(driver.driver) is not open_chunked
+            arrays.changed
+            or driver.driver not in _OPENED_BY_DOCUMENT
             or driver.lazy
             or any(set for name, set in mode.to_flags().items() if name != "open")
             or not (driver.recheck_cached_metadata is True or driver.recheck_cached_metadata == "open")
@@ -217,6 +217,9 @@ def find_of_base(base: Base, domain: IndexDomain) -> FindSource:
     offsets = _Offsets.of(base.transform, domain)
     if offsets is None or not array.readable:
         return no_source
+    from chunkwise.core.arrays.chunked import ChunkedArray  # few stacks have open layers
+    from chunkwise.core.arrays.memory_array import MemoryArray
+
     if type(array) is MemoryArray:
         return _find_in_memory(array.elements, offsets)
     if type(array) is not ChunkedArray:

@@ -174,8 +174,8 @@ def read_ndarray(source: npt.NDArray[Any], transform: Transform, out: npt.NDArra
 
 def write_ndarray(target: npt.NDArray[Any], transform: Transform, source: npt.NDArray[Any]) -> None:
     """Store `source` in the elements of `target` that `transform` selects."""
-    # Of several values for one element the last, in C order of the domain, stays.  It takes at most 1 MiB
-    # besides the coordinates of points.  The first element of `target` has index 0.
+    # If there are several values for one element, the last, in C order of the domain, stays.  It takes at
+    # most 1 MiB besides the coordinates of points.  The first element of `target` has index 0.
     if 0 in transform.input_shape:
         return
     view = strided_view(target, transform)

@@ -46,7 +46,7 @@ def metadata_written(
 ) -> None:
     """Notify observers that an array's document was written, within the transaction of `wrap`.
 
-    If it `is_new`, raise HeldError while another process is replacing or deleting what was there.
+    If it `is_new`, raise HeldError while another process is replacing or deleting the old node.
     """
     key = request.format.consolidated_key
     whole, path = whole_path(store.base if isinstance(store, CacheStore) else store, request.path)

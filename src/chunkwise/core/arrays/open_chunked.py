@@ -23,12 +23,12 @@ from chunkwise.core.driver.chunked.open_flow import Opened, OpenRequest, check_c
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.flow import run
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.lease import HeldError
+from chunkwise.core.kvstore.lease import HeldError, check_alone
 from chunkwise.core.kvstore.protocol import KvStoreDriver, Stamped
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.specs.kvstore_spec import kvstore_missing
 from chunkwise.core.specs.open_mode import OpenMode
-from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError
+from chunkwise.errors import AbortedError, AlreadyExistsError, ChunkwiseError, FailedPreconditionError
 
 __all__ = ["create_document", "open_chunked", "open_from_document"]
 
@@ -93,14 +93,24 @@ def create_document(spec: ChunkedSpec) -> None:
     """Write the metadata of a new array, or check that existing metadata is the same.
 
     Copies of it in groups above are not updated.
+
+    Raises
+    ------
+    AbortedError
+        If another process is replacing or deleting what is there, such as the chunks of the array.
     """
     assert spec.kvstore is not None, "it is bound"
     store, path = spec.kvstore.open_driver()
     request = spec.open_request(path, store.describe)
     try:
-        run(open_array(request._replace(mode=OpenMode(create=True))), store)
+        opened = run(open_array(request._replace(mode=OpenMode(create=True))), store)
     except AlreadyExistsError:
         run(open_array(request._replace(mode=OpenMode(open=True, create=True))), store)
+        return
+    try:
+        check_alone(store, request.key, opened.generation)
+    except HeldError as e:
+        raise AbortedError(e.message) from None
 
 
 def _open_shared(

@@ -30,6 +30,7 @@ from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.adapter.sharded import Put, ShardedStore
 from chunkwise.core.kvstore.adapter.uint64_shards import Uint64Shards
 from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.lease import HeldError, check_alone
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.specs.kvstore_spec import kvstore_missing
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
@@ -139,6 +140,16 @@ def open_precomputed(
     spec: PrecomputedSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None
 ) -> PrecomputedArray:
     """Open or create the scale of a bound spec; `wrap` returns the kvstore as a transaction sees it."""
+    while True:
+        try:
+            return _open(spec, wrap, readable=readable, writable=writable)
+        except HeldError as e:  # what was there is being replaced or deleted
+            e.wait()
+
+
+def _open(
+    spec: PrecomputedSpec, wrap: WrapStore | None, *, readable: bool, writable: bool
+) -> PrecomputedArray:
     if spec.kvstore is None:
         raise kvstore_missing()
     store, path = spec.kvstore.open_driver()
@@ -151,6 +162,8 @@ def open_precomputed(
     request = request._replace(format=spec.precomputed.of_scale(opened.metadata))
     shared = shared_with(spec.metadata_pool, store, request, opened, pending=wrap is not None)
     if opened.written and wrap is None:
+        if len(opened.metadata.info.scales) == 1 and not request.mode.delete_existing:
+            check_alone(store, request.key, opened.generation)
         shared.note_written(store, request.path)
     array = PrecomputedArray(
         spec,

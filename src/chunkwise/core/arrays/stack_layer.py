@@ -1,4 +1,8 @@
-"""The layers of an open stack: each is open, or a spec that is opened when an operation needs it."""
+"""The layers of an open stack: each is open, or a spec that is opened when an operation needs it.
+
+`StackLayers` opens a layer of a stack, or finds its `LayerSource`, with which a chunked array in local files
+is read without being opened (`chunkwise.core.arrays.layer_source`).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
 from chunkwise.core.arrays.base_array import Base, open_base
-from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.arrays.layer_source import (
     FILES,
     FindSource,
@@ -49,6 +52,8 @@ class Layer(NamedTuple):
         """True if reading the layer may wait for a network."""
         if isinstance(self.source, Spec):
             return self.source._driver.is_remote
+        from chunkwise.core.arrays.chunked import ChunkedArray  # few stacks open their layers
+
         array = self.source.array
         return array.is_remote if type(array) is ChunkedArray else array.spec().is_remote
 

@@ -1,7 +1,7 @@
 """A table of all built-in extensions: name, module, and the names in each format.
 
 Targets are strings, so reading this file imports nothing; `chunkwise.registry.Registry` loads
-one on first use.  To add an extension, add its file and a row here.
+one on first use.  To add an extension, such as a codec or a store, add its file and a row here.
 """
 
 from __future__ import annotations

@@ -364,7 +364,7 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
         "address": Instead('host="0.0.0.0"'),
         "bind": Instead('host="0.0.0.0"'),
         "bind_address": Instead('host="0.0.0.0"'),
-        "cors": Instead(why="any page may read what is served"),
+        "cors": Instead(why="any page may read served data"),
     },
     "stack": {
         "concat_dim": Instead("axis=0"),

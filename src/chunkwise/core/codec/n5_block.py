@@ -36,13 +36,18 @@ from typing import ClassVar, Self
 import numpy as np
 
 from chunkwise.core.codec.copying import copy_tiled
-from chunkwise.core.codec.n5_header import DEFAULT, OBJECT, VARLENGTH, N5Header, parse_header, write_header
-from chunkwise.core.codec.n5_payload import (
+from chunkwise.core.codec.n5_parts import (
+    DEFAULT,
+    OBJECT,
+    VARLENGTH,
     CompressedBlock,
+    N5Header,
     check_payload_size,
     open_compress,
     open_decompress,
     open_decompress_into,
+    parse_header,
+    write_header,
 )
 from chunkwise.core.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode, byte_view
 from chunkwise.errors import CodecError, DataCorruptionError, braced

@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from chunkwise.core.codec.n5_header import VARLENGTH
+from chunkwise.core.codec.n5_parts import VARLENGTH
 from chunkwise.core.codec.n5_varlength import N5BlockData
 from chunkwise.core.codec.protocol import byte_view
 from chunkwise.errors import CodecError, DataCorruptionError

@@ -29,8 +29,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from chunkwise.core.codec.n5_header import parse_header
-from chunkwise.core.codec.n5_payload import CompressedBlock
+from chunkwise.core.codec.n5_parts import CompressedBlock, parse_header
 from chunkwise.core.codec.n5_varlength import decode_strings, encode_strings, parse_block, write_block
 from chunkwise.core.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode
 from chunkwise.errors import CodecError, DataCorruptionError

@@ -23,8 +23,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.codec.n5_header import DEFAULT, OBJECT, VARLENGTH, N5Header, parse_header, write_header
-from chunkwise.core.codec.n5_payload import check_payload_size, open_compress, open_decompress
+from chunkwise.core.codec.n5_parts import (
+    DEFAULT,
+    OBJECT,
+    VARLENGTH,
+    N5Header,
+    check_payload_size,
+    open_compress,
+    open_decompress,
+    parse_header,
+    write_header,
+)
 from chunkwise.core.codec.protocol import Buffer, BytesToBytes, byte_view
 from chunkwise.errors import CodecError, DataCorruptionError
 

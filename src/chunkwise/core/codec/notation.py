@@ -11,7 +11,7 @@ __all__ = ["CodecNotation", "notation_of"]
 
 @dataclass(frozen=True)
 class CodecNotation:
-    """How the documents of one format describe codecs."""
+    """Form of codecs in the documents of one format."""
 
     format: str  # the format, as passed to `parse` and `to_json` of codecs
     name_member: str = "name"

@@ -273,7 +273,7 @@ class Compressor(BytesToBytes):
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
         members = Members(configuration)
         level = members.take(cls.member, lambda value: expect_int(value, *cls.bounds), cls.level)
-        if not notation_of(format).ignores_unknown:  # `n5_compression` checks documents to write
+        if not notation_of(format).ignores_unknown:  # `n5_parts` checks documents to write
             members.finish()
         return cls(level)
 

@@ -155,7 +155,7 @@ def exact_fill(value: Any, dtype: DataType) -> npt.NDArray[Any]:
     try:
         out = as_array(value, dtype).reshape(())
     except (ValueError, OverflowError, TypeError, InvalidArgumentError) as e:
-        raise OptionError(f"fill_value: {value!r} is no value of {dtype.name}: {e}") from None
+        raise OptionError(f"fill_value: {value!r} is not a value of {dtype.name}: {e}") from None
     if not isinstance(value, np.ndarray) or value.dtype != out.dtype:
         check_held(value, out, dtype)
     return out

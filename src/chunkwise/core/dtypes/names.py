@@ -49,7 +49,7 @@ Kind: TypeAlias = Literal[
 
 
 class Notation(NamedTuple):
-    """How one kind of document writes fill values."""
+    """Form of fill values in one kind of document."""
 
     is_plain: bool = False  # numbers of any kind, and bytes as text
     has_bits: bool = False  # as well: floats as hexadecimal bits, bytes as a list of numbers

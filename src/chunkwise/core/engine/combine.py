@@ -206,7 +206,7 @@ class WriteFutures:
     def copy(self) -> Future[None]:
         """Done when the source has been copied, so that the caller may modify it."""
         self._where = None
-        self._copy._on_done(self._take_failure)  # whoever asks for one failure knows of the other
+        self._copy._on_done(self._take_failure)  # a caller that asks for one failure knows of the other
         return self._copy
 
     @property

@@ -186,9 +186,9 @@ def check_result(
     if order != "C":
         raise InvalidArgumentError(f"order: the memory layout is that of `out`, but received: {order!r}")
     if out.shape != tuple(shape):
-        raise InvalidArgumentError(f"out: has shape {list(out.shape)}, but what is read has {list(shape)}")
+        raise InvalidArgumentError(f"out: has shape {list(out.shape)}, but the selection has {list(shape)}")
     if out.dtype != dtype:
-        raise InvalidArgumentError(f"out: has data type {out.dtype}, but what is read has {dtype}")
+        raise InvalidArgumentError(f"out: has data type {out.dtype}, but the array has {dtype}")
     if not out.flags.writeable:
         raise InvalidArgumentError("out: the array can't be written to")
     if any(step == 0 and n > 1 for step, n in zip(out.strides, out.shape, strict=True)):

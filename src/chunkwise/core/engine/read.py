@@ -66,9 +66,9 @@ def read_chunks(
     fill_missing: bool,
     fetching: AbstractContextManager[object] | None = None,
 ) -> None:
-    """Fetch, decode and put chunks: the one loop of all reads."""
-    # It ends as soon as `stop` is true.  A missing chunk reads as the fill value, or is an error.  With
-    # `fetching`, which is held while chunks are fetched, one call decodes the chunks of a batch.
+    """Fetch, decode and put chunks, or the fill value of a missing chunk: the one loop of all reads."""
+    # It ends as soon as `stop` is true.  With `fetching`, which is held while chunks are fetched, one call
+    # decodes the chunks of a batch.
     for batch in batches:
         names, memory, slots, copy_out = batch
         encoded = None if fetching is None or slots is not None else memory.encoded

@@ -1,6 +1,6 @@
 """Values, and parts of values, that several reads of a batch want; each is fetched once.
 
-1. While a batch is submitted, its reads register what they want from a slow store.
+1. While a batch is submitted, its reads register their requests to a slow store.
 2. The first read to reach a shard fetches the wanted parts for all, so that close ranges share a request; the
    others wait.
 3. Fetched data is kept until all reads have taken their parts.

@@ -64,7 +64,7 @@ _HAS_LOCK: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 class ReadStrategy(NamedTuple):
-    """How the chunks of one read are fetched, decoded and put in place."""
+    """The way in which the chunks of one read are fetched, decoded and put in place."""
 
     # a value of the store for each chunk, a cache of decoded chunks, or parts of shards
     source: Literal["store", "cache", "shards"]
@@ -130,7 +130,7 @@ def read_strategy(
 
 
 class WriteStrategy(NamedTuple):
-    """How the plan of a write is processed."""
+    """The way in which the plan of a write is processed."""
 
     n_workers: int
     n_batches: int  # number of pieces of the plan

@@ -19,10 +19,13 @@ from chunkwise.core.kvstore.adapter.pending_commit import (
     commit_all,
     commit_documents,
     commit_key,
+    delete_ranges,
+    take_places,
 )
 from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.atomic import AtomicWritable, answers_at_once
 from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.lease import Lease, end_turn
 from chunkwise.core.kvstore.protocol import KvStoreDriver, offers
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.errors import CancelledError, InvalidArgumentError
@@ -31,7 +34,7 @@ __all__ = ["TransactionState"]
 
 
 class _OneChange(NamedTuple):
-    base: KvStoreDriver
+    store: PendingStore
     key: str
     change: Change
 
@@ -57,6 +60,7 @@ class TransactionState:
         # A future keeps the state alive, because waiting for it commits; the state doesn't keep the future
         # alive.
         self._futures: weakref.WeakSet[Future[None]] = weakref.WeakSet()
+        self._turns: list[Lease] = []
         self._waited_for: list[Future[None]] = []
         self._when_over: list[Callable[[], object]] = []
 
@@ -179,6 +183,8 @@ class TransactionState:
                 store.documents.clear()
                 callbacks += store.after_commit if error is None else []
                 store.after_commit.clear()
+        for turn in self._turns:
+            end_turn(turn)
         for callback in callbacks:
             callback()
         self._when_over.clear()
@@ -200,6 +206,8 @@ class TransactionState:
             return lambda one: commit_key(*one)
 
         def prepare(_: None) -> None:
+            for store in singly:
+                self._turns += take_places(store)
             for store in stores:
                 check_reads(store)
             documents = {store: check_documents(store) for store in stores}
@@ -210,11 +218,10 @@ class TransactionState:
             for store in singly:
                 commit_documents(store)
             for store in singly:
-                for keys in store.deleted:
-                    store.base.delete_range(keys.start, keys.stop)
+                delete_ranges(store)
 
         def write_rest(_: None) -> Future[None]:
-            changes = [_OneChange(s.base, key, change) for s in singly for key, change in s.changes.items()]
+            changes = [_OneChange(s, key, change) for s in singly for key, change in s.changes.items()]
             traits = [traits_of(store.base) for store in stores]
             n = max((t.request_concurrency or t.write_concurrency or 1 for t in traits), default=1)
             return pool.run(changes, open_worker, _nothing, n_workers=n, inline=quick, writes=EVERYWHERE)

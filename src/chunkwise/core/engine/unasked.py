@@ -1,4 +1,4 @@
-"""Failures that nobody asked for: futures of the public API that fail and are dropped are reported.
+"""Unnoticed failures: futures of the public API that fail and are dropped are reported.
 
 Otherwise ``array.write(values)`` without ``.result()`` would leave data unwritten silently.
 """
@@ -40,7 +40,7 @@ class _Failure:
         _failures.add(self)
 
     def take(self) -> None:
-        """Note that somebody knows of the failure."""
+        """Record that the caller knows of the failure."""
         self._error = None
 
     def report(self) -> None:
@@ -79,7 +79,7 @@ def watches(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **options: P.kwargs) -> R:
         future: Any = function(*args, **options)
         watched = future._commit if type(future) is WriteFutures else future
-        if watched._state != VALUE:  # what is done needs no watching, and small requests are
+        if watched._state != VALUE:  # a future that is done needs no watching, and small requests are
             _watch(watched)
         return cast("R", future)
 

@@ -83,7 +83,7 @@ def check_promise(store: object, key: str) -> None:
         raise UnsafeWriteError(
             "the storage can't promise that other writers' changes to the same chunk are not lost"
             f"{', since ' * bool(why)}{why}; "
-            'write whole chunks, or set "single_writer" in the kvstore if nobody else writes'
+            'write whole chunks, or set "single_writer" in the kvstore if no other process writes'
         )
 
 
@@ -96,7 +96,7 @@ def aligned(error: UnsafeWriteError, shape: tuple[int, ...] | None) -> UnsafeWri
 
 
 def replaceable(error: DataCorruptionError) -> DataCorruptionError:
-    """Add to the error of a damaged chunk, which a write needs to read, what replaces it."""
+    """Add advice to the error of a damaged chunk that a write has to read."""
     error.message += "; to replace it, write all of its elements, or delete it first"
     error.args = (error.message, *error.args[1:])
     return error

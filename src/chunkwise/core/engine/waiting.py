@@ -39,7 +39,7 @@ class Awaited(Protocol):
 
 
 class _Thread(threading.local):
-    """Where this thread collects changes that continue after cancellation."""
+    """Changes of this thread that continue after cancellation."""
 
     collected: list[Awaited] | None = None
 

@@ -125,8 +125,8 @@ class Directories(Protocol):
         """
         ...
 
-    def delete_directory(self, path: str) -> None:
-        """Delete all keys that begin with ``path/``, and their directories."""
+    def delete_directory(self, path: str, wanted: Callable[[str], bool] = ...) -> None:
+        """Delete all keys that begin with ``path/``, or those that are `wanted`, and empty directories."""
         ...
 
     def can_exchange(self, path: str) -> bool:

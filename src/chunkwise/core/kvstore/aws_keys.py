@@ -98,7 +98,7 @@ def _lease_of(found: dict[str, Any], url: str) -> Lease[Keys]:
     try:
         keys = Keys(found["AccessKeyId"], found["SecretAccessKey"], found.get("Token") or "")
         if not all(isinstance(text, str) for text in keys):
-            raise TypeError("a key is no text")
+            raise TypeError("a key is not text")
         until = found.get("Expiration")
         return Lease(keys, datetime.fromisoformat(until).timestamp() if until else None)
     except (KeyError, ValueError, TypeError, AttributeError) as e:

@@ -51,7 +51,7 @@ def verifying_context(places: tuple[str, ...]) -> ssl.SSLContext:
 
 
 def certificate_advice() -> str:
-    """Return what to do about a certificate that isn't trusted."""
+    """Return the advice for a certificate that isn't trusted."""
     named = [name for name in _VARIABLES if os.environ.get(name)]
     if named:
         return (

@@ -45,7 +45,7 @@ class Losses:
                 f"{self._describe()} can't be changed in part: its storage gave the same version "
                 f"{_MOST_REFUSED} times, and refused each time to replace that version, as servers do whose "
                 "ETags in answers to GET are not those that conditional writes compare; write whole values, "
-                'or set "single_writer" in the kvstore if nobody else writes'
+                'or set "single_writer" in the kvstore if no other process writes'
             )
         if self._n_lost == MOST_LOST:
             raise GenerationMismatchError(

@@ -328,10 +328,10 @@ class FileStore:
                 raise AlreadyExistsError(f"{self.describe(target)} exists already") from e
             raise file_error(e, "move", here) from e
 
-    def delete_directory(self, path: str) -> None:
-        """Delete all keys that begin with ``path/``, and the directory if it is empty then."""
+    def delete_directory(self, path: str, wanted: Callable[[str], bool] = lambda key: True) -> None:
+        """Delete all keys in ``path/``, or those that are `wanted`, and the directory if it is empty then."""
         keys = KeyRange.of_prefix(path + "/")
-        self.delete_range(keys.start, keys.stop)
+        self.delete_where(keys.start, keys.stop, wanted)
         directory = self._path(path)
         try:
             os.rmdir(directory)

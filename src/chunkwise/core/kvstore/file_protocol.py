@@ -1,6 +1,7 @@
 """The steps in which a file is replaced or deleted: lock, compare generations, write, stamp, rename.
 
-The lock of a key is the file ``<key>.__lock``, used as in TensorStore, so that both can write.
+The lock of a key is the file ``<key>.__lock``, used as in TensorStore, so that both can write.  If a process
+is killed in the middle of a write, the old value stays.
 
 ``os``: the file is opened, created if necessary, and locked with an open file description lock (on systems
 without them, ``flock``).  The new value is written to it, and it is renamed over the key or removed.  So a

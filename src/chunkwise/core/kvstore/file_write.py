@@ -139,7 +139,7 @@ def _unlink(path: str) -> bool:
 
 
 def _remove_empty(directories: list[str]) -> None:
-    """Remove directories from the last on, as far as nothing is in them; other writers make them again."""
+    """Remove empty directories, from the last on; other writers make them again."""
     with suppress(OSError):
         for directory in reversed(directories):
             os.rmdir(directory)

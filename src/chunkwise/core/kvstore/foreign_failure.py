@@ -17,7 +17,7 @@ def is_failure(error: BaseException) -> bool:
 
 
 def raise_failure(error: BaseException, what: str, advice: str = "") -> NoReturn:
-    """Raise what stands for a failure of `what`; exceptions of ours and interrupts are raised again."""
+    """Raise the error for a failure of `what`; our own exceptions and interrupts are raised again."""
     if isinstance(error, ChunkwiseError) or not is_failure(error):
         raise error
     text = f"Failed to {what}: {str(error) or type(error).__name__}"

@@ -184,9 +184,9 @@ class FsspecStore:
         if if_equal:
             if not self.single_writer and if_equal != MISSING_GENERATION:
                 raise UnsafeWriteError(
-                    f"Failed to write {self.describe(key)}: fsspec has no writes that depend on what is "
-                    "stored, so that changing a part of a value could lose what others write; write whole "
-                    'values, or set "single_writer" if nobody else writes'
+                    f"Failed to write {self.describe(key)}: fsspec has no conditional writes, so "
+                    "changing a part of a value could lose other writers' data; write whole values, or set "
+                    '"single_writer" if no other process writes'
                 )
             if self._generation(key) != if_equal:
                 return None

@@ -117,7 +117,7 @@ class Response:
         return status, headers, "close" not in wish and (version != "HTTP/1.0" or "keep-alive" in wish)
 
     def _line(self, mark: bytes, most: int, end: float) -> bytes:
-        """Take what comes before `mark`, and the mark."""
+        """Take the bytes before `mark`, and the mark."""
         while (at := self._pending.find(mark)) < 0:
             if len(self._pending) > most:
                 raise NoAnswerError(f"a line of the answer has more than {most} bytes")
@@ -282,7 +282,7 @@ def _keep(route: Route, connection: Any) -> None:
 
 
 def _idle(route: Route) -> Any | None:
-    """Return an open connection that nobody uses, None if there is none; a fork never uses its parent's."""
+    """Return an idle open connection, None if there is none; a fork never uses its parent's."""
     kept = _idle_connections.get((os.getpid(), route))
     while kept:
         try:

@@ -1,6 +1,6 @@
 """The store of a session of Icechunk, which holds Zarr v3 nodes alone, and is itself a transaction.
 
-Nobody else sees what is written before the caller commits.  So keys that only chunkwise writes, such as the
+No other process sees written data before the caller commits.  So keys that only chunkwise writes, such as the
 document of an append, are kept beside the session in the memory of this process, and so are chunks beyond the
 end of an array, until it has grown.  Documents that Icechunk would store, but whose chunks it couldn't, are
 refused.
@@ -31,7 +31,7 @@ _asides: list[tuple[weakref.ref[Any], MemoryStore]] = []  # a session gives anot
 
 
 def _aside_of(store: Any) -> MemoryStore:
-    """Return what is kept beside a session while one of its store objects is in use."""
+    """Return the state that belongs to a session while one of its store objects is in use."""
     with _lock:
         _asides[:] = [pair for pair in _asides if pair[0]() is not None]
         found = next((aside for known, aside in _asides if known() == store), None) or MemoryStore()

@@ -106,7 +106,7 @@ def token_lease(answer: Answer) -> Lease[str]:
         lasts, until = found.get("expires_in"), found.get("expires_on")
         end = time.time() + float(lasts) if lasts is not None else float(until)  # type: ignore[arg-type]
         if not isinstance(token := found["access_token"], str):
-            raise TypeError("access_token is no text")
+            raise TypeError("access_token is not text")
         return Lease(token, end)
     except (KeyError, ValueError, TypeError) as e:
         raise CredentialsError(f"No credentials: {answer.url}: the answer has no token: {e!r}") from e

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from chunkwise.core.kvstore.atomic import Directories
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
-from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver, offers
+from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver, delete_where, offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import (
     APPEND,
     COMPLETE,
+    STAGED,
     in_staging,
     is_staging,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "delete_all_below",
     "delete_but",
     "delete_documents",
+    "delete_wanted_below",
     "in_safe_order",
     "is_document",
     "is_staged",
@@ -42,7 +44,8 @@ def list_below(store: KvStoreDriver, path: str) -> Iterator[str]:
 
 
 def names_below(store: KvStoreDriver, staging: str) -> list[str]:
-    return sorted(key[len(staging) :] for key in list_below(store, staging) if key != staging + COMPLETE)
+    marks = (staging + COMPLETE, staging + STAGED)
+    return sorted(key[len(staging) :] for key in list_below(store, staging) if key not in marks)
 
 
 def value_at(store: KvStoreDriver, key: str) -> Buffer:
@@ -84,6 +87,18 @@ def delete_all_below(store: KvStoreDriver, path: str) -> None:
         else:
             below = KeyRange.of_prefix(path)
             store.delete_range(below.start, below.stop)
+    finally:
+        note_replaced(store, path)
+
+
+def delete_wanted_below(store: KvStoreDriver, path: str, wanted: Callable[[str], bool]) -> None:
+    """Delete the `wanted` keys that begin with `path`, a prefix, and the directory if it is empty then."""
+    try:
+        if path and offers(store, Directories):
+            store.delete_directory(path[:-1], wanted)
+        else:
+            below = KeyRange.of_prefix(path)
+            delete_where(store, below.start, below.stop, wanted)
     finally:
         note_replaced(store, path)
 

@@ -10,6 +10,7 @@ conditional on `Lease.check`.
 from __future__ import annotations
 
 import json
+import os
 import random
 import threading
 import time
@@ -47,13 +48,16 @@ __all__ = [
     "HeldError",
     "Lease",
     "Patience",
+    "check_alone",
     "check_not_held",
     "check_owner",
+    "end_turn",
     "in_one_step",
     "is_blank",
     "is_of_ended",
     "looks_above",
     "parse_lease",
+    "take_turn",
     "takes_turns",
     "wait_inside",
 ]
@@ -279,12 +283,13 @@ class Patience:
             self._seen, self._since = (key, found.generation), now
         elif now - self._since > _SILENCE:
             return True
+
         time.sleep(random.uniform(0.5, 1.0) * self._pause)
         self._pause = min(self._longest, 2 * self._pause)
         return False
 
 
-class HeldError(ChunkwiseError):
+class HeldError(AbortedError):
     """Another owner holds a document."""
 
     held: tuple[KvStoreDriver, str, Stamped] | None = None  # its store and key, and what was read
@@ -312,6 +317,41 @@ def check_not_held(kv: KvStoreDriver, key: str) -> None:
             error = HeldError(f"another process is at work at {kv.describe(key)}")
             error.held = kv, key, found
             raise error
+
+
+def take_turn(kv: KvStoreDriver, path: str, about: str) -> Lease | None:
+    """Wait for others at work at a node, and keep them out from now on; None if that can't be."""
+    if not traits_of(kv).conditional_writes(path + APPEND):
+        return None
+    while True:
+        lease = Lease(kv, path + APPEND, about)
+        other = lease.take({"id": os.urandom(16).hex(), "state": "writing", "arrays": {}, CLEARS: True})
+        if other is None:
+            return lease
+        _wait(kv, lease.key, other)
+
+
+def end_turn(lease: Lease) -> bool:
+    """Let others in again; return False if another process had deleted the document, or taken it over."""
+    try:
+        return lease.release()
+    except ChunkwiseError:  # the store may have failed for good
+        return True
+
+
+def check_alone(kv: KvStoreDriver, key: str, generation: bytes) -> None:
+    """Raise HeldError while another owner replaces or deletes what is at the place of a new document.
+
+    Then the document is deleted again.
+    """
+    turn = key[: key.rfind("/") + 1] + APPEND
+    if takes_turns(kv, turn):
+        try:
+            check_not_held(kv, turn)
+        except BaseException:  # an interrupt too
+            with suppress(ChunkwiseError):  # the store may have failed for good
+                kv.delete(key, if_equal=generation)
+            raise
 
 
 def looks_above(kv: KvStoreDriver, path: str) -> list[Callable[[], None]]:

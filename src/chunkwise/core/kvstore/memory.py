@@ -179,10 +179,10 @@ class MemoryStore:
             moved = {k: found for k, found in self._values.items() if k.startswith(source + "/")}
             self._change(moved, {target + key[len(source) :]: found for key, found in moved.items()})
 
-    def delete_directory(self, path: str) -> None:
-        """Delete all keys that begin with ``path/``, all at once."""
+    def delete_directory(self, path: str, wanted: Callable[[str], bool] = lambda key: True) -> None:
+        """Delete all keys that begin with ``path/``, or those that are `wanted`, all at once."""
         keys = KeyRange.of_prefix(path + "/")
-        self.delete_range(keys.start, keys.stop)
+        self.delete_where(keys.start, keys.stop, wanted)
 
     def can_exchange(self, path: str) -> bool:
         """Return True."""

@@ -6,11 +6,10 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 
-from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.keys_below import delete_but
+from chunkwise.core.kvstore.atomic import Directories
+from chunkwise.core.kvstore.keys_below import delete_but, delete_wanted_below
 from chunkwise.core.kvstore.lease import in_one_step
-from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver, delete_where
-from chunkwise.core.kvstore.replaced_places import note_replaced
+from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver, offers
 from chunkwise.core.kvstore.staging import (
     JOURNAL,
     is_abandoned,
@@ -34,22 +33,15 @@ def delete_node_keys(store: KvStoreDriver, path: str, keep: Sequence[str], made:
     """
     places = {place for key in made if (place := staging_prefix(key, path))}
     live = sorted(place for place in places if _is_live(store, place))
-    if in_one_step(store):
+    at_once = in_one_step(store)
+    if at_once and not offers(store, Directories):  # a place begun just now loses its mark too
         delete_but(store, path, keep, live)
         return
-    abandoned = places.difference(live)
-    own = unwritten(path)
-    kept = set(keep)
-    try:
-        below = KeyRange.of_prefix(path)
-        delete_where(
-            store,
-            below.start,
-            below.stop,
-            lambda key: key not in kept and (own(key) or staging_prefix(key, path) in abandoned),
-        )
-    finally:
-        note_replaced(store, path)
+    kept, own = set(keep), unwritten(path)
+    others = {*places.difference(live), *([None] if at_once else [])}  # keys of turns, where none are taken
+    delete_wanted_below(
+        store, path, lambda key: key not in kept and (own(key) or staging_prefix(key, path) in others)
+    )
 
 
 def _is_live(store: KvStoreDriver, staging: str) -> bool:

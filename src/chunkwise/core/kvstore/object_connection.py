@@ -5,7 +5,7 @@
 2. If it is denied, or went to the wrong region, the request is repeated once with the other access.  If that
    works, all later requests to the bucket use it, from other stores of this process too.
 3. If both are denied, the error reports both denials, and is about the credentials if they are the cause. The
-   next request looks for credentials anew.
+   next request looks for credentials again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Learned:
         self.lock = new_lock()
 
     def forget_access(self) -> None:
-        """Look for credentials anew with the next request: the user may have corrected them."""
+        """Look for credentials again with the next request: the user may have corrected them."""
         self.access = None
         self.stores.clear()
 

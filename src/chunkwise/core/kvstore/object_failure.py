@@ -106,7 +106,7 @@ class Failure:
     at_least: float = 0.0  # seconds for which the server asks to wait
 
     def error(self, operation: str, url: str, advice: str = "") -> ChunkwiseError:
-        """Return the exception: the operation and URL, why it failed, and what to do."""
+        """Return the exception, with the operation and URL, the cause and the advice."""
         return _error(self, f"Failed to {operation} {url}: {self.detail}", advice)
 
 

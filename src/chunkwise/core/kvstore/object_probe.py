@@ -29,7 +29,7 @@ class ConditionalWrites(NamedTuple):
     quoted: bool  # ETags are sent back in quotation marks
     why: str = ""  # why not, if known
     same_tags: bool = True  # writes and reads are answered with the same ETag
-    keeps_marks: bool = False  # what is stored shows which write it is of
+    keeps_marks: bool = False  # stored values show which write they are of
 
     @property
     def safe(self) -> bool:
@@ -38,7 +38,7 @@ class ConditionalWrites(NamedTuple):
 
 
 def probe(library: ModuleType, store: obstore.store.ObjectStore, key: str) -> ConditionalWrites:
-    """Return what the server of `store` honours, tested with a scratch key in the directory of `key`."""
+    """Return the conditions that the server of `store` honours, tested with a scratch key beside `key`."""
     directory, slash, _ = key.rpartition("/")
     scratch = f"{directory}{slash}.chunkwise-probe-{uuid4().hex}"
 
@@ -69,7 +69,10 @@ def probe(library: ModuleType, store: obstore.store.ObjectStore, key: str) -> Co
         wrong = {"e_tag": '"00000000000000000000000000000000"', "version": "1"}
         if not create:
             return ConditionalWrites(
-                create, False, True, "the server replaces what was only to be written if it is missing"
+                create,
+                False,
+                True,
+                "the server replaces existing values where only new ones are allowed",
             )
         if put(b"3", wrong) is not None:
             return ConditionalWrites(

@@ -7,7 +7,7 @@ both.  If the last bytes can't be requested without the size, the size is reques
 A generation is a zero byte and the ETag, or whatever else distinguishes versions.
 
 obstore requests a page of a listing when it is taken, and after a failure the listing seems to have ended.
-So after a failure the listing is begun anew after the last key, if the failure may be temporary; otherwise
+So after a failure the listing continues after the last key, if the failure may be temporary; otherwise
 every call fails.
 """
 

@@ -1,4 +1,4 @@
-"""Requests to one bucket, within its limits, with errors that say what the server can't or won't do."""
+"""Requests to one bucket, within its limits, with errors that name the operation that the server refuses."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Requests:
 
     @property
     def why_unsafe(self) -> str:
-        """What a probe showed about a server without conditional writes."""
+        """Result of a probe of a server without conditional writes."""
         known = self._connection.facts.conditional
         return "" if known is None else known.why
 

@@ -230,9 +230,9 @@ class ObjectStore:
         if not known.safe:
             if not self.single_writer and (if_equal != MISSING_GENERATION or self.use_conditional_write):
                 raise UnsafeWriteError(
-                    f"Failed to write {self.bucket.url(key)}: its server does not promise that a write "
-                    f"depends on what is stored{_since(known)}, so that changing a part of a value could "
-                    'lose what others write; write whole values, or set "single_writer" if nobody else writes'
+                    f"Failed to write {self.bucket.url(key)}: its server does not honour conditional "
+                    f"writes{_since(known)}, so changing a part of a value could lose other writers' data; "
+                    'write whole values, or set "single_writer" if no other process writes'
                 )
             if self._current(key) != if_equal:
                 return None
@@ -310,7 +310,7 @@ class ObjectStore:
                 raise lost.error("write", self.bucket.url(key), "the stored value was not changed")
 
     def _stored(self, key: str) -> tuple[bytes, str | None]:
-        """Return the generation of what is stored, and the mark of the write that stored it."""
+        """Return the generation of the stored value, and the mark of the write that stored it."""
         meta, _ = self._requests.run(
             "read", key, lambda library, store: head_marked(library, store, key), self._absent
         )

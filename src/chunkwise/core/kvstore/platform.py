@@ -1,4 +1,4 @@
-"""Files of the operating system: flags, locks, and what can be done while a file is open.
+"""Files of the operating system: flags, locks, and the operations that are possible on open files.
 
 On Windows, an open file can't be renamed, replaced or removed: such a call fails and is retried for a while.
 Directories can't be opened, so they can't be synchronised.  Names allow fewer characters, and names that

@@ -47,7 +47,7 @@ class PluginStore(ABC):
     Notes
     -----
     A generation is a digest of the value.  With neither `single_writer` nor `compares`, changing a part of a
-    chunk is refused, since it could lose what others write.
+    chunk is refused, since it could lose other writers' data.
 
     Examples
     --------

@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -24,14 +22,16 @@ from chunkwise.core.kvstore.keys_below import (
     names_below,
     value_at,
 )
-from chunkwise.core.kvstore.lease import CLEARS, HeldError, Lease, Patience, looks_above, wait_inside
+from chunkwise.core.kvstore.lease import HeldError, end_turn, looks_above, take_turn, wait_inside
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Buffer, KvStoreDriver, delete_where
-from chunkwise.core.kvstore.staging import APPEND, COMPLETE, unwritten
+from chunkwise.core.kvstore.staging import COMPLETE, unwritten
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError
 
 __all__ = ["replace_by_documents", "replace_keys", "replace_nodes"]
+
+_ABOUT = "an array that is being replaced by chunkwise"
 
 
 def replace_keys(
@@ -68,7 +68,7 @@ def replace_by_documents(
     The steps are those of `replace_keys`, with as few rounds of requests as they allow.  `clean` deletes what
     killed processes have left.
     """
-    lease, _ = _at_once(store, [partial(_turn, store, path), clean])
+    lease, _ = _at_once(store, [partial(take_turn, store, path, _ABOUT), clean])
     last: list[Callable[[], object]] = []
     try:
         looks = [] if lease is None else looks_above(store, path)
@@ -77,14 +77,14 @@ def replace_by_documents(
             before, *_ = _at_once(store, [partial(_listed, store, path), *looks, *writes])
         except HeldError as e:
             assert lease is not None
-            _end(lease)  # whoever deletes a group above may be waiting for this one
+            end_turn(lease)  # whoever deletes a group above may be waiting for this one
             e.wait()
             return replace_by_documents(store, staging, path, values, clean)
         copied = _replace(store, staging, path, values, list(values), before, values.__getitem__)
         last += (partial(store.delete, staging + name) for name in (*values, COMPLETE))
     finally:
         if lease is not None:
-            last.append(partial(_end, lease))
+            last.append(partial(end_turn, lease))
         _at_once(store, last)
     return copied
 
@@ -144,28 +144,6 @@ def _listed(store: KvStoreDriver, path: str) -> list[str]:
     """Return the keys below `path`, once nobody replaces a node there."""
     keys = list(list_below(store, path))
     return list(list_below(store, path)) if wait_inside(store, path, keys) else keys
-
-
-def _end(lease: Lease) -> None:
-    with suppress(ChunkwiseError):  # the store may have failed for good
-        lease.release()
-    lease.forget()
-
-
-def _turn(store: KvStoreDriver, path: str) -> Lease | None:
-    """Wait for others who replace a node or append to it, and keep them out; None if that can't be."""
-    if not traits_of(store).conditional_writes(path + APPEND):
-        return None
-    patience = Patience(store)
-    while True:
-        lease = Lease(store, path + APPEND, "an array that is being replaced by chunkwise")
-        other = lease.take({"id": os.urandom(16).hex(), "state": "writing", "arrays": {}, CLEARS: True})
-        if other is None:
-            return lease
-        if patience.is_over(
-            lease.key, other, lease.where
-        ):  # what it was about to do is deleted with the rest
-            return None
 
 
 def _at_once(store: KvStoreDriver, acts: Sequence[Callable[[], Any]]) -> list[Any]:

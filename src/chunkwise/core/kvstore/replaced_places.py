@@ -1,7 +1,7 @@
 """Places in which this process has put, replaced, moved or deleted arrays and groups.
 
-Open handles of what was there before, of any context, look at the store again before they use it: chunks
-that they wrote would destroy what is there now.  Other processes are not told.
+Open handles of the old data, of any context, look at the store again before they use it: chunks
+that they wrote would destroy the present data.  Other processes are not told.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _forgotten = 0
 
 
 class _Changes:
-    """How many changes there were; an attribute, since every read looks at it."""
+    """Number of changes; an attribute, since every read looks at it."""
 
     number = 0
 
@@ -49,7 +49,7 @@ def place_of(store: KvStoreDriver, key: str) -> Place:
 
 
 def note_replaced(store: KvStoreDriver, path: str) -> int:
-    """Record that whatever is below `path`, a prefix, is not what it was; return the number of the change."""
+    """Record that everything below `path`, a prefix, was replaced; return the number of the change."""
     global _forgotten
     place = _resolved(place_of(store, path))
     with _lock:

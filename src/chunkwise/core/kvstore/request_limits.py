@@ -138,7 +138,7 @@ class Pace:
         put_in_order_in_child(self)
 
     def after_fork(self) -> None:
-        """Start counting anew."""
+        """Restart the count."""
         self._begin = self._next = 0.0
 
     def wait(self) -> None:
@@ -166,7 +166,7 @@ class Coalescing(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Number, rate and repetition of requests, and what a refused read means."""
+    """Number, rate and repetition of requests, and the meaning of a refused read."""
 
     slots: Slots
     retries: Retries = Retries()

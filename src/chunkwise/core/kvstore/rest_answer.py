@@ -1,4 +1,4 @@
-"""What answers of object stores mean: failures, dates, and documents in XML."""
+"""Answers of object stores: failures, dates, and documents in XML."""
 
 from __future__ import annotations
 

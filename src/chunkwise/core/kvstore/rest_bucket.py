@@ -1,8 +1,8 @@
 """Requests to a bucket over HTTP, by the names and with the results that obstore has.
 
-S3 and Google Cloud Storage share paths, listings in XML, and most headers.  What differs is in a `Dialect`.
-No redirect is followed: a request is signed for one server, and another one's answer is not the bucket's.
-A listing is whole or an error, so each page must be one: a login page is not the end of a listing.
+S3 and Google Cloud Storage share paths, listings in XML, and most headers.  The differences are in a
+`Dialect`. No redirect is followed: a request is signed for one server, and another one's answer is not the
+bucket's. A listing is whole or an error, so each page must be one: a login page is not the end of a listing.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Dialect(Protocol):
-    """What differs between providers."""
+    """Differences between providers."""
 
     url: str  # of the bucket, without a slash at the end
     version_header: str  # header of the version of a value, empty without one
@@ -100,7 +100,7 @@ class RestBucket:
     ) -> None:
         self.dialect = dialect
         self._in_order = in_order  # listings are in the byte order of keys
-        self.config = config or {}  # what may be shown, such as the region
+        self.config = config or {}  # members that may be shown, such as the region
         self._retries = retries  # for parts of a value; other requests are made once
 
     # -- requests -------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class RestBucket:
             answer = self._insist("POST", key, (200,), query=[upload], body=body.encode())
             root = document(answer, "CompleteMultipartUploadResult")
         except BaseException:
-            with suppress(Exception):  # what is left is deleted by the rules of the bucket
+            with suppress(Exception):  # remains are deleted by the rules of the bucket
                 self._ask("DELETE", key, (200, 204), query=[upload])
             raise
         return {"e_tag": text_in(root, "ETag") or None, "version": None}

@@ -20,6 +20,7 @@ __all__ = [
     "COMPLETE",
     "JOURNAL",
     "REPLACED",
+    "STAGED",
     "give_up",
     "has_ended",
     "in_staging",
@@ -39,6 +40,9 @@ COMPLETE = ".chunkwise-complete"
 
 REPLACED = ".chunkwise-replaced"
 """Key that marks old data, so that it isn't taken for new data when it has the name of the staging place."""
+
+STAGED = ".chunkwise-staged"
+"""Key that a staging place has from its beginning: where it is gone, others have moved or deleted data."""
 
 ASIDE = "-old"
 """Ending of the temporary name of old data, if two directories can't be exchanged at once."""

@@ -39,7 +39,14 @@ from chunkwise.core.kvstore.keys_below import (
     old_ranges,
     value_at,
 )
-from chunkwise.core.kvstore.protocol import MOST_LOST, KvStoreDriver, offers
+from chunkwise.core.kvstore.lease import in_one_step
+from chunkwise.core.kvstore.protocol import (
+    MISSING_GENERATION,
+    MOST_LOST,
+    KvStoreDriver,
+    SyncedLater,
+    offers,
+)
 from chunkwise.core.kvstore.replace_keys import replace_by_documents, replace_keys, replace_nodes
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import (
@@ -47,6 +54,7 @@ from chunkwise.core.kvstore.staging import (
     COMPLETE,
     JOURNAL,
     REPLACED,
+    STAGED,
     give_up,
     is_abandoned,
     is_resumable,
@@ -65,6 +73,8 @@ from chunkwise.errors import (
 )
 
 __all__ = [
+    "begin_staging",
+    "end_staging",
     "nobody_else",
     "remove_abandoned",
     "replace_below",
@@ -89,6 +99,40 @@ def staging_path(store: KvStoreDriver, path: str, owner: str) -> str:
         above, _, name = path[:-1].rpartition("/")
         return f"{above}/{staging_name(name, owner)}/" if above else f"{staging_name(name, owner)}/"
     return f"{path}{staging_name('', owner)}/"
+
+
+def begin_staging(store: KvStoreDriver, staging: str) -> None:
+    """Mark a staging place before anything is written there."""
+    if _is_marked(store, staging):
+        unsynced = store.unsynced() if offers(store, SyncedLater) else None
+        (unsynced or store).write(staging + STAGED, b"")
+
+
+def _check_staged(store: KvStoreDriver, staging: str) -> dict[str, bytes]:
+    """Raise AbortedError if others have moved or deleted data; return a condition for that."""
+    if not _is_marked(store, staging):
+        return {}
+    found = {staging + STAGED: store.read(staging + STAGED).generation}
+    if MISSING_GENERATION in found.values():
+        raise _was_moved(store, staging)
+    return found
+
+
+def end_staging(store: KvStoreDriver, staging: str) -> None:
+    """Do as `_check_staged`, and delete the mark; nothing more is written there."""
+    for key, generation in _check_staged(store, staging).items():
+        if store.delete(key, if_equal=generation) is None:
+            raise _was_moved(store, staging)
+
+
+def _was_moved(store: KvStoreDriver, staging: str) -> AbortedError:
+    return AbortedError(f"another process has moved or deleted what was written to {store.describe(staging)}")
+
+
+def _is_marked(store: KvStoreDriver, staging: str) -> bool:
+    """Return True for a place that others may move or delete with what is around; others have a journal."""
+    is_alone = not is_resumable(staging[:-1].rpartition("/")[2])
+    return is_alone and in_one_step(store) and not traits_of(store).nodes_only
 
 
 def staging_paths(store: KvStoreDriver, path: str) -> Iterator[str]:
@@ -142,7 +186,8 @@ def take_place(
     steps, they are taken within ``excluding()``, which yields a function that raises if another process may
     have begun meanwhile; `confirm` is such a function of the caller.  Returns whether it took one step.
     """
-    if next(iter(list_below(store, staging)), None) is None:
+    _check_staged(store, staging)
+    if not any(key != staging + STAGED for key in list_below(store, staging)):
         raise FailedPreconditionError(f"nothing was written to {store.describe(staging)}")
     if keep and (both := {key[len(path) :] for key in keep} & set(names_below(store, staging))):
         raise AlreadyExistsError(
@@ -167,12 +212,13 @@ def _replace(
     confirm: Callable[[], None],
 ) -> bool:
     """Replace everything in one step; return False if the store can't do that."""
+    whole: Any = store
     if not staging.startswith(path) and offers(store, Directories):
         try:
             _exchange(store, staging, path, documents, keep, confirm)
             return True
         except UnsupportedError:  # for example on another file system
-            pass
+            begin_staging(whole, staging)
     confirm()
     if traits_of(store).nodes_only:
         replace_nodes(store, staging, path, documents)
@@ -211,6 +257,7 @@ def replace_below(store: KvStoreDriver, path: str, values: Mapping[str, bytes]) 
                 note_replaced(store, path)
             return {key[len(above) :]: generation for key, generation in found.items()}
         clean()
+        begin_staging(store, staging)
         for name, value in values.items():
             store.write(staging + name, value)
         take_place(store, staging, path, documents=list(values))
@@ -245,6 +292,7 @@ def _exchange(
             raise AbortedError(f"another process has begun again in {store.describe(staging)}")
 
     store.link_keys({key: staging + key[len(path) :] for key in keep})
+    end_staging(store, staging)
     for _ in range(MOST_LOST):
         confirm()
         try:
@@ -275,4 +323,5 @@ def _exchange(
 def _change_at_once(store: Any, whole: AtomicWritable, staging: str, path: str, keep: Sequence[str]) -> None:
     values = {path + name: value_at(store, staging + name) for name in names_below(store, staging)}
     deleted = [*old_ranges(store, path, list(list_below(store, path)), keep), KeyRange.of_prefix(staging)]
-    whole.write_all(values, conditions={}, deleted=deleted)
+    if whole.write_all(values, conditions=_check_staged(store, staging), deleted=deleted) is not None:
+        raise _was_moved(store, staging)

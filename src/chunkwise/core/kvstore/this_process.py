@@ -47,7 +47,7 @@ def check_process(pickled: ProcessName, what: str) -> None:
 
 
 def sent_store(store: Any) -> Any:
-    """Return what to pickle instead of a store: a third party's may be copied by its pickle."""
+    """Return the object to pickle instead of a store: a third party's may be copied by its pickle."""
     return store if is_of(store, "chunkwise") else _Sent(store)
 
 

@@ -16,7 +16,7 @@ __all__ = ["PageInsteadError", "check_claim", "check_size", "read_bounded", "rea
 
 
 class PageInsteadError(StorageError):
-    """A web server sent a page in place of a value: a login, what is missing, or a list of a directory."""
+    """A web server sent a page in place of a value: a login, an error, or a list of a directory."""
 
 
 def check_size(size: int, name: str, start: int = 0, stop: int | None = None) -> None:
@@ -27,7 +27,7 @@ def check_size(size: int, name: str, start: int = 0, stop: int | None = None) ->
 
 
 def check_claim(size: int, name: str, start: int = 0, stop: int | None = None) -> None:
-    """Like `check_size`, where a size that there is no memory for is compared with what is stored."""
+    """Like `check_size`, where a size that exceeds the memory is compared with the stored value."""
     if held() is not None:
         check_size(size, name, start, stop)
 

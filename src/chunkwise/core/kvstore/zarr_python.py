@@ -149,7 +149,7 @@ class ZarrPythonStore:
                 return part
             if stop is None and start > 0 and len(part):
                 return part
-        # Empty or too short: the size of the value decides what is wrong with the range.
+        # Empty or too short: the size of the value decides the error for the range.
         value = self._requests.get(key)
         return None if value is None else slice_range(value, start, stop)
 
@@ -175,9 +175,9 @@ class ZarrPythonStore:
         self._check_writable("write", key)
         if if_equal and if_equal != MISSING_GENERATION and not self._excludes:
             raise UnsafeWriteError(
-                f"Failed to write {self.describe(key)}: stores of zarr-python have no writes that depend on "
-                "what is stored, so that changing a part of a value could lose what others write; write "
-                'whole values, or set "single_writer" if nobody else writes'
+                f"Failed to write {self.describe(key)}: stores of zarr-python have no conditional writes, "
+                "so changing a part of a value could lose other writers' data; write whole values, or set "
+                '"single_writer" if no other process writes'
             )
         new = bytes(value)
         with _locks.of(key):

@@ -91,7 +91,7 @@ class DriverSpec(ABC):
         return self
 
     def with_recheck(self, **bounds: Recheck) -> Self:
-        """Return the spec with other staleness bounds, which have no effect on what keeps nothing."""
+        """Return the spec with other staleness bounds, which have no effect on arrays that keep nothing."""
         return self
 
     def minimal(self) -> Self:

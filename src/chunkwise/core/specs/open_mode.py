@@ -1,4 +1,4 @@
-"""Open modes: read what exists, create, replace, or trust the spec."""
+"""Open modes: open existing data, create, replace, or trust the spec."""
 
 from __future__ import annotations
 

@@ -13,11 +13,6 @@ from chunkwise.core.index_space import IndexDomain, IndexingMixin, IndexTransfor
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.constraint import prefixed
-from chunkwise.core.specs.dimension_units import (
-    DimensionUnits,
-    inverse_view_units,
-    view_units,
-)
 from chunkwise.core.specs.fill_value import (
     equal_fill,
     fill_from_json,
@@ -25,6 +20,11 @@ from chunkwise.core.specs.fill_value import (
 )
 from chunkwise.core.specs.pretty import pretty_repr
 from chunkwise.core.specs.schema_constraints import MEMBERS, SchemaConstraints, SchemaKeywords
+from chunkwise.core.specs.unit import (
+    DimensionUnits,
+    inverse_view_units,
+    view_units,
+)
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = ["Schema"]

@@ -1,4 +1,4 @@
-"""The constraints of a schema: a table of what sets each of them, their keywords and their JSON."""
+"""The constraints of a schema: a table of the setter, the keyword and the JSON of each."""
 
 from __future__ import annotations
 
@@ -19,13 +19,6 @@ from chunkwise.core.index_space import IndexDomain, merge_domains
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.constraint import MAX_RANK, braces, check_rank, int_item
-from chunkwise.core.specs.dimension_units import (
-    DimensionUnits,
-    as_dimension_units,
-    dimension_units_from_json,
-    dimension_units_to_json,
-    merge_dimension_units,
-)
 from chunkwise.core.specs.fill_value import (
     NUMBERS,
     check_broadcast,
@@ -34,7 +27,14 @@ from chunkwise.core.specs.fill_value import (
     fill_text,
     unbroadcast,
 )
-from chunkwise.core.specs.unit import Unit
+from chunkwise.core.specs.unit import (
+    DimensionUnits,
+    Unit,
+    as_dimension_units,
+    dimension_units_from_json,
+    dimension_units_to_json,
+    merge_dimension_units,
+)
 from chunkwise.errors import (
     ChunkwiseError,
     InvalidArgumentError,
@@ -253,7 +253,7 @@ def _as_fill(schema: SchemaConstraints, value: Any, name: str) -> _Fill:
         try:
             return _Fill(as_array(value, schema._dtype), is_json=False)
         except ValueError as e:
-            raise noted(e, f"{name}: {value!r} is no value of {schema._dtype.name}") from None
+            raise noted(e, f"{name}: {value!r} is not a value of {schema._dtype.name}") from None
     array = np.asarray(elements_of(value))
     if array.dtype.kind != "O":
         return _Fill(array.astype(array.dtype.newbyteorder("="), copy=False), is_json=False)

@@ -132,7 +132,7 @@ def _of_protocol(text: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
     for name in given:
         if name not in named or name not in (*before, last):
             parts = " and ".join([*before, last])
-            raise InvalidArgumentError(f"storage_options: {dump(name)} is no part of the URL; {parts} are")
+            raise InvalidArgumentError(f"storage_options: {dump(name)} is not part of the URL; {parts} are")
         if name != last:
             raise InvalidArgumentError(f"storage_options: {name} takes none; give those of {last} only")
     found: Mapping[str, Any] = given[last]

@@ -1,16 +1,32 @@
-"""A physical unit: a multiplier and the name of a base unit, as in ``4 nm``."""
+"""A physical unit, a multiplier and the name of a base unit, as in ``4 nm``, and units of dimensions."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from math import copysign, inf, isinf, isnan, nan
-from typing import Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, overload
 
 from chunkwise.core.base.binding import JSON, dump, expect_number, expect_string, parse_array
 from chunkwise.core.index_space.label import escape
-from chunkwise.errors import SpecError
+from chunkwise.errors import InvalidArgumentError, SpecError
 
-__all__ = ["Unit", "parse_unit", "unit_text"]
+if TYPE_CHECKING:
+    from chunkwise.core.specs.layout_view import DimensionLink
+
+__all__ = [
+    "DimensionUnits",
+    "Unit",
+    "as_dimension_units",
+    "dimension_units_from_json",
+    "dimension_units_to_json",
+    "format_dimension_units",
+    "inverse_view_units",
+    "merge_dimension_units",
+    "parse_unit",
+    "unit_text",
+    "view_units",
+]
 
 _SPACE = " \t\n\v\f\r"
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -226,3 +242,59 @@ def unit_text(unit: str) -> str:
     """
     number, space, symbol = unit.rpartition(" ")
     return f"{number}{space}µ{symbol[1:]}" if symbol in ("um", "us") else unit
+
+
+DimensionUnits: TypeAlias = tuple[Unit | None, ...]
+
+
+def as_dimension_units(units: Iterable[Any]) -> DimensionUnits:
+    """Return units given as Unit, text, number, ``(number, text)`` or None, one for each dimension."""
+    return tuple(u if u is None or isinstance(u, Unit) else Unit(u) for u in units)
+
+
+def dimension_units_from_json(value: JSON) -> DimensionUnits:
+    """Read a JSON array of units and nulls."""
+    return tuple(parse_array(value, lambda v: None if v is None else Unit(json=v)))
+
+
+def dimension_units_to_json(units: DimensionUnits) -> list[JSON]:
+    """Return the JSON array of units."""
+    return [None if u is None else u.to_json() for u in units]
+
+
+def format_dimension_units(units: Sequence[Unit | None]) -> str:
+    """Return units as in messages: ``["5 nm", null]``."""
+    return "[" + ", ".join("null" if u is None else dump(str(u)) for u in units) + "]"
+
+
+def merge_dimension_units(
+    a: Sequence[Unit | None] | None, b: Sequence[Unit | None] | None
+) -> DimensionUnits | None:
+    """Return the units that satisfy both; None matches any unit."""
+    if a is None or b is None:
+        one = a if b is None else b
+        return None if one is None else tuple(one)
+    if len(a) != len(b) or any(x is not None and y is not None and x != y for x, y in zip(a, b, strict=True)):
+        raise InvalidArgumentError(
+            f"Cannot merge dimension units {format_dimension_units(a)} and {format_dimension_units(b)}"
+        )
+    return tuple(x if y is None else y for x, y in zip(a, b, strict=True))
+
+
+def view_units(units: DimensionUnits, links: Sequence[DimensionLink | None]) -> DimensionUnits:
+    """Return the units of a view whose dimensions are linked to the array's by `links`."""
+    # One step of the view is `stride` steps of the array.
+    found = [(None if link is None else units[link.dim], link) for link in links]
+    return tuple(None if u is None or link is None else u * abs(link.stride) for u, link in found)
+
+
+def inverse_view_units(units: DimensionUnits, links: Sequence[DimensionLink | None]) -> DimensionUnits:
+    """Return the units of an array whose view has `units`; `links` connects the dimensions."""
+    used = {link.dim for link in links if link is not None}
+    for dim, unit in enumerate(units):
+        if unit is not None and dim not in used:
+            raise InvalidArgumentError(
+                f"No output dimension corresponds to input dimension {dim} with unit {unit}"
+            )
+    found = [(None if link is None else units[link.dim], link) for link in links]
+    return tuple(None if u is None or link is None else u / abs(link.stride) for u, link in found)

@@ -267,7 +267,7 @@ def _adapted(part: Component, driver: str, base: dict[str, Any]) -> dict[str, An
 
 
 def _instead_of(part: Component, kinds: Mapping[str, Any]) -> str:
-    """Return what to write in place of an unknown scheme."""
+    """Return the advice for an unknown scheme."""
     if part.scheme in _OTHER_NAMES:
         return f"did you mean {_OTHER_NAMES[part.scheme]}?"
     more = "fsspec.get_mapper(URL) is accepted as a store too; " if part.rest.startswith("//") else ""

@@ -25,6 +25,7 @@ from chunkwise.core.kvstore.lease import (
     HeldError,
     Lease,
     Patience,
+    end_turn,
     is_blank,
     looks_above,
     takes_turns,
@@ -168,17 +169,13 @@ def excluding(
             lease.release()
             e.wait()
         except BaseException:
-            with suppress(ChunkwiseError):  # the store may have failed for good
-                lease.release()
-            lease.forget()
+            end_turn(lease)
             raise
     was_kept = True
     try:
         yield lease.confirm
     finally:
-        with suppress(ChunkwiseError):  # the store may have failed for good
-            was_kept = lease.release()
-        lease.forget()
+        was_kept = end_turn(lease)
     # Where a directory is replaced as a whole, the document goes with the old one.
     if not (was_kept or replaces) and takes_turns(location.store, lease.key):
         raise AbortedError(f"{location.text} was deleted, or taken over, by another process meanwhile")

@@ -63,7 +63,7 @@ def record_of(location: Location, found: Stamped) -> Record | None:
 
 
 def members_of(location: Location, value: Buffer) -> dict[str, Any]:
-    """Return a checked document; anybody may have written it."""
+    """Return a checked document; any program may have written it."""
     where = location.describe(APPEND)
     members = parse_lease(value, where)
     if isinstance(members.get("id"), str) and isinstance(members.get("record"), str):

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from chunkwise.core.base.catalogue import hooks
-from chunkwise.core.kvstore.atomic import Directories
+from chunkwise.core.kvstore.atomic import AtomicWritable, Directories, RangeCopies
+from chunkwise.core.kvstore.compare_and_swap import Losses
+from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.keys_below import copy_below, delete_all_below, list_below
 from chunkwise.core.kvstore.lease import in_one_step, takes_turns, wait_inside
 from chunkwise.core.kvstore.node_keys import delete_node_keys
-from chunkwise.core.kvstore.protocol import offers
+from chunkwise.core.kvstore.protocol import ByteRange, offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
-from chunkwise.core.kvstore.staging import APPEND, unwritten
+from chunkwise.core.kvstore.staging import APPEND, in_staging, unwritten
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.append import excluding
 from chunkwise.core.trees.attributes import add_attributes
@@ -182,6 +185,9 @@ def _move(here: Location, there: Location, node: Node) -> None:
         kv.move_directory(here.path[:-1], there.path[:-1])
         note_replaced(here.store, here.path)
         return
+    if offers(kv, AtomicWritable):
+        _move_at_once(kv, here.path, there.path)
+        return
     with _taking_turns(here) as held:
         made = list(list_below(kv, here.path))
         if held and wait_inside(kv, here.path, made):
@@ -195,3 +201,22 @@ def _move(here: Location, there: Location, node: Node) -> None:
         if node.key and not traits_of(kv).nodes_only:
             kv.delete(here.path + node.key)
         delete_node_keys(kv, here.path, (), made)
+
+
+def _move_at_once(kv: Any, here: str, there: str) -> None:
+    """Move all keys by one change, but not those that others write, or have made meanwhile."""
+    losses, own = Losses(lambda: kv.describe(here)), unwritten(here)
+    while True:
+        gone = [key for key in list_below(kv, here) if own(key) or not in_staging(key[len(here) :])]
+        moved = [key for key in gone if not in_staging(key[len(here) :]) and not key.endswith("/" + APPEND)]
+        shares = offers(kv, RangeCopies)
+        found = {key: kv.read(key, byte_range=ByteRange(0, 0) if shares else None) for key in moved}
+        # After the generations: a later value fails the condition.
+        shared = kv.references(kv, KeyRange.of_prefix(here)) if shares else {}
+        values: dict[str, Any] = {key: shared.get(key, stamped.value) for key, stamped in found.items()}
+        changes = dict.fromkeys(gone) | {there + key[len(here) :]: values[key] for key in moved}
+        refused = kv.write_all(changes, conditions={key: found[key].generation for key in moved})
+        if refused is None:
+            note_replaced(kv, here)
+            return
+        losses.add(found[refused].generation)

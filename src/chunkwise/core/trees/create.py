@@ -198,7 +198,7 @@ def write_group(
 
 
 def get_or_create(get: Callable[[], T | None], create: Callable[[], T]) -> T:
-    """Return what `get` finds, or else what `create` makes.
+    """Return the result of `get`, or else that of `create`.
 
     If `create` raises because another process was faster, `get` looks again.
 

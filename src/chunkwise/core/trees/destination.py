@@ -325,5 +325,5 @@ def _refusal(
     if kind == "group" and what == "an array" and mode != "new":
         return AlreadyExistsError(f"{text} is an array, not a group ({node.format})")
     is_kept = kind == "array" and state != "array"
-    how = "" if is_kept else f"; {way} replaces what is there already"
+    how = "" if is_kept else f"; {way} replaces it"
     return AlreadyExistsError(f"{text} is {what} already ({node.format}){how}")

@@ -27,6 +27,7 @@ from chunkwise.core.kvstore.protocol import (
     KvStoreDriver,
     Reader,
     Stamped,
+    delete_where,
     offers,
 )
 from chunkwise.core.kvstore.value_bound import read_bounded
@@ -106,6 +107,11 @@ class _Look(SameKeysStore):
         """Delete from the store, and end the look."""
         self.end()
         self.base.delete_range(start, stop)
+
+    def delete_where(self, start: str, stop: str, wanted: Callable[[str], bool]) -> None:
+        """Delete from the store, and end the look."""
+        self.end()
+        delete_where(self.base, start, stop, wanted)
 
 
 def _few_children(store: KvStoreDriver, path: str) -> Children | None:

@@ -9,8 +9,8 @@ from types import EllipsisType
 
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.lease import in_one_step
-from chunkwise.core.kvstore.protocol import WithDirectories, delete_where, offers
+from chunkwise.core.kvstore.keys_below import delete_wanted_below
+from chunkwise.core.kvstore.protocol import WithDirectories, offers
 from chunkwise.core.kvstore.staging import APPEND
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import CONTAINER_FORMAT, mark_container
@@ -19,7 +19,7 @@ from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.look import looking
 from chunkwise.core.trees.new_format import is_named
 from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented
-from chunkwise.core.trees.own_keys import delete_own, is_made_here
+from chunkwise.core.trees.own_keys import is_made_here
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, PermissionDeniedError
 
 __all__ = ["create_parents", "missing_groups", "parents_made", "remove_groups"]
@@ -133,8 +133,5 @@ def remove_groups(made: Sequence[Location]) -> None:
         names = (key[len(location.path) :] for key in found)
         if not all(name in DOCUMENTS or name == APPEND for name in names):
             return
-        if in_one_step(location.store):
-            delete_own(location)
-        else:
-            delete_where(location.store, keys.start, keys.stop, found.__contains__)
+        delete_wanted_below(location.store, location.path, found.__contains__)
         update_consolidated(location.store, location.path)

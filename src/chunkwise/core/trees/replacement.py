@@ -42,6 +42,8 @@ from chunkwise.core.kvstore.protocol import SyncedLater, offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import COMPLETE, give_up, in_staging, is_staging, new_owner
 from chunkwise.core.kvstore.take_place import (
+    begin_staging,
+    end_staging,
     remove_abandoned,
     staging_path,
     staging_paths,
@@ -81,6 +83,7 @@ class Replacement:
         remove_abandoned(location.store, location.path, documents)
         owner = "" if resumable else new_owner()
         staging = location.at(staging_path(location.store, location.path, owner))
+        begin_staging(location.store, staging.path)
         staging = staging if resumable else staging.alone()
         return cls(location, staging, documents=documents, foreign=foreign)
 
@@ -97,7 +100,9 @@ class Replacement:
         if store.unsynced() is None or not store.can_exchange(path[:-1]) or any(store.list_children(path)):
             return None
         remove_abandoned(store, path, DOCUMENTS)
-        return cls(location, location.at(staging_path(store, path, new_owner())).alone(), is_vacant=True)
+        staging = location.at(staging_path(store, path, new_owner()))
+        begin_staging(store, staging.path)
+        return cls(location, staging.alone(), is_vacant=True)
 
     def commit(self, confirm: Callable[[], None] | None = None) -> None:
         """Replace the old data by the new; foreign keys stay.
@@ -107,6 +112,7 @@ class Replacement:
         location, staging = self.location, self.staging
         if self.is_vacant:
             store: Any = location.store
+            end_staging(store, staging.path)
             store.move_directory(staging.path[:-1], location.path[:-1])
             note_replaced(store, location.path)
             renew_copies_above(location)

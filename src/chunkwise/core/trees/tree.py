@@ -50,7 +50,7 @@ class Tree:
 
     @property
     def rules(self) -> TreeFormat:
-        """How the tree's format stores nodes."""
+        """Rules by which the tree's format stores nodes."""
         return tree_format(self.format)
 
     def location(self, names: Sequence[str]) -> Location:

@@ -292,7 +292,7 @@ class ZarrIO(StoreWriting):
                 )
             if occupied and found is None and not self._force and UNFINISHED not in _names(children):
                 raise AlreadyExistsError(
-                    f"what is at {self._source} is {'a file, ' if is_file else ''}no store; "
+                    f"{self._source} is {'a file, ' if is_file else ''}not a store; "
                     "it is replaced only with force_overwrite=True"
                 )
             self._store = self._create(

@@ -73,7 +73,7 @@ class N5Convention(Convention):
         if new.settings.filters not in (None, "auto", [], ()):
             raise UnsupportedError("N5 has no filters")
         if new.settings.fill_value is not None and np.any(new.settings.fill_value):
-            raise UnsupportedError("fill_value: N5 has no fill value; what is missing reads as 0")
+            raise UnsupportedError("fill_value: N5 has no fill value; missing elements read as 0")
         stored = n5_type(new.element.memory_dtype).name
         if stored not in ITEM_NBYTES:
             raise UnsupportedError(f"N5 has no type for {new.element.name}")

@@ -1,4 +1,4 @@
-"""What an XML file of BigDataViewer stands for: a container in N5, OME-Zarr or an HDF5 file.
+"""The container that an XML file of BigDataViewer describes: in N5, OME-Zarr or an HDF5 file.
 
 In HDF5 views are ``tNNNNN/sNN/L/cells``, in the order z, y, x, with the factors of the levels in
 ``sNN/resolutions``.  There, 16-bit elements are unsigned, though the file says that they have a sign.  In

@@ -1,4 +1,4 @@
-"""``Convention``: what a convention of images can say of axes, levels and channels, and where it says it.
+"""``Convention``: the properties of axes, levels and channels that a convention stores, and where.
 
 A convention is read, written and edited by one module.  Readers, pyramids, copies, the server and edits ask
 its `Convention`; none of them knows a member of its documents.
@@ -31,7 +31,7 @@ class Level(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Members of a group's attributes, and what could not be kept."""
+    """Members of a group's attributes, and properties that could not be kept."""
 
     name: str = ""
     omero: Mapping[str, JSON] = {}
@@ -55,7 +55,7 @@ class NewImage(NamedTuple):
 
 @dataclass(frozen=True)
 class Change:
-    """What an image is to become."""
+    """New units, sizes and positions of an image, and names of its channels."""
 
     units: tuple[str, ...]  # symbols, by dimension
     factors: tuple[float, ...]  # by which sizes of voxels change, by dimension
@@ -101,7 +101,7 @@ class Convention(ABC):
 
     @abstractmethod
     def edits(self, image: MultiscaleImage, location: Location, change: Change) -> list[Edit]:
-        """Return the edits that change an image; raise UnsupportedError for what has no place."""
+        """Return the edits that change an image; raise UnsupportedError for properties that have no place."""
 
 
 class PyramidConvention(Convention):

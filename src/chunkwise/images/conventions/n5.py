@@ -1,4 +1,4 @@
-"""What images in N5 have in common: levels ``s0``, ``s1``, … of a group, whichever of them are there.
+"""Common properties of images in N5: levels ``s0``, ``s1``, … of a group, whichever of them are there.
 
 Readers of N5 put the first voxel of a level in the middle of those of full resolution that it covers; COSEM
 says where it is.  Names of axes are those in ``axes``, x first, or else x, y, z.  A group holds a stack of up
@@ -120,7 +120,7 @@ class N5Convention(PyramidConvention):
     def places(
         self, at: N5Group, attributes: Mapping[str, JSON], setup: BdvSetup | None
     ) -> tuple[AxesAndLevels, list[str]]:
-        """Return axes and levels, of one voxel size and factors, and what is wrong with them."""
+        """Return axes and levels, of one voxel size and factors, and problems with them."""
         stores, problems = at.stores()
         return _factor_levels(at.group, stores, attributes, setup), problems
 

@@ -1,8 +1,8 @@
-"""What a group and an array say of an image in N5: attributes, members, axes, sizes and units, both ways.
+"""Properties of an image in an N5 group and its arrays: attributes, members, axes, sizes, units, both ways.
 
 ``axes``, ``units`` and ``resolution`` are lists with an entry for each dimension, x first as a rule;
-``pixelResolution`` has one unit, and sizes along the axes of space; ``unit`` is Paintera's.  What the group
-says comes before what an array says, and a size goes with the unit beside it.
+``pixelResolution`` has one unit, and sizes along the axes of space; ``unit`` is Paintera's.  Values of the
+group take precedence over those of an array, and a size goes with the unit beside it.
 
 Sources: n5-ij wiki "N5 Metadata Dialects"; n5 README of TensorStore; documentation of WEBKNOSSOS, "N5".
 """
@@ -41,20 +41,20 @@ LEVEL_MEMBERS = (
     "pixelResolution", "downsamplingFactors", "transform", "affineTransform", "axes", "units", "resolution",
     "isLabelMultiset", "multiScale", "offset",
 )  # fmt: skip
-"""Attributes that say what a level is."""
+"""Attributes that describe a level."""
 
 N5_MEMBERS = (
     "n5", "axes", "units", "unit", "resolution", "offset", "scales", "downsamplingFactors", "pixelResolution",
     "multiscales", "multiScale", "painteraData", "isLabelMultiset", "dataType", "name",
 )  # fmt: skip
-"""Attributes that say what a group is."""
+"""Attributes that describe a group."""
 
 _USUAL = ("x", "y", "z", "c", "t")
 _PIXELS = ("", "pixel", "pixels", "px", "voxel")
 
 
 class N5Group:
-    """A group in N5; what is asked of it is read once."""
+    """A group in N5; everything is read once."""
 
     def __init__(self, group: Group) -> None:
         self.group, self.location = group, group.location
@@ -233,7 +233,7 @@ def _units(record: Mapping[str, JSON], rank: int, where: str) -> list[str] | Non
 
 
 def unit_of(value: JSON) -> str:
-    """Return the symbol of a unit; nothing for pixels and what is no text."""
+    """Return the symbol of a unit; empty for pixels and for values that aren't text."""
     return symbol_of(value) if isinstance(value, str) and value not in _PIXELS else ""
 
 
@@ -268,7 +268,7 @@ def in_one_unit(axes: Sequence[ImageAxis], starts: Sequence[float]) -> tuple[lis
 
 
 def with_sizes(stored: dict[str, JSON], change: Change, space: Sequence[int]) -> dict[str, JSON]:
-    """Return attributes with sizes and units of voxels as they are to be."""
+    """Return attributes with new sizes and units of voxels."""
     out = dict(stored)
     unit = next((change.units[dim] for dim in space), "")
     if isinstance(out.get("resolution"), list):

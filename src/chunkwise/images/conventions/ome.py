@@ -83,7 +83,7 @@ class OmeZarr(PyramidConvention):
     def image_attributes(
         self, multiscale: dict[str, JSON], kept: Kept, *, labels: bool, source_image: str | None = None
     ) -> dict[str, JSON]:
-        """Return the attributes of the group of an image, with what is kept of another."""
+        """Return the attributes of the group of an image, with those kept from another."""
         own: dict[str, JSON] = {"multiscales": [multiscale]}
         if kept.omero:
             own["omero"] = dict(kept.omero)
@@ -286,7 +286,7 @@ def _with_units(stored: dict[str, JSON], place: Transformation, change: Change) 
 
 
 def with_windows(listed: list[JSON], image: MultiscaleImage, chosen: tuple[int, ...] | None) -> list[JSON]:
-    """Return channels with colours and windows, which OME-Zarr demands, also of those that have none."""
+    """Return channels with colours and windows, which OME-Zarr requires for all of them."""
     dim = next((dim for dim, axis in enumerate(image.axes) if axis.type == "channel"), None)
     out = []
     n = len(listed) if dim is None else image.levels[0].shape[dim]

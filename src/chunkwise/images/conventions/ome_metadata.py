@@ -311,7 +311,7 @@ def _named_axes(value: Any, version: str) -> Any:
 
 
 def channels_of(omero: object, where: str, problems: list[str]) -> tuple[Channel, ...]:
-    """Return the channels of a member ``omero``; what is wrong in it is added to `problems`."""
+    """Return the channels of a member ``omero``; errors in it are added to `problems`."""
     if omero is None:
         return ()
 
@@ -339,7 +339,7 @@ def _channel(entry: object, where: str, problems: list[str]) -> Channel:
 
 
 def _attempt(read: Callable[[], T], otherwise: T, problems: list[str]) -> T:
-    """Return what a member says, or else `otherwise`, with the error among the problems."""
+    """Return the value of a member, or else `otherwise`, with the error among the problems."""
     try:
         return read()
     except InvalidArgumentError as e:
@@ -360,7 +360,7 @@ def default_colors(n: int, *, is_rgb: bool) -> list[str]:
 
 
 def color_of(value: object, where: str) -> str | None:
-    """Return a colour as six hexadecimal digits; raise InvalidArgumentError for what is none."""
+    """Return a colour as six hexadecimal digits; raise InvalidArgumentError for other values."""
     if value is None or value == "":
         return None
     found = _COLOR.fullmatch(value) if isinstance(value, str) else None
@@ -382,7 +382,7 @@ def _window(value: object, where: str) -> Window | None:
 
 
 def label_colors_of(value: object, where: str, problems: list[str]) -> dict[int, tuple[int, int, int, int]]:
-    """Return the colours in a member ``image-label``; what is wrong in it is added to `problems`."""
+    """Return the colours in a member ``image-label``; errors in it are added to `problems`."""
 
     def entries() -> list[Any]:
         colors = expect_members(value, where).get("colors")

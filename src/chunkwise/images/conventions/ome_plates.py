@@ -134,7 +134,7 @@ class Plate(_Fields):
 
     @cached_property
     def _paths(self) -> tuple[list[str], list[str]]:
-        """Paths of wells, and what is wrong with others."""
+        """Paths of wells, and problems with others."""
         paths, problems = [], []
         for i, entry in enumerate(self._listed):
             member = f"{self._at}plate: wells[{i}]"

@@ -17,7 +17,7 @@ _SHOWN = 10
 
 
 def describe_images(found: Multiscale) -> list[tuple[str, str]]:
-    """Return rows that say what an image, a plate, a well or a collection is."""
+    """Return rows that describe an image, a plate, a well or a collection."""
     if isinstance(found, MultiscaleImage):
         return _image(found)
     if isinstance(found, Plate):

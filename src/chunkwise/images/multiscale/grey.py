@@ -96,7 +96,7 @@ def scale_levels(
 
 
 def round_levels(levels: npt.NDArray[Any], depth: int = 8) -> npt.NDArray[Any]:
-    """Return grey levels of 8 or 16 bits; what isn't finite is black or white."""
+    """Return grey levels of 8 or 16 bits; infinities are black or white."""
     top = 2**depth - 1
     rounded = np.rint(np.nan_to_num(levels, nan=0, posinf=top, neginf=0).clip(0, top))
     return np.asarray(rounded, np.uint8 if depth == 8 else np.uint16)

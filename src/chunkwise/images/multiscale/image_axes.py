@@ -203,6 +203,6 @@ def unit_in(unit: Unit, base: str) -> float:
 
 
 def _in_si(symbol: str) -> tuple[str, float, int] | None:
-    """Return m or s, a factor and a power of ten; None for what is neither length nor time."""
+    """Return m or s, a factor and a power of ten; None for units that are neither length nor time."""
     power = _POWERS.get(symbol[:-1]) if symbol[-1:] in ("m", "s") else None
     return _WORDS.get(symbol) if power is None else (symbol[-1:], 1.0, power)

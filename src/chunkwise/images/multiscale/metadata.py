@@ -142,7 +142,7 @@ class ImageMetadata:
     is_labels: bool = False
     label_colors: Mapping[int, tuple[int, int, int, int]] = field(default_factory=dict)
     document: Mapping[str, JSON] = field(default_factory=dict)  # the attributes, as stored
-    problems: tuple[str, ...] = ()  # what is wrong or missing, and was left out
+    problems: tuple[str, ...] = ()  # wrong or missing metadata, which was left out
     assumed: tuple[str, ...] = ()  # about the axes, since nothing says so
 
 

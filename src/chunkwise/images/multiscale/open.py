@@ -108,19 +108,14 @@ def open_multiscale(
             return described
         if resolved.is_view:
             return single_array(resolved.as_array(), resolved.named, resolved.assumed, image=resolved.image)
-        assert resolved.asked is not None
         try:  # the likely case, with as few requests as a group takes
             group = open_group(resolved, format=format, context=context)
         except (InvalidArgumentError, NotFoundError):
-            assert resolved.location is not None
-            if resolved.array is not None:
-                volume = _precomputed(resolved.location, context)
-                return volume or single_array(resolved.array, resolved.named)
-            if resolved.as_node().kind == "array":
-                return single_array(resolved.as_array(), resolved.named)
-            if resolved.location.text == resolved.asked.text:
+            if resolved.kind != "array":
                 raise
-            group = open_group(resolved.location, format=format, context=context)
+            assert resolved.location is not None
+            volume = None if resolved.array is None else _precomputed(resolved.location, context)
+            return volume or single_array(resolved.as_array(), resolved.named)
     try:
         found = find_images(group, options, name)
     except ChunkwiseError as e:

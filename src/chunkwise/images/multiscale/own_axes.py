@@ -1,4 +1,4 @@
-"""Axes of an array that is no level of an image: its labels, attributes, and coordinates beside it."""
+"""Axes of an array that is not a level of an image: its labels, attributes, and coordinates beside it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REGULAR = 1e-3  # of a step, how far coordinates may be from regular ones
 
 @dataclass(frozen=True)
 class ArrayAxis:
-    """A dimension; what is unknown is empty or None."""
+    """A dimension; unknown properties are empty or None."""
 
     name: str = ""
     kind: AxisKind | None = None
@@ -36,7 +36,7 @@ class ArrayAxis:
 
 
 def own_axes(whole: TensorStore, location: Location, format: str) -> tuple[list[ArrayAxis], tuple[str, ...]]:
-    """Return the axes that an array's attributes and the coordinates beside it give it, and what is wrong."""
+    """Return the axes by an array's attributes and the coordinates beside it, and problems."""
     attributes: Mapping[str, JSON] = whole.attrs
     named = attributes.get("_ARRAY_DIMENSIONS")
     names = list(named) if isinstance(named, list) and len(named) == whole.rank else whole.domain.labels
@@ -105,7 +105,7 @@ def _with_coordinates(axis: ArrayAxis, n: int, location: Location, notes: list[s
 
 
 def coordinate_axes(data: Any) -> tuple[list[ArrayAxis], tuple[str, ...]]:
-    """Return the axes that the coordinates of an array of xarray give it, and what is wrong."""
+    """Return the axes by the coordinates of an array of xarray, and problems."""
     notes: list[str] = []
     axes = []
     for name in data.dims:

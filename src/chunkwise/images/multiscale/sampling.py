@@ -129,7 +129,7 @@ def read_extremes(view: TensorStore, n: int) -> tuple[npt.NDArray[np.float64], b
     is_exact : bool
         False if too many chunks would have to be read: one element stands for each part.
     damaged : list of Damaged
-        What can't be read.
+        Chunks that can't be read.
     """
     (length, m), chunk = view.shape, _chunk(view)
     edges = np.linspace(0, length, n + 1).astype(np.int64)
@@ -143,7 +143,7 @@ def read_extremes(view: TensorStore, n: int) -> tuple[npt.NDArray[np.float64], b
     span = -(-max(_SPAN // m, 1) // chunk[0]) * chunk[0]
     for start in range(0, length, span):
         stop = min(length, start + span)
-        # All of what isn't stored is the same.
+        # All elements that aren't stored are equal.
         end = stop if _n_stored(view[start:stop], 1) else start + 1
         values, found = read_box(view, ((start, end), (0, m)), [1, 1])
         damaged += found
@@ -274,7 +274,7 @@ def _counts(bounds: Bounds, steps: Sequence[int], times: int = 1) -> tuple[int, 
 
 
 def _region(bounds: Bounds, steps: Sequence[int] | None = None) -> Any:
-    """Return what selects a box; an array without dimensions is selected whole."""
+    """Return the index of a box; an array without dimensions is selected whole."""
     return tuple(
         slice(lo, hi, step) for (lo, hi), step in zip(bounds, steps or [1] * len(bounds), strict=True)
     )

@@ -1,4 +1,4 @@
-"""Differences of two images in different formats: compared by what their metadata mean.
+"""Differences of two images in different formats: compared by the meaning of their metadata.
 
 A copy in another format has other names of levels, another order of axes, and other attributes for the same
 sizes and positions of voxels.
@@ -16,7 +16,7 @@ from chunkwise.copying.work import TaskRunner
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import Node
-from chunkwise.images.pyramid.image_sources import ImageLevel, NgffImage, is_whole_image, read_image
+from chunkwise.images.pyramid.image_sources import ImageLevel, NgffImage, images_in, read_image
 
 __all__ = ["differences_of_images"]
 
@@ -37,7 +37,8 @@ def differences_of_images(
     groups = (left, right)
     if left.own_format == right.own_format or any(node.kind != "group" for node in groups):
         return None
-    if not all(is_whole_image(node.location) for node in groups):
+    found = [images_in(node.location) for node in groups]
+    if any(one is None or one.beside != [] for one in found):
         return None
     try:
         a, b = (read_image(node.location) for node in groups)

@@ -46,9 +46,9 @@ def copy_of_image(
     if layout is None and is_image and is_n5:
         what = "a precomputed volume" if described is None else "a file about images"
         raise InvalidArgumentError(f"{found.named or source.text} is {what}; in N5, {_VIEWERS}")
+    known = None if described is not None else images_in(source)
     if layout is None and not is_image:
         assert node is not None
-        known = images_in(source)
         if known is None:
             return ""
         if is_n5:
@@ -63,10 +63,12 @@ def copy_of_image(
             )
     _check_options(options, how)
     image: ImagePlan
+    images = described if known is None else known.found
     if layout in (None, "ome-zarr"):
-        image = NgffImagePlan(source, destination, format, options, described)
+        image = NgffImagePlan(source, destination, format, options, images)
     else:
-        image = N5ImagePlan(source, destination, layout, options, described)
+        image = N5ImagePlan(source, destination, layout, options, images)
+    image.beside = [] if known is None or known.beside is None or image.has_others else known.beside
     if how.strict and image.beside:
         raise UnsupportedError(f"{image.beside[0]}: it is no level of the image, so the copy would lack it")
     image.check_free(how)

@@ -38,6 +38,7 @@ class ImagePlan(ABC):
 
     format: FormatName  # of the copy
     beside: list[str]  # names in the source that belong to no level
+    has_others: bool = False  # whether these are images of the same file, which are copied too
 
     def __init__(self, source: Location, destination: Location, options: Mapping[str, Any]) -> None:
         check_apart(source, destination)
@@ -55,15 +56,15 @@ class ImagePlan(ABC):
 
     @abstractmethod
     def notes(self) -> list[tuple[str, str]]:
-        """Return paths, and what the copy lacks or has in another form there."""
+        """Return paths, and notes on losses and other forms there."""
 
     @abstractmethod
     def check_free(self, how: CopyOptions) -> None:
-        """Raise AlreadyExistsError if what `finish` writes is there already, unless it may be replaced."""
+        """Raise AlreadyExistsError if a file that `finish` writes exists, unless it may be replaced."""
 
     @abstractmethod
     def finish(self) -> None:
-        """Write what lies beside the group."""
+        """Write the files beside the group."""
 
     def plan(self, room: CopyRoom) -> TreePlan:
         """Return the plan of the copy."""
@@ -91,5 +92,5 @@ class ImagePlan(ABC):
         return made
 
     def task(self, plan: TreePlan) -> dict[str, JSON]:
-        """Return what the journal of the copy is to say."""
+        """Return the description of the copy for its journal."""
         return {"levels": self._specs, "source metadata": plan.digest}

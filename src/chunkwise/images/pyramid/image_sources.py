@@ -38,10 +38,8 @@ __all__ = [
     "images_after",
     "images_in",
     "images_of",
-    "is_whole_image",
     "kept_attributes",
     "level_sources",
-    "names_beside",
     "read_image",
 ]
 
@@ -201,17 +199,6 @@ def _others(document: Mapping[str, JSON]) -> dict[str, JSON]:
         return others
     beside = {name: value for name, value in document.items() if name != "ome"}
     return {**beside, "ome": others} if set(others) - {"version"} else beside
-
-
-def is_whole_image(source: Location) -> bool:
-    """Return True if a group is an image, or images, and nothing else."""
-    return names_beside(source) == []
-
-
-def names_beside(source: Location) -> list[str] | None:
-    """Return the paths in a group that lead to no level of its images; None if it has no images."""
-    found = images_in(source)
-    return None if found is None else found.beside
 
 
 def images_in(source: Location) -> ImagesIn | None:

@@ -1,7 +1,8 @@
-"""Tasks of a pyramid: a block of one level, and what follows from it in the next levels.
+"""Tasks of a pyramid: a block of one level, and the blocks of the next levels made from it.
 
-A block that covers whole write chunks of several levels is read once.  Levels that are made together are the
-same as one by one only if what is stored is what was written, so all codecs between them have to be lossless.
+A block that covers whole write chunks of several levels is read once.  Levels that are made together equal
+those made one by one only if stored values equal the written ones, so all codecs between them have to be
+lossless.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _LOSSLESS = {
 
 @dataclass
 class LevelStep:
-    """Tasks that write a block of the first target, and what it becomes in the others."""
+    """Tasks that write a block of the first target, and its downsampled blocks in the others."""
 
     source: TensorStore
     targets: Sequence[TensorStore]
@@ -134,7 +135,7 @@ def blocks_of_levels(
 
 
 def _is_lossless(target: TensorStore) -> bool:
-    """Return True if all codecs of an array are known to give back what was written."""
+    """Return True if all codecs of an array are known to be lossless."""
     metadata: Any = target.spec().to_json()["metadata"]
     codecs = [
         *metadata.get("codecs", ()),

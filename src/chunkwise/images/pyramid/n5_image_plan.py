@@ -25,7 +25,7 @@ from chunkwise.images.conventions.n5_viewers import N5_CONVENTIONS
 from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
 from chunkwise.images.multiscale.open import Multiscale
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
-from chunkwise.images.pyramid.image_sources import ImageLevel, NgffImage, names_beside, read_image
+from chunkwise.images.pyramid.image_sources import ImageLevel, NgffImage, read_image
 
 __all__ = ["N5ImagePlan"]
 
@@ -48,7 +48,6 @@ class N5ImagePlan(ImagePlan):
         super().__init__(source, destination, options)
         self._layout = N5_CONVENTIONS[layout]
         self._image = image = read_image(source, images)
-        self.beside = names_beside(source) or []
         first = image.levels[0]
         order = slowest_first(first.source.store, image.axes)[::-1]
         self._space = [dim for dim in order if image.axes[dim].kind == "space"]
@@ -159,7 +158,7 @@ class N5ImagePlan(ImagePlan):
         return part._replace(template=template)
 
     def notes(self) -> list[tuple[str, str]]:
-        """Return paths, and what the copy lacks or has in another form there."""
+        """Return paths, and notes on losses and other forms there."""
         _, notes = fitting_attributes(self._image.attributes, "n5")
         return [("", note) for note in (*notes, *self._image.beside, *self._own_notes())]
 

@@ -31,7 +31,6 @@ from chunkwise.images.pyramid.image_sources import (
     images_of,
     kept_attributes,
     level_sources,
-    names_beside,
 )
 
 __all__ = ["NgffImagePlan"]
@@ -66,9 +65,9 @@ class NgffImagePlan(ImagePlan):
         self._convention, self.format = OME_ZARR[rules.ngff_version], rules.name
         found = open_multiscale(source, drafts=True) if images is None else images
         after = images_after(source)
-        self.beside = [] if after else names_beside(source) or []
         self._problems = list(found.problems) if not isinstance(found, MultiscaleImage) else []
         self._parts = [self._part(*one) for one in (*images_of(found, source), *after)]
+        self.has_others = bool(after)
         if after:  # the first doesn't lack them
             kept = self._parts[0].kept
             notes = tuple(note for note in kept.left_out if not note.startswith(OTHERS_LEFT))
@@ -90,7 +89,7 @@ class NgffImagePlan(ImagePlan):
         return {"": whole, "OME": listed, **parts}
 
     def notes(self) -> list[tuple[str, str]]:
-        """Return paths, and what the copy lacks or has in another form there."""
+        """Return paths, and notes on losses and other forms there."""
         return [
             *(("", f"is left out: {problem}") for problem in self._problems),
             *(

@@ -32,7 +32,7 @@ class PyramidPreview:
     left_out : list of str
         Metadata of the source that the convention can't hold.
     assumed : list of str
-        What the source doesn't say, such as the names of its axes.
+        Properties that the source lacks and are assumed, such as the names of its axes.
     """
 
     convention: str
@@ -85,7 +85,7 @@ def preview_levels(
     steps: Sequence[tuple[int, LevelStep]],
     left_out: Sequence[str],
 ) -> PyramidPreview:
-    """Return what a plan comes to, given its arrays, and for each read the first level and the step."""
+    """Return the preview of a plan, given its arrays, and for each read the first level and the step."""
     start = steps[0][0] if steps else len(arrays)
     levels: list[dict[str, JSON]] = []
     for number, (name, level, array, template) in enumerate(

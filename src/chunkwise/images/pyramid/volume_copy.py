@@ -35,7 +35,7 @@ from chunkwise.core.driver.neuroglancer_precomputed.members import INFO_KEY, Inf
 from chunkwise.core.driver.neuroglancer_precomputed.schema import with_new_scale
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, OptionError
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import KeyRange, dump_bytes, parse_json
+from chunkwise.extension.inside import MISSING_GENERATION, KeyRange, check_alone, dump_bytes, parse_json
 from chunkwise.extension.trees import VOLUME, Location, check_outside_arrays, is_made_here
 from chunkwise.images.conventions.precomputed import as_volume
 from chunkwise.images.multiscale.array_axes import ArrayImage
@@ -321,7 +321,12 @@ class VolumeCopy(PlannedCopy):
         """Do nothing: chunks need no group."""
 
     def _surround(self) -> None:
-        self._top.store.write(self._top.path + INFO_KEY, dump_bytes(self._info.document))
+        store, key, raw = self._top.store, self._top.path + INFO_KEY, dump_bytes(self._info.document)
+        generation = store.write(key, raw, if_equal=MISSING_GENERATION)
+        if generation is not None:
+            check_alone(store, key, generation)
+        elif self._stored_info() != raw:  # by this copy, before a process was killed
+            raise AlreadyExistsError(f"{store.describe(key)} was made by another process meanwhile")
 
     def _commit(self, confirm: Callable[[], None]) -> None:
         if self._destination.replacement is not None:

@@ -148,7 +148,7 @@ def _image_of(plan: PyramidPlan, known: ArrayImage, labels: bool) -> MultiscaleI
     for level in plan.levels[1:]:
         levels.append(downsample(levels[-1], level.step, plan.method))
     metadata = ImageMetadata(
-        "raw",
+        "raw" if known.image is None else known.image.convention,
         tuple(Axis(axis.name, axis.kind, axis.unit) for axis in plan.axes),
         tuple(
             LevelMetadata(str(number), Transformation(level.scale, level.translation), "")

@@ -57,7 +57,7 @@ class _MalformedRangeError(Exception):
 
 
 def failure(status: int, message: str, **more: object) -> Answer:
-    """Return an answer that says what is wrong."""
+    """Return the answer for an error."""
     body = dump_bytes({"error": message, "status": status, **more})
     return Answer(status, body, {**COMMON, "Content-Type": JSON, "Cache-Control": "no-store"})
 

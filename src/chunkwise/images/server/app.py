@@ -143,7 +143,7 @@ class _Handler:
         if request.method == "OPTIONS":
             return Answer(204, b"", _PREFLIGHT)
         if request.method not in ("GET", "HEAD"):
-            found = failure(405, f"{request.method} is not allowed: what is served is read-only")
+            found = failure(405, f"{request.method} is not allowed: served data is read-only")
             return found._replace(headers={**found.headers, "Allow": _PREFLIGHT["Allow"]})
         scope = request.scope
         path: str = scope["path"].removeprefix(scope.get("root_path", ""))
@@ -175,7 +175,7 @@ class _Handler:
         return await self._work(request, find, asked)
 
     def _base(self, request: Any) -> str:
-        """Return the URL that paths of what is served begin with."""
+        """Return the URL before all served paths."""
         root = f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
         return root if self._token is None else f"{root}/{quote(self._token)}"
 
@@ -199,7 +199,7 @@ class _Handler:
             return busy._replace(headers={**busy.headers, "Retry-After": "1"})
 
     def _found(self, asked: Asked, names: list[str], request: Any, slash: bool) -> Answer | Computed:
-        """Return the answer to a request for a path, or what has to be computed for it."""
+        """Return the answer to a request for a path, or the content to be computed for it."""
         try:
             if not names:
                 return _page(asked, "index.html")
@@ -235,7 +235,7 @@ class _Handler:
 
 
 def _failed(error: ChunkwiseError) -> Answer:
-    """Return the answer for what went wrong with the data, or with what was asked for."""
+    """Return the answer for an error of the data, or of the request."""
     if isinstance(error, UnsupportedError):
         return failure(501, error.message)
     if isinstance(error, NotFoundError):

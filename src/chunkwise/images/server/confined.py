@@ -14,7 +14,7 @@ __all__ = ["ConfinedStore"]
 
 
 class ConfinedStore:
-    """The files below `directory`, read-only; what lies outside when links are resolved is missing."""
+    """The files below `directory`, read-only; files outside, after links are resolved, are missing."""
 
     def __init__(self, directory: str) -> None:
         real = os.path.realpath(directory)
@@ -78,7 +78,7 @@ class ConfinedStore:
                 yield ListEntry(key, size, None)
 
     def list_children(self, prefix: str) -> Children:
-        """List one level, without what leads elsewhere."""
+        """List one level, without links that lead elsewhere."""
         if not self.leads_inside(prefix):
             return Children([], [])
         keys, prefixes = self.files.list_children(prefix)
@@ -97,8 +97,8 @@ class ConfinedStore:
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
         """Refuse."""
-        raise UnsupportedError("what is served is read-only")
+        raise UnsupportedError("served data is read-only")
 
 
 def _read_only(key: str) -> PermissionDeniedError:
-    return PermissionDeniedError(f"what is served is read-only: {key!r}")
+    return PermissionDeniedError(f"served data is read-only: {key!r}")

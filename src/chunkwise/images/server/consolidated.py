@@ -26,11 +26,11 @@ from chunkwise.images.server.zarr3 import DATA_TYPES, KEY
 __all__ = ["FindContent", "group_with_copies"]
 
 FindContent: TypeAlias = Callable[[Sources, tuple[str, ...], Served, str], Content | None]
-"""Returns what a key of the node at a path holds."""
+"""Returns the content of a key of the node at a path."""
 
 
 class _Limits(NamedTuple):
-    """How large copies may be, how long they may take, and whether all clients must know all data types."""
+    """Limits on the size of copies and the time to make them; whether all clients must know all types."""
 
     nodes: int
     nbytes: int
@@ -42,7 +42,7 @@ _LIMITS = _Limits(200, 1 << 20, 1.0, True)
 _STORED_LIMITS = _Limits(100_000, 1 << 26, 30.0, False)
 _KNOWN_TYPES = (*DATA_TYPES, "string")
 _IDLE_SHARE = 20
-"""How many times as long as they took to make copies are kept at least."""
+"""Copies are kept at least this many times as long as it took to make them."""
 
 _LARGE_FOR = 300.0
 """Seconds after which a large tree is looked at again."""

@@ -27,7 +27,7 @@ _DAMAGED = ((229, 83, 75), (90, 21, 18))
 
 
 def draw_first_view(image: ServedImage) -> tuple[Image.Image, list[str]]:
-    """Return the slices through the middle, and what can't be read; that is hatched.
+    """Return the slices through the middle, and the chunks that can't be read, which are hatched.
 
     Channels are summed in their colours; each label has its own.
     """

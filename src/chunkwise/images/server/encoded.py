@@ -37,7 +37,7 @@ class EncodedArray:
     view : TensorStore
         Of origin 0.
     template : ArrayTemplate
-        What the format is told of it.
+        Its properties in the other format.
     """
 
     def __init__(self, view: TensorStore, template: ArrayTemplate, name: str, format: Format) -> None:
@@ -51,7 +51,7 @@ class EncodedArray:
         self._is_fill = open_fill_test(self.array.fill_value)
 
     def content(self, key: str) -> Computed | None:
-        """Return what makes the chunk `key`; None if there is no such key."""
+        """Return the content of the chunk `key`, to be computed; None if there is no such key."""
         array = self.array
         rank = array.grid.rank
         cell = array.keys.cell(key, rank)
@@ -124,7 +124,7 @@ def served_chunk_shape(view: TensorStore, most: int = _MOST_NBYTES) -> tuple[int
 def template_for(
     view: TensorStore, attributes: Any, codec: Compressor, chunks: tuple[int, ...] | None = None
 ) -> ArrayTemplate:
-    """Return what is said of a served array, in the words that all formats share."""
+    """Return the properties of a served array, in the words that all formats share."""
     return ArrayTemplate(
         shape=view.shape,
         dtype=view.dtype,

@@ -37,7 +37,7 @@ _SERIES = {"conversion", "resolution", "unit"}  # attributes that NWB gives the 
 
 
 class Form(NamedTuple):
-    """Which dimensions have which part in a form; None for one that is missing."""
+    """The roles of dimensions in a form; None for a missing role."""
 
     form: str
     dims: tuple[int | None, int | None, int | None]  # across, down, through
@@ -83,7 +83,7 @@ def _is_number(dtype: np.dtype[np.generic]) -> bool:
 
 
 def _is_bare(image: ServedImage) -> bool:
-    """Return True if nothing says what the axes of an array are."""
+    """Return True if the kinds of the axes of an array are unknown."""
     view = image.levels[0].view
     places = image.scales[0], image.translations[0]
     return (
@@ -113,6 +113,7 @@ def channels_of(image: ServedImage, form: Form, *, windows: bool) -> list[ShownC
     is_rgb = form.form == RGB
     n = 1 if form.channel is None else image.levels[0].view.shape[form.channel]
     is_coloured = is_rgb or (n == 3 and image.levels[0].view.dtype.name == "uint8")
+    names = ("red", "green", "blue", "alpha") if is_coloured else ()
     hues = [color.lower() for color in default_colors(n, is_rgb=is_coloured)]
     out = []
     for number in range(n):
@@ -128,14 +129,16 @@ def channels_of(image: ServedImage, form: Form, *, windows: bool) -> list[ShownC
             with suppress(ChunkwiseError):
                 low, high = contrast_of(contrast_level(image.views, fixed), fixed)["window"]
                 window = low, high
-        label = (known.label if known is not None else None) or (f"channel {number}" if n > 1 else "")
+        label = (known.label if known is not None else None) or (
+            names[number] if number < len(names) else f"channel {number}" if n > 1 else ""
+        )
         color = (known.color if known is not None else None) or hues[number % len(hues)]
         out.append(ShownChannel(number, label, color.removeprefix("#").lower(), window))
     return out
 
 
 def first_shown(sources: Sources, *, plates: bool = True) -> tuple[str, ServedImage | None]:
-    """Return the path of what is shown first, and the image that it is; None for a plate.
+    """Return the path that is shown first, and its image; None for a plate.
 
     It is the first image, plot or plate, or else the first array of other things.
 
@@ -163,5 +166,5 @@ def first_shown(sources: Sources, *, plates: bool = True) -> tuple[str, ServedIm
     if failed is not None:
         raise failed
     for name in sources:
-        sources.find((name,))  # which tells what is wrong with it
+        sources.find((name,))  # which raises its error
     raise NotFoundError(f"there is no image in {', '.join(sources)}")

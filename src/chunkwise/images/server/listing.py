@@ -1,4 +1,4 @@
-"""Directories of what is served: JSON for programs, and an index of links, which fsspec and browsers list."""
+"""Directories of served data: JSON for programs, and an index of links, which fsspec and browsers list."""
 
 from __future__ import annotations
 

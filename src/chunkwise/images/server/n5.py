@@ -24,7 +24,7 @@ _MEMBER, _VERSION = tree_format("n5").container_member, "4.0.0"
 
 
 def group_content(group: ServedGroup, key: str) -> Content | None:
-    """Return what `key` of a group holds."""
+    """Return the content of `key` of a group."""
     if key != KEY:
         return None
     attributes = {name: value for name, value in group.attributes.items() if value is not None}
@@ -32,7 +32,7 @@ def group_content(group: ServedGroup, key: str) -> Content | None:
 
 
 def array_content(served: ServedArray, key: str) -> Content | None:
-    """Return what `key` of an array holds."""
+    """Return the content of `key` of an array."""
     if is_passed(served):
         open_array, node = served.stored, served.node
         assert open_array is not None and node is not None

@@ -59,7 +59,7 @@ def neuroglancer_state(url: str, sources: Sources, *, windows: bool = False) -> 
                 if labels is not None:
                     layers += _layers(url, below, labels, windows, f"{path[-1]} {label}", first)
             except ChunkwiseError:
-                continue  # the page tells what is wrong
+                continue  # the page shows its error
         if len(shown) == _MOST_IMAGES:
             break
     if not layers:

@@ -1,4 +1,4 @@
-"""Answers to the page: the tree, images, tiles, values, chunks."""
+"""Answers to the page; `_CALLS` has all that the viewer shows: the tree, images, tiles, values, chunks."""
 
 from __future__ import annotations
 
@@ -167,18 +167,18 @@ def _metadata(image: ServedImage) -> dict[str, JSON]:
     view = level.view
     out: dict[str, JSON] = {"shape": view.shape, "data type": view.dtype.name, "chunks": view.chunks}
     write = view.chunk_layout.write_chunk.shape
-    if write is not None and tuple(write) != view.chunks:
+    if write is not None and all(write) and tuple(write) != view.chunks:
         out["shards"] = tuple(write)
     node = view._find_node().node
     if node is not None:
         out["codecs"] = list(summarize(node).codecs)
-        out["format"] = node.format
+        out["format"] = node.own_format
     if view.fill_value is not None:
         out["fill value"] = str(view.fill_value[()])
     if image.assumed:
         out["assumed"] = "; ".join(image.assumed)
     out["size"] = view.nbytes
-    return out
+    return {name: value for name, value in out.items() if value not in (None, (), [])}
 
 
 def _view(image: ServedImage, query: Mapping[str, str]) -> Any:

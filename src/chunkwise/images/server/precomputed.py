@@ -82,7 +82,7 @@ class PrecomputedVolume:
         return info
 
     def content(self, key: str) -> Content | None:
-        """Return what `key` holds."""
+        """Return the content of `key`."""
         if key == KEY:
             return Document(self.document)
         found = _SCALE_KEY.fullmatch(key)
@@ -94,7 +94,7 @@ class PrecomputedVolume:
         starts, stops = (tuple(n - first for n, first in zip(one, at, strict=True)) for one in corners)
         for start, stop, size, c in zip(starts, stops, view.shape, chunk, strict=False):
             if start % c or not 0 <= start < size or stop != min(start + c, size):
-                return None  # no chunk of the grid
+                return None  # not a chunk of the grid
         part = tuple(slice(lo, hi) for lo, hi in zip(starts, stops, strict=True))
         nbytes = prod(hi - lo for lo, hi in zip(starts, stops, strict=True)) * view.shape[3] * 8
         return Computed(lambda: _encode(view[part]), 2 * nbytes)
@@ -108,10 +108,10 @@ def _encode(view: TensorStore) -> bytes | None:
 
 
 def nanometres(size: float, unit: str) -> float:
-    """Return a size in nanometres; what is no length counts as so many."""
+    """Return a size in nanometres; a size that isn't a length counts as that many."""
     try:
         return unit_in(Unit(size, unit), "nm")
-    except InvalidArgumentError:  # no length
+    except InvalidArgumentError:  # it isn't a length
         return size
 
 

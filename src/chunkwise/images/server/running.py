@@ -48,7 +48,7 @@ class Server:
         self.port: int = self._socket.getsockname()[1]
         self.token = token
         self.sources = sources
-        self._kept: list[Any] = []  # what lives as long as the server
+        self._kept: list[Any] = []  # objects that live as long as the server
         config = uvicorn.Config(
             app,
             log_level="critical",

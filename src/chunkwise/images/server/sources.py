@@ -44,7 +44,7 @@ class Sources(dict[str, Source]):
     """Sources by name."""
 
     def find(self, names: Sequence[str]) -> Served | None:
-        """Return what is at a path, whose first name is that of a source."""
+        """Return the node at a path, whose first name is that of a source."""
         source = self.get(names[0]) if names else None
         return None if source is None else source.find(tuple(names[1:]))
 
@@ -108,7 +108,7 @@ def sources_of(*what: object) -> Sources:
     if isinstance(given, Mapping) and not _is_place(given):
         for name, one in given.items():
             if not isinstance(name, str) or not name or "/" in name or name in (".", ".."):
-                raise InvalidArgumentError(f'names of what is served are text without "/", not {name!r}')
+                raise InvalidArgumentError(f'names of served data are text without "/", not {name!r}')
             sources[name] = _source(one)
         return sources
     for one in given if isinstance(given, tuple) else (given,):
@@ -213,7 +213,7 @@ def _names_in(sources: Sources, path: tuple[str, ...], group: ServedGroup) -> li
 
 
 def find_nodes(sources: Sources) -> Iterator[tuple[tuple[str, ...], ServedArray | ServedGroup]]:
-    """Yield the first nodes, each group before its members; what can't be opened is left out."""
+    """Yield the first nodes, each group before its members; nodes that can't be opened are left out."""
     waiting: list[tuple[str, ...]] = [(name,) for name in reversed(list(sources))]
     for _ in range(_MOST_LOOKED_AT):
         if not waiting:
@@ -227,5 +227,5 @@ def find_nodes(sources: Sources) -> Iterator[tuple[tuple[str, ...], ServedArray 
             if isinstance(node, ServedGroup):
                 names = _names_in(sources, path, node)
                 waiting += [(*path, *name.split("/")) for name in reversed(names)]
-        except ChunkwiseError:  # the page and the listing tell what is wrong
+        except ChunkwiseError:  # the page and the listing show its error
             continue

@@ -1,4 +1,4 @@
-"""The key spaces of what is served: one tree of keys for each format."""
+"""The key spaces of served data: one tree of keys for each format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["SPACES", "Space", "find_content"]
 
 
 def find_content(sources: Sources, space: str, names: Sequence[str]) -> Content | None:
-    """Return what is at a path of a key space, None if there is nothing; a node itself has no content.
+    """Return the content at a path of a key space, None if there is none; a node itself has no content.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def _by_format(module: ModuleType) -> FindContent:
 
 
 def _viewer(sources: Sources, path: tuple[str, ...], node: Served, key: str) -> Content | None:
-    """Return what Zarr v3 has under the key, in data types that neuroglancer has."""
+    """Return the content of a key in Zarr v3, in data types that neuroglancer has."""
     if isinstance(node, ServedGroup):
         return zarr3.group_content(node, key)
     view = for_browsers(node.view)

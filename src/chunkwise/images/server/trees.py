@@ -1,4 +1,4 @@
-"""Trees of what is served: the arrays and groups at their paths, stored or made by a program.
+"""Trees of served data: the arrays and groups at their paths, stored or made by a program.
 
 Behind an array of records ``.fields/NAME`` is a field of it.
 """
@@ -77,7 +77,7 @@ class ServedArray:
 
     @cached_property
     def is_small(self) -> bool:
-        """True if a chunk, as it is stored, has so few bytes that nobody waits for it."""
+        """True if the stored chunk is small enough to be sent without streaming."""
         if self.stored is None:
             return False
         shape = self.view.chunk_layout.write_chunk.shape or (None,)
@@ -131,7 +131,7 @@ class Source(Protocol):
 
 
 class StoredTree:
-    """The tree at a location; what images are may be said above it, which `outside` leads to."""
+    """The tree at a location; `outside` leads to the groups above, which may describe its images."""
 
     def __init__(self, location: Location, outside: Location | None = None) -> None:
         self.location, self._outside = location, outside
@@ -141,7 +141,7 @@ class StoredTree:
         self._lock = new_lock()
 
     def find(self, names: tuple[str, ...]) -> Served | None:
-        """Return the array or group at a path; what was found lately is not looked at again."""
+        """Return the array or group at a path; recent results are kept."""
         now = time.monotonic()
         when, found = self._known.get(names, (float("-inf"), None))
         if now - when < KNOWN_FOR:
@@ -236,7 +236,7 @@ class FixedTree:
 
 
 def member_of(item: tuple[str, ServedArray]) -> Member:
-    """Return what a listing tells of an array and its name."""
+    """Return the entry of an array in a listing."""
     name, found = item
     return Member(name, "array", found.view.shape, found.view.dtype.name)
 

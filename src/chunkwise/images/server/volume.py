@@ -1,4 +1,4 @@
-"""What the page draws beside slices: a volume, made small enough to be projected; values along a line."""
+"""Content of the page beside slices: a volume small enough to be projected, and values along a line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Volume(NamedTuple):
     def read(self) -> npt.NDArray[Any]:
         """Return voxels (z, y, x): the largest of their elements that are numbers; of labels the first.
 
-        What can't be read is 0.
+        Voxels that can't be read are 0.
         """
         values = read_box(self.view, tuple((0, n) for n in self.view.shape), [1] * 3)[0].transpose(self.order)
         if self.is_labels:
@@ -91,7 +91,7 @@ class Line(NamedTuple):
     view: TensorStore  # of one dimension
 
     def read(self) -> list[JSON]:
-        """Return the values; None for what is no number, or can't be read."""
+        """Return the values; None where a value isn't a number, or can't be read."""
         try:
             values = to_real(self.view.read().result())
         except UnsupportedError:

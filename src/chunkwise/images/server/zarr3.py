@@ -12,6 +12,7 @@ from typing import Any
 
 from chunkwise.copying.array_template import inner_chain
 from chunkwise.copying.codec_option import Compressor
+from chunkwise.copying.conventions import ome_attributes
 from chunkwise.copying.migrate import plan_migration
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extension import JSON
@@ -19,7 +20,7 @@ from chunkwise.extension.formats import ZARR3_FORMAT, parse_codecs
 from chunkwise.extension.inside import dump_bytes
 from chunkwise.images.conventions.convention import Kept
 from chunkwise.images.conventions.ome import OME_ZARR, ngff_image, omero_of
-from chunkwise.images.conventions.ome_metadata import WITHOUT_SIZES
+from chunkwise.images.conventions.ome_metadata import OME_MEMBERS, WITHOUT_SIZES
 from chunkwise.images.multiscale.metadata import sized_axes
 from chunkwise.images.server.content import Content, Document, StoredValue
 from chunkwise.images.server.encoded import EncodedArray, template_for
@@ -42,7 +43,7 @@ _COMPRESSOR = Compressor("zstd", 1)
 
 
 def group_content(group: ServedGroup, key: str) -> Content | None:
-    """Return what `key` of a group holds."""
+    """Return the content of `key` of a group."""
     if key != KEY:
         return None
     document = {"zarr_format": 3, "node_type": "group", "attributes": _attributes(group)}
@@ -50,7 +51,7 @@ def group_content(group: ServedGroup, key: str) -> Content | None:
 
 
 def array_content(served: ServedArray, key: str) -> Content | None:
-    """Return what `key` of an array holds."""
+    """Return the content of `key` of an array."""
     passed = passed_document(served)
     if passed is None:
         encoded = served.made.get("zarr3")
@@ -118,13 +119,9 @@ def _attributes(group: ServedGroup) -> dict[str, JSON]:
         if image is None or (group.node and any(level.is_computed for level in image.levels)):
             return attributes
         return attributes | _ngff(image)
-    own = {name: attributes.pop(name) for name in _NGFF if name in attributes}
-    image = image_of_group(group) if _is_without_sizes(own.get("multiscales")) else None
-    if image is not None:
-        return attributes | _ngff(image)
-    if own:
-        attributes["ome"] = {"version": "0.5", **{name: _unversioned(value) for name, value in own.items()}}
-    return attributes
+    if _is_without_sizes(attributes.get("multiscales")) and (image := image_of_group(group)) is not None:
+        return {name: value for name, value in attributes.items() if name not in OME_MEMBERS} | _ngff(image)
+    return ome_attributes(attributes, "zarr3", group.name)
 
 
 def _ngff(image: ServedImage) -> dict[str, JSON]:
@@ -145,10 +142,3 @@ def _is_without_sizes(multiscales: object) -> bool:
 
 
 _ORDER = re.compile(r"(time )?(channel )?space space( space)?")
-_NGFF = ("multiscales", "omero", "labels", "image-label", "plate", "well", "bioformats2raw.layout")
-
-
-def _unversioned(value: object) -> Any:
-    if isinstance(value, Mapping):
-        return {name: item for name, item in value.items() if name != "version"}
-    return [_unversioned(item) for item in value] if isinstance(value, list) else value

@@ -6,8 +6,8 @@ from chunkwise.core.driver.chunked.domain import agreed_fill
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.index_space import merge_domains
 from chunkwise.core.specs.codec_spec import CodecSpec
-from chunkwise.core.specs.dimension_units import merge_dimension_units
 from chunkwise.core.specs.schema import Schema
+from chunkwise.core.specs.unit import merge_dimension_units
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, prefix
 
 __all__ = ["check_codec", "check_rank_and_dtype", "check_schema"]

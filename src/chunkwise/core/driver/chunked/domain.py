@@ -14,10 +14,9 @@ from chunkwise.core.dtypes.fill_value import same_fill
 from chunkwise.core.index_space import IndexDomain, inf, merge_domains
 from chunkwise.core.index_space.label import MAX_RANK
 from chunkwise.core.specs.chunk_layout import ChunkLayout
-from chunkwise.core.specs.dimension_units import merge_dimension_units
 from chunkwise.core.specs.fill_value import check_broadcast
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.unit import Unit
+from chunkwise.core.specs.unit import Unit, merge_dimension_units
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
 
 __all__ = [

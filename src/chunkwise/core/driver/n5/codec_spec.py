@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 from chunkwise.core.base.binding import JSON, Members, dump
-from chunkwise.core.codec.n5_compression import parse_compression
+from chunkwise.core.codec.n5_parts import parse_compression
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.errors import InvalidArgumentError
 

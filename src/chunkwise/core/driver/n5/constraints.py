@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from chunkwise.core.base.binding import JSON, MISSING, Members, dump, expect_number, expect_string
-from chunkwise.core.codec.n5_compression import parse_compression
+from chunkwise.core.codec.n5_parts import parse_compression
 from chunkwise.core.driver.n5 import members
 from chunkwise.core.driver.n5.metadata import N5Metadata, spec_members
 from chunkwise.errors import FailedPreconditionError

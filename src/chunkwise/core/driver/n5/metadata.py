@@ -10,7 +10,7 @@ Compatibility
 A stored document is read as leniently as by n5-java:
 
 * ``compressionType`` (version 0 metadata) stands in for a missing ``compression``;
-* settings of the encoder may be missing, unknown or unusable (`chunkwise.core.codec.n5_compression`);
+* settings of the encoder may be missing, unknown or unusable (`chunkwise.core.codec.n5_parts`);
 * an unknown compression makes the blocks unreadable, not the document;
 * ``axes``, ``units`` and ``resolution`` in a form other than TensorStore's are plain attributes: N5 gives
   these names no meaning, and all other readers open such a dataset.
@@ -24,7 +24,7 @@ from typing import TypeVar
 
 from chunkwise.core.base.binding import JSON, Members, expect_number, expect_object, expect_string
 from chunkwise.core.codec.n5_block import N5Block
-from chunkwise.core.codec.n5_compression import read_compression
+from chunkwise.core.codec.n5_parts import read_compression
 from chunkwise.core.codec.n5_string_block import N5StringBlock
 from chunkwise.core.driver.n5 import members
 from chunkwise.core.dtypes.data_type import DataType

@@ -15,9 +15,8 @@ from chunkwise.core.driver.n5.metadata import N5Metadata, parse_metadata
 from chunkwise.core.index_space import IndexDomain, inf, merge_domains
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.chunk_shape import choose_chunk_shape
-from chunkwise.core.specs.dimension_units import format_dimension_units, merge_dimension_units
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.unit import Unit
+from chunkwise.core.specs.unit import Unit, format_dimension_units, merge_dimension_units
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
 
 __all__ = [

@@ -30,9 +30,8 @@ from chunkwise.core.kvstore.adapter.sharding_spec import Sharding
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.chunk_shape import choose_chunk_shape
 from chunkwise.core.specs.constraint import prefixed
-from chunkwise.core.specs.dimension_units import format_dimension_units, merge_dimension_units
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.unit import Unit
+from chunkwise.core.specs.unit import Unit, format_dimension_units, merge_dimension_units
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,

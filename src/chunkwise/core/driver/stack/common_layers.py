@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.index_space import IndexDomain, inf
-from chunkwise.core.specs.dimension_units import DimensionUnits
 from chunkwise.core.specs.schema import Schema
+from chunkwise.core.specs.unit import DimensionUnits
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 
 __all__ = ["Common", "combine_layers", "common_units", "final_domain"]

@@ -22,6 +22,7 @@ from chunkwise.core.kvstore.protocol import (
     KvStoreDriver,
     Reader,
     Stamped,
+    delete_where,
 )
 from chunkwise.core.kvstore.traits import StoreTraits, Writer, traits_of
 
@@ -167,6 +168,13 @@ class CacheStore(SameKeysStore):
         """Delete the keys in ``[start, stop)``."""
         try:
             self.base.delete_range(start, stop)
+        finally:
+            self._cache.evict_range(self._identity, KeyRange.between(start, stop))
+
+    def delete_where(self, start: str, stop: str, wanted: Callable[[str], bool]) -> None:
+        """Delete the keys in ``[start, stop)`` that are `wanted`."""
+        try:
+            delete_where(self.base, start, stop, wanted)
         finally:
             self._cache.evict_range(self._identity, KeyRange.between(start, stop))
 

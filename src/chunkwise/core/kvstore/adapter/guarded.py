@@ -44,8 +44,8 @@ class GuardedStore(SameKeysStore):
     """Store over `base` that writes to empty keys, and replaces values only while `check` allows it.
 
     `check` raises unless the caller may write.  It is called between the read of the old value and its
-    replacement, which is conditional on that value: what somebody else has stored since is not replaced.
-    With `check_new` it is called before an empty key is written, too.
+    replacement, which is conditional on that value: a value that another process has stored since is not
+    replaced. With `check_new` it is called before an empty key is written, too.
     """
 
     def __init__(

@@ -7,7 +7,8 @@ outside all layers is missing, and can't be written.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from chunkwise.core.base.binding import dump
@@ -21,6 +22,7 @@ from chunkwise.core.kvstore.protocol import (
     KvStoreDriver,
     Reader,
     Stamped,
+    delete_where,
 )
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
 from chunkwise.errors import InvalidArgumentError
@@ -41,6 +43,10 @@ class Layer(NamedTuple, Generic[B]):
     def inner(self, key: str) -> str:
         """Return the name of `key` in the store."""
         return self.path + decode_key(encode_key(key)[self.strip :])
+
+    def outer(self, key: str) -> str:
+        """Return the name of a key of the store."""
+        return decode_key(self.keys.inclusive_min[: self.strip]) + key[len(self.path) :]
 
     def below(self, keys: KeyRange) -> KeyRange | None:
         """Return the store's own range for `keys`; None if it is empty."""
@@ -175,28 +181,34 @@ class StackStore:
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
         """Delete the keys in ``[start, stop)`` from the stores that hold them."""
-        keys = KeyRange.between(start, stop)
-        for layer in self.layers:
-            below = layer.below(keys)
-            if below is not None and not below.empty:
-                layer.base.delete_range(below.start, below.stop)
+        for layer, below in self._parts(start, stop):
+            layer.base.delete_range(below.start, below.stop)
+
+    def delete_where(self, start: str, stop: str, wanted: Callable[[str], bool]) -> None:
+        """Delete the keys in ``[start, stop)`` that are `wanted` from the stores that hold them."""
+        for layer, below in self._parts(start, stop):
+            delete_where(layer.base, below.start, below.stop, partial(_is_wanted, wanted, layer))
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
         """Yield the keys in ``[start, stop)``, one store after the other."""
-        keys = KeyRange.between(start, stop)
+        for layer, below in self._parts(start, stop):
+            yield from map(layer.outer, layer.base.list(below.start, below.stop))
+
+    def _parts(self, start: str, stop: str) -> Iterator[tuple[Layer[KvStoreDriver], KeyRange]]:
+        """Yield the layers with keys in ``[start, stop)``, and their own ranges."""
         for layer in self.layers:
-            below = layer.below(keys)
-            if below is None or below.empty:
-                continue
-            front = decode_key(layer.keys.inclusive_min[: layer.strip])
-            n = len(layer.path)
-            for key in layer.base.list(below.start, below.stop):
-                yield front + key[n:]
+            below = layer.below(KeyRange.between(start, stop))
+            if below is not None and not below.empty:
+                yield layer, below
 
     def list_children(self, prefix: str) -> Children:
         """List one level below `prefix`, in order; keys and prefixes are complete."""
         below = KeyRange.of_prefix(prefix)
         return Children.of(prefix, sorted(self.list(below.start, below.stop), key=encode_key))
+
+
+def _is_wanted(wanted: Callable[[str], bool], layer: Layer[KvStoreDriver], key: str) -> bool:
+    return wanted(layer.outer(key))
 
 
 def _largest(numbers: Iterable[int | None]) -> int | None:

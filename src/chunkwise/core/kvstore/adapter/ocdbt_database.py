@@ -196,9 +196,9 @@ class Database:
         store, directory = self.manifests
         if not traits_of(store).conditional_writes(directory + MANIFEST):
             raise UnsafeWriteError(
-                f"Failed to write {self.manifests.describe(MANIFEST)}: its store does not promise that a "
-                "write depends on what is stored, so that a commit could lose what others commit; set "
-                '"single_writer" of the store if nobody else writes'
+                f"Failed to write {self.manifests.describe(MANIFEST)}: the store has no conditional "
+                'writes, so concurrent commits could be lost; set "single_writer" of the store if no other '
+                "process writes"
             )
 
     def replace(self, state: State, manifest: Manifest) -> State | None:

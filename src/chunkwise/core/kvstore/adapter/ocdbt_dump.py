@@ -21,7 +21,7 @@ _LOCATION = re.compile(r"(value|btreenode|versionnode):([^:]*):([^:]*):([0-9]{1,
 
 
 def parse_location(text: str) -> tuple[str, Place]:
-    """Return the kind and the place of a part, from its text in what was shown of another part."""
+    """Return the kind and the place of a part, from its text in the content of another part."""
     match = _LOCATION.fullmatch(text)
     if match is None:
         raise InvalidArgumentError(

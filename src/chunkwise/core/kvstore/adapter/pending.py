@@ -101,6 +101,7 @@ class PendingStore(SameKeysStore):
         self.read_generations: dict[str, bytes] = {}
         # Documents of arrays whose chunks are changed, by their keys.
         self.documents: dict[str, Document] = {}
+        self.made: set[str] = set()  # keys of documents of new arrays
         self.after_commit: list[Callable[[], object]] = []  # called when all changes have been made
         # Called before every operation; raises if the transaction is over or doesn't allow it.
         self._admit = admit
@@ -236,7 +237,7 @@ class PendingStore(SameKeysStore):
             self.deleted.append(keys)
 
     def modify(self, key: str, modification: Modification) -> None:
-        """Note what is to be done to the value that `key` has when the transaction is committed."""
+        """Record the change to apply to `key` at commit."""
         self._admit_change(key)
         with self._lock:
             change = self._change_of(key)
@@ -323,7 +324,7 @@ class PendingPart(PrefixStore):
             yield key[n:]
 
     def modify(self, key: str, modification: Modification) -> None:
-        """Note what is to be done to the value that `key` has when the transaction is committed."""
+        """Record the change to apply to `key` at commit."""
         self.base.modify(self.prefix + key, modification)
 
 

@@ -7,10 +7,30 @@ from typing import Any
 from chunkwise.core.kvstore.adapter.pending import Change, PendingStore
 from chunkwise.core.kvstore.atomic import AtomicWritable
 from chunkwise.core.kvstore.compare_and_swap import Losses, compare_and_swap
-from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver
+from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.keys_below import list_below
+from chunkwise.core.kvstore.lease import (
+    HeldError,
+    Lease,
+    check_alone,
+    end_turn,
+    looks_above,
+    take_turn,
+    wait_inside,
+)
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Buffer, KvStoreDriver, delete_where
+from chunkwise.core.kvstore.staging import unwritten
 from chunkwise.errors import AbortedError, ChunkwiseError, GenerationMismatchError, prefix
 
-__all__ = ["check_documents", "check_reads", "commit_all", "commit_documents", "commit_key"]
+__all__ = [
+    "check_documents",
+    "check_reads",
+    "commit_all",
+    "commit_documents",
+    "commit_key",
+    "delete_ranges",
+    "take_places",
+]
 
 
 def check_reads(store: PendingStore) -> None:
@@ -47,14 +67,68 @@ def commit_documents(store: PendingStore) -> None:
     for key in store.documents:
         change = store.changes.get(key)
         if change is not None and change.condition:
-            commit_key(store.base, key, change)
+            commit_key(store, key, change)
             store.drop(key.__eq__)
 
 
-def commit_key(base: KvStoreDriver, key: str, change: Change) -> None:
+def take_places(store: PendingStore) -> list[Lease]:
+    """Keep others out where new arrays replace what is there, until all changes are made."""
+    paths = [_above(key) for key in store.made if key in store.changes and not store.changes[key].condition]
+    while True:
+        taken: list[Lease] = []
+        try:
+            for path in sorted(paths):
+                lease = take_turn(
+                    store.base, path, "an array is being replaced by a transaction of chunkwise"
+                )
+                taken += [] if lease is None else [lease]
+                for look in looks_above(store.base, path):
+                    look()
+                wait_inside(store.base, path, list_below(store.base, path))
+            return taken
+        except HeldError as e:
+            for lease in taken:  # whoever deletes a group above may be waiting for these
+                end_turn(lease)
+            e.wait()
+        except BaseException:
+            for lease in taken:
+                end_turn(lease)
+            raise
+
+
+def delete_ranges(store: PendingStore) -> None:
+    """Delete what is deleted before the changes are made, but not what others stage there."""
+    replaced = {_above(key) for key in store.made}
+    for keys in store.deleted:
+        if keys.start in replaced and keys == KeyRange.of_prefix(keys.start):
+            delete_where(store.base, keys.start, keys.stop, unwritten(keys.start))
+        else:
+            store.base.delete_range(keys.start, keys.stop)
+
+
+def _above(key: str) -> str:
+    return key[: key.rfind("/") + 1]
+
+
+def commit_key(store: PendingStore, key: str, change: Change) -> None:
     """Make one change, safely beside other writers; raise GenerationMismatchError if its condition fails."""
+    is_new = key in store.made and change.condition == MISSING_GENERATION
+    while True:
+        generation = _commit_key(store.base, key, change)
+        try:
+            if is_new and generation:
+                check_alone(store.base, key, generation)
+            return
+        except HeldError as e:  # what was there is being replaced or deleted
+            e.wait()
+
+
+def _commit_key(base: KvStoreDriver, key: str, change: Change) -> bytes | None:
+    """Make one change; return the new generation."""
+    done: bytes | None = None
 
     def attempt() -> bytes | None:
+        nonlocal done
         if not change.modifications and not change.from_base:
             condition = change.condition
             done = _put(base, key, change.apply(None), condition)
@@ -76,6 +150,7 @@ def commit_key(base: KvStoreDriver, key: str, change: Change) -> None:
         compare_and_swap(base, key, attempt)
     except ChunkwiseError as e:
         raise prefix(e, f"Error writing {base.describe(key)}") from e.__cause__
+    return done
 
 
 def _put(base: KvStoreDriver, key: str, value: Buffer | None, if_equal: bytes | None) -> bytes | None:

@@ -7,12 +7,12 @@ are current, which costs a request but no transfer.  A missing key is not rememb
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from chunkwise.core.kvstore.adapter.read_through_memory import Entries, Entry, Part
 from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.core.kvstore.byte_range import read_ranges
-from chunkwise.core.kvstore.protocol import Buffer, ByteRange, KvStoreDriver, Reader, Stamped
+from chunkwise.core.kvstore.protocol import Buffer, ByteRange, KvStoreDriver, Reader, Stamped, delete_where
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["ReadThroughStore"]
@@ -120,6 +120,14 @@ class ReadThroughStore(SameKeysStore):
         """Delete from the base, and forget everything."""
         try:
             self.base.delete_range(start, stop)
+        finally:
+            self._last_change = object()
+            self.entries.clear()
+
+    def delete_where(self, start: str, stop: str, wanted: Callable[[str], bool]) -> None:
+        """Delete the keys that are `wanted` from the base, and forget everything."""
+        try:
+            delete_where(self.base, start, stop, wanted)
         finally:
             self._last_change = object()
             self.entries.clear()

@@ -71,7 +71,7 @@ def read_node(raw: Buffer, above: bytes, shared: bytes, height: int | None) -> N
     if height is None:
         height = found
     elif found != height:
-        raise DataCorruptionError(f"height {found}, but {height} in what refers to it")
+        raise DataCorruptionError(f"height {found}, but {height} in the reference to it")
     files = read_files(fields, above, LARGEST_BODY)
     n = fields.count("entries")
     if n == 0:

@@ -37,7 +37,7 @@ __all__ = [
 
 
 def address_of(node: h5py.HLObject) -> tuple[int, int]:
-    """Return what identifies an object among all open ones: the number of its file, and its address."""
+    """Return the identity of an object among all open ones: the number of its file, and its address."""
     import h5py
 
     info = h5py.h5o.get_info(node.id)

@@ -26,8 +26,8 @@ from chunkwise.errors import DataCorruptionError, PermissionDeniedError, TooLarg
 __all__ = ["Planes", "TiffFiles", "names_other_files", "open_tiff", "planes_of", "tag_of"]
 
 _MOST_FILES = 4096  # each is read, by at least two requests
-# Of a file, and of an image.  A small file can name the same page as the next one endlessly; a page takes 0.3
-# ms of processor time and 0.6 KB, so a million take five minutes.
+# Limits for a file, and for an image.  A small file can name the same page as the next one endlessly; a page
+# takes 0.3 ms of processor time and 0.6 KB, so a million take five minutes.
 _MOST_PAGES = 1_000_000
 _DRIVE = re.compile(r"[A-Za-z]:")
 

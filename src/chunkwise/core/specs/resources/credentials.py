@@ -59,7 +59,6 @@ class AwsCredentials:
         return self
 
 
-@dataclass(frozen=True)
 class AzureCredentials(ObjectResource):
     """Source of the credentials for Azure: ``{"type": "cli"}``; an extension."""
 
@@ -71,7 +70,6 @@ class AzureCredentials(ObjectResource):
     type: str = "default"
 
 
-@dataclass(frozen=True)
 class GcsUserProject(ObjectResource):
     """The project that pays for requests to GCS: ``{"project_id": "mine"}``."""
 

@@ -35,7 +35,6 @@ class FileIoSync:
         return self
 
 
-@dataclass(frozen=True)
 class FileIoLocking(ObjectResource):
     """Mutual exclusion of the writers of one file; `acquire_timeout` in seconds."""
 
@@ -51,7 +50,6 @@ class FileIoLocking(ObjectResource):
     acquire_timeout: float = 60.0
 
 
-@dataclass(frozen=True)
 class FileIoMode(ObjectResource):
     """Way of reading files: ``{"mode": "default"}``, ``memmap`` or ``direct``."""
 

@@ -1,4 +1,4 @@
-"""Kinds of context resources: frozen records of members, read from JSON and written to it.
+"""Kinds of context resources: records of members, read from JSON and written to it.
 
 Durations are text with units, ``"1m30s"``, in the form of Abseil and Go.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 from chunkwise.core.base.binding import JSON, Members, dump
@@ -55,33 +54,48 @@ class Member(NamedTuple):
     shown: bool = True  # True if the default is written on request
 
 
-@dataclass(frozen=True)
 class ObjectResource:
-    """Base of the kinds whose configuration is a JSON object with the fields of the record as members."""
+    """Base of the kinds that are JSON objects; class attributes are the defaults of the members."""
 
+    # A dataclass for each kind takes ten times as long to make, in every process that opens an array.
     inline: ClassVar[bool] = False
     members: ClassVar[Mapping[str, Member]] = {}
+
+    def __init__(self, **given: Any) -> None:
+        vars(self).update(given)
 
     @classmethod
     def parse(cls, value: JSON) -> Self:
         """Read a JSON object; a missing member has its default."""
         members = Members(value)
-        found = {f.name: members.take(f.name, cls.members[f.name].parse, f.default) for f in fields(cls)}
+        found = {name: members.take(name, m.parse, getattr(cls, name)) for name, m in cls.members.items()}
         members.finish()
         return cls(**found)
 
     def to_json(self, *, include_defaults: bool = False) -> JSON:
         """Return the JSON object; members at their default are left out unless requested."""
         out = {}
-        for f in sorted(fields(self), key=lambda f: f.name):
-            value, member = getattr(self, f.name), self.members[f.name]
-            if value != f.default or (include_defaults and member.shown):
-                out[f.name] = member.format(value)
+        for name, member in sorted(self.members.items()):
+            value = getattr(self, name)
+            if value != getattr(type(self), name) or (include_defaults and member.shown):
+                out[name] = member.format(value)
         return out
 
     def create(self) -> Any:
         """Return the configuration, which itself is the resource."""
         return self
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in self.members])
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._values()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{n}={getattr(self, n)!r}' for n in self.members)})"
 
 
 def parse_duration(value: JSON) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from chunkwise.core.base.binding import JSON, MISSING, dump, expect_int
@@ -38,7 +37,6 @@ def _format_limit(limit: int | None) -> JSON:
     return "shared" if limit is None else limit
 
 
-@dataclass(frozen=True)
 class Concurrency(ObjectResource):
     """``{"limit": "shared"}``, or a number from 1 on."""
 
@@ -51,7 +49,6 @@ class Concurrency(ObjectResource):
         return ConcurrencyLimit(self.limit)
 
 
-@dataclass(frozen=True)
 class MemoryKeyValueStore(ObjectResource):
     """``{}``."""
 
@@ -83,7 +80,6 @@ def _expect_uint64(value: JSON) -> int:
     return value
 
 
-@dataclass(frozen=True)
 class CachePoolConfig(ObjectResource):
     """``{"total_bytes_limit": 0}``."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -29,7 +28,6 @@ def _parse_timeout(value: JSON) -> float:
     return seconds
 
 
-@dataclass(frozen=True)
 class RequestRetries(ObjectResource):
     """Number of repeated requests, after delays, in seconds, that double up to `max_delay`."""
 
@@ -52,12 +50,11 @@ def _parse_no_retries(value: JSON) -> int:
     number = expect_int(value, 0)
     if number:
         raise UnsupportedError(
-            f'"max_retries" of {number} is not supported for files: what fails is an error at once'
+            f'"max_retries" of {number} is not supported for files: a failure is an error at once'
         )
     return number
 
 
-@dataclass(frozen=True)
 class FileIoRetries(ObjectResource):
     """Like `RequestRetries`, but without retries."""
 
@@ -69,7 +66,6 @@ class FileIoRetries(ObjectResource):
     max_delay: float = _DEFAULTS.max_delay
 
 
-@dataclass(frozen=True)
 class RateLimiter(ObjectResource):
     """Requests per second at the start, doubled every `doubling_time` seconds; None is no limit."""
 
@@ -87,7 +83,6 @@ class RateLimiter(ObjectResource):
     doubling_time: float | None = None
 
 
-@dataclass(frozen=True)
 class RequestCoalescing(ObjectResource):
     """Byte ranges of one value that share a request; an extension, with sizes in bytes."""
 

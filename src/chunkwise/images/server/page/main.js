@@ -144,7 +144,7 @@ async function open(path, wanted = new URLSearchParams()) {
     $("grid").disabled = $("line").disabled = $("picture").disabled = true;
     if (image) await showImage(image, path, attributes, wanted);
     else if (found) await showPlate(found, path, wanted);
-    else showGroup(path, attributes);
+    else await showGroup(path, attributes);
   } catch (error) {
     if (turn === open.turn) say(error.message);
   }
@@ -152,13 +152,21 @@ async function open(path, wanted = new URLSearchParams()) {
 }
 open.turn = 0;
 
-function showGroup(path, attributes) {
+async function showGroup(path, attributes) {
+  const turn = open.turn, list = make("ul");
   title(path, "");
   $("panels").className = "n1";
-  $("panels").replaceChildren(make("p", { className: "note", textContent: "This is a group. Choose an array or an image in it." }));
+  $("panels").replaceChildren(make("div", { className: "group" }, make("p", { className: "note", textContent: "This is a group. Choose an array or an image in it." }), list));
   $("metadata").replaceChildren(...attributesOf(attributes));
   save.text = `#${new URLSearchParams({ path })}`;
   write();
+  const { members } = await ask("tree", { path });
+  if (turn !== open.turn) return;
+  list.append(...members.map(({ name, shape, dtype = "" }) => {
+    const button = make("button", { textContent: name });
+    button.addEventListener("click", () => open(`${path}/${name}`));
+    return make("li", {}, button, make("small", { textContent: shape ? `${shape.join(" × ")} ${dtype}` : "" }));
+  }));
 }
 
 async function showImage(image, path, attributes, wanted) {

@@ -142,7 +142,7 @@ export class PlateView {
   fitting() {
     const { rows, columns } = this.plate, { clientWidth, clientHeight } = this.grid.parentElement;
     const most = Math.min((clientWidth - 40) / columns.length, (clientHeight - 40) / rows.length) - 2;
-    return Math.min(Math.max(Math.floor(most), 28), 260);
+    return Math.min(Math.max(Math.floor(most), 20), 260);
   }
 
   show(field) {

@@ -71,12 +71,13 @@ export class View {
   channelList() {
     const { channel, channels, labels } = this.image;
     const n = channel === null || labels ? 1 : this.shape[channel], colored = this.form === "rgb";
-    const hues = n === 1 ? ["ffffff"] : colored || (n === 3 && this.image.dtype === "uint8") ? ["ff0000", "00ff00", "0000ff"]
+    const isRgb = colored || (n === 3 && this.image.dtype === "uint8"), names = isRgb ? ["red", "green", "blue", "alpha"] : [];
+    const hues = n === 1 ? ["ffffff"] : isRgb ? ["ff0000", "00ff00", "0000ff"]
       : ["ff00ff", "00ff00", "00a0ff", "ffa000", "ff3030", "ffff00"];
     return Array.from({ length: Math.min(n, 16) }, (_, i) => {
       const given = channels[i] || {};
       const channel = {
-        index: i, whole: /^u?int/.test(this.image.dtype), label: given.label || (n > 1 ? `channel ${i}` : "values"),
+        index: i, whole: /^u?int/.test(this.image.dtype), label: given.label || names[i] || (n > 1 ? `channel ${i}` : "values"),
         color: given.color || hues[i % hues.length], map: "", mappable: n === 1, window: null, range: null, span: null, histogram: null,
         active: given.active !== undefined ? given.active : i < (colored ? 3 : 4),
       };
