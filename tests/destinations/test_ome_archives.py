@@ -150,6 +150,14 @@ def test_other_archives_keep_what_is_not_changed_as_it_is(image: Path, tmp_path:
         assert changed == {"zarr.json"} or compression == zipfile.ZIP_BZIP2
 
 
+def test_an_archive_of_which_all_is_deleted_is_gone(tmp_path: Path) -> None:
+    cw.create_array(tmp_path / "o.ozx", VALUES)
+    assert main(["rm", str(tmp_path / "o.ozx")]) == 0
+    assert list(tmp_path.iterdir()) == []
+    cw.create_array(tmp_path / "o.ozx", VALUES + 1)
+    assert (cw.read(tmp_path / "o.ozx") == VALUES + 1).all()
+
+
 def test_a_directory_of_that_name_stays_one(tmp_path: Path) -> None:
     (tmp_path / "o.ozx").mkdir()
     cw.create_group(tmp_path / "o.ozx", format="zarr3")

@@ -12,6 +12,7 @@ import pytest
 
 import chunkwise as cw
 from chunkwise.cli.main import main
+from chunkwise.notebook.slices import Slicer
 
 IDS = np.repeat(np.repeat(np.arange(0, 300, 25, "uint64").reshape(2, 2, 3), 3, 1), 3, 2)  # edges within 2 x 2
 COLORS = [{"label-value": 25, "rgba": [1, 2, 3, 4]}]
@@ -202,6 +203,15 @@ def test_labels_with_wrong_metadata_are_not_averaged(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="the arrays are taken as they are"):
         image = cw.open_multiscale(group, strict=False)
     assert image.is_labels
+
+
+def test_notebooks_show_levels_and_copies_of_labels_as_labels(tmp_path: Path) -> None:
+    """Which have no channels, and aren't averaged; integers of which nothing is known are an image."""
+    level = _ome(tmp_path)
+    cw.copy(level, tmp_path / "copy.zarr")
+    for place in (level, tmp_path / "copy.zarr"):
+        assert Slicer(cw.open_array(place)).channels == []
+    assert Slicer(cw.array(IDS)).channels != []
 
 
 def test_data_that_are_no_labels_any_more_carry_no_mark(tmp_path: Path) -> None:

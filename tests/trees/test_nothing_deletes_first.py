@@ -27,7 +27,7 @@ ALLOWED = {
     # The mechanism.
     "core/kvstore/take_place.py": "deletes the old when the new is whole",
     "core/trees/replacement.py": "discards the new",
-    "core/trees/own_keys.py": "is what deletes keys of nodes alone",
+    "core/trees/key_ownership.py": "is what deletes keys of nodes alone",
     # What is asked to delete, and puts nothing there.
     "core/trees/change.py": "deletes and moves nodes",
     "core/api/kvstore.py": "is the method of the public kvstore",

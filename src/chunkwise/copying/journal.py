@@ -25,9 +25,7 @@ from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.base.thread import start_thread
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.lease import check_alone
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION
-from chunkwise.core.kvstore.staging import in_staging
 from chunkwise.core.kvstore.this_process import process_name
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.location import Location
@@ -40,6 +38,7 @@ from chunkwise.errors import (
     InvalidArgumentError,
     UnsafeWriteError,
 )
+from chunkwise.extension.inside import check_alone
 
 __all__ = [
     "MOST_PARTS",
@@ -145,7 +144,7 @@ class Journal:
             why = traits.why_unsafe()
             raise UnsafeWriteError(
                 f"{self._where()}: the journal of unfinished work is changed by conditional writes, "
-                f"which this store does not promise{f', since {why}' if why else ''}; if nobody else "
+                f"which this store does not promise{f', since {why}' if why else ''}; if no other process "
                 'writes there, set "single_writer" in the kvstore, for fsspec {"driver": "object", "object": '
                 'fs, "path": path, "single_writer": true}; of a bucket give the URL, such as s3://…'
             )
@@ -161,8 +160,7 @@ class Journal:
                 "a copy to this destination was begun and not finished: --resume goes on with it, "
                 "--overwrite starts again"
             )
-        if not in_staging(self.key):
-            check_alone(self._kv, self.key, self._generation)
+        check_alone(self._kv, self.key, self._generation)
 
     def resume(self) -> None:
         """Take over the journal of unfinished work.

@@ -85,8 +85,7 @@ class Slicer:
         if first.rank < 2 or 0 in first.shape or not first.readable:
             raise InvalidArgumentError(f"a view needs two dimensions that aren't empty, not {first.shape}")
         self._image = image = image_of(source)
-        # The page takes integers of 64 bits for labels; in notebooks, where NumPy makes them, they are not.
-        self._is_labels = isinstance(source, MultiscaleImage) and source.is_labels
+        self._is_labels = image.is_labels
         (across, down, _), channel, _ = shown_dims(image)
         dims = [dim for dim in range(first.rank) if dim not in (down, across)]
         # If there are too few axes of space, others are shown.

@@ -46,7 +46,7 @@ def open_chunked(
     while True:
         try:
             return _open(spec, seen, wrap, readable=readable, writable=writable)
-        except HeldError as e:  # what was there is being replaced or deleted
+        except HeldError as e:  # the old node is being replaced or deleted
             e.wait()
             seen = None
 

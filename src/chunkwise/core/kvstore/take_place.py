@@ -14,7 +14,7 @@ others (object stores, stores of libraries)    the new data is declared complete
 
 In the first three, a reader sees the old data or the new, even after a process was killed.  In the others a
 killed process can leave neither; then all of the new data is still where it was written.  There, the caller
-keeps out others who replace the same data.  Documents are written only where there are none.  If another
+excludes others that replace the same data.  Documents are written only where there are none.  If another
 process has made a node meanwhile without the lease, the copied keys are removed again.
 
 If a staging place has documents and no mark `REPLACED`, it holds all of the new data: whatever else a killed

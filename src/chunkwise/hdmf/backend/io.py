@@ -293,7 +293,7 @@ class ZarrIO(StoreWriting):
             if occupied and found is None and not self._force and UNFINISHED not in _names(children):
                 raise AlreadyExistsError(
                     f"{self._source} is {'a file, ' if is_file else ''}not a store; "
-                    "it is replaced only with force_overwrite=True"
+                    "delete it first, or choose another place (an IO replaces it with force_overwrite=True)"
                 )
             self._store = self._create(
                 location._replace(store=cast(KvStoreDriver, UnsyncedStore(location.store)))

@@ -211,10 +211,13 @@ class ZipStore:
                 return None, archive.generation
             self._check_front(archive)
             items = {key: self._kept(archive, key) for key in members if key not in gone and key not in new}
-            data = make_archive(
-                (items | new).items(), self.key, compression=self.compression, slots=self.slots
-            )
-            written = self.base.write(self.key, data, if_equal=archive.generation)
+            if not items and not new and self.key.endswith(".ozx"):  # which has a root
+                written = self.base.delete(self.key, if_equal=archive.generation)
+            else:
+                data = make_archive(
+                    (items | new).items(), self.key, compression=self.compression, slots=self.slots
+                )
+                written = self.base.write(self.key, data, if_equal=archive.generation)
             if written is None:
                 raise _ReplacedError
             self._archive()  # open readers continue with the new archive
@@ -351,7 +354,7 @@ class ZipStore:
         )
 
     def _read(self, archive: _Archive, key: str, read: Callable[[Get], T]) -> T:
-        """Return what is read of a member, of this version of the archive."""
+        """Return the result of `read` in this version of the archive."""
         try:
             return read(self._open_get(archive.generation, archive.whole))
         except OutOfRangeError:
