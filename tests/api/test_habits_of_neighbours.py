@@ -20,7 +20,7 @@ VALUES = np.arange(2 * 6 * 8, dtype="u2").reshape(2, 6, 8)
 
 
 @pytest.mark.parametrize(
-    "use", [np.asarray, list, len, lambda f: f[0], lambda f: f[...], lambda f: np.sum(f), lambda f: f[1:][0]]
+    "use", [np.asarray, list, lambda f: f[0], lambda f: f[...], lambda f: np.sum(f), lambda f: f[1:][0]]
 )
 def test_a_future_is_no_array(use, tmp_path):
     """NumPy would make an array of one object of it."""
