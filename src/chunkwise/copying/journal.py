@@ -25,7 +25,7 @@ from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.base.thread import start_thread
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.protocol import MISSING_GENERATION
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, MOST_LOST
 from chunkwise.core.kvstore.this_process import process_name
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.location import Location
@@ -308,14 +308,16 @@ class Journal:
                 self._kv.delete(self.key, if_equal=found.generation)
 
     def _save(self, owner: str | None) -> None:
-        if not self._write(owner):
-            # The store may have stored a write that it reported as failed; then this process finds its own
-            # write.
-            known = self._generation
-            if self._read()["owner"] == self.owner and self._write(owner):
+        known = self._generation
+        for _ in range(MOST_LOST):
+            if self._write(owner):
                 return
-            self._generation = known  # a later write must not replace the other's
-            raise AbortedError(f"another process has taken over: {self._where()}")
+            # The store may have stored a write that it reported as failed; then this process finds its own
+            # write.  In an archive, a change of any key lets the condition fail.
+            if self._read()["owner"] != self.owner:
+                break
+        self._generation = known  # a later write must not replace the other's
+        raise AbortedError(f"another process has taken over: {self._where()}")
 
     def _write(self, owner: str | None) -> bool:
         generation = self._kv.write(self.key, self._text(owner), if_equal=self._generation)

@@ -97,7 +97,7 @@ def create_document(spec: ChunkedSpec) -> None:
     Raises
     ------
     AbortedError
-        If another process is replacing or deleting what is there, such as the chunks of the array.
+        If another process is replacing or deleting data there, such as the chunks of the array.
     """
     assert spec.kvstore is not None, "it is bound"
     store, path = spec.kvstore.open_driver()

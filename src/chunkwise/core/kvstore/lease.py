@@ -340,7 +340,7 @@ def end_turn(lease: Lease) -> bool:
 
 
 def check_alone(kv: KvStoreDriver, key: str, generation: bytes) -> None:
-    """Raise HeldError while another owner replaces or deletes what is at the place of a new document.
+    """Raise HeldError while another owner replaces or deletes the node at the place of a new document.
 
     Then the document is deleted again.  A staging place has one owner.
     """

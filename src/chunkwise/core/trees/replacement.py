@@ -101,9 +101,7 @@ class Replacement:
         if store.unsynced() is None or not store.can_exchange(path[:-1]) or any(store.list_children(path)):
             return None
         remove_abandoned(store, path, DOCUMENTS)
-        staging = location.at(staging_path(store, path, new_owner()))
-        begin_staging(store, staging.path)
-        return cls(location, staging.alone(), is_vacant=True)
+        return cls(location, location.at(staging_path(store, path, new_owner())).alone(), is_vacant=True)
 
     def commit(self, confirm: Callable[[], None] | None = None) -> None:
         """Replace the old data by the new; foreign keys stay.
@@ -166,6 +164,8 @@ def replacing(location: Location, replacement: Replacement | None = None) -> Ite
     """Yield a staging place, which replaces `location` when the block ends without an error."""
     replacement = replacement or Replacement.begin(location)
     try:
+        if replacement.is_vacant:  # not before, since the mark makes the directories above
+            begin_staging(location.store, replacement.staging.path)
         yield replacement.staging
         replacement.commit()
     except BaseException:
