@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tifffile
+import yaozarrs
 import zarr
 
 import chunkwise as ts
@@ -170,11 +171,25 @@ def test_channels_in_a_copied_tree_are_whole(format: str, tmp_path: Path) -> Non
     """OME-Zarr demands a colour and a window of each."""
     path = _two_images(tmp_path / "x.ome.tif", "ome")
     assert main(["cp", "-r", str(path), str(tmp_path / "y.zarr"), "--format", format, "--quiet"]) == 0
+    yaozarrs.validate_zarr_store(str(tmp_path / "y.zarr"))
     for name in ("", "image1"):
         attributes = dict(zarr.open_group(tmp_path / "y.zarr" / name, mode="r").attrs)
         channels = attributes.get("ome", attributes)["omero"]["channels"]
         assert [channel["label"] for channel in channels] == ["a", "b"]
         assert all(len(one["color"]) == 6 and one["window"]["max"] > 0 for one in channels)
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2"])
+def test_each_image_of_a_file_is_one_of_ome_zarr(format: str, tmp_path: Path) -> None:
+    """Colours come first, also in the thumbnail of a slide."""
+    with tifffile.TiffWriter(tmp_path / "x.ome.tif") as tiff:
+        for one, name in ((COLOUR, "slide"), (COLOUR[::8, ::8], "thumb")):
+            tiff.write(one, photometric="rgb", metadata={"axes": "YXS", "Name": name})
+    ts.copy_tree(tmp_path / "x.ome.tif", tmp_path / "y.zarr", format=format)
+    for name, expected in (("", COLOUR), ("image1", COLOUR[::8, ::8])):
+        yaozarrs.validate_zarr_store(str(tmp_path / "y.zarr" / name))
+        found = zarr.open_group(tmp_path / "y.zarr" / name, mode="r")["0"]
+        np.testing.assert_array_equal(found[...], expected.transpose(2, 0, 1))
 
 
 def test_several_images_and_writing(tmp_path: Path) -> None:

@@ -55,6 +55,18 @@ def test_open_takes_codecs_of_tensorstore(form: Any, tmp_path: Path) -> None:
     assert "expected CodecSpec" in (note := refused.value.__notes__[0]) and "create_array" in note
 
 
+@pytest.mark.parametrize("units", [{"y": "4 nm", "x": "1 nm"}, {"4 nm", "1 nm"}, "nm"])
+def test_open_takes_units_in_the_order_of_dimensions(units: Any, tmp_path: Path) -> None:
+    """Names of dimensions were taken for units."""
+    with pytest.raises(TypeError, match="Invalid dimension_units") as refused:
+        spec = {"driver": "zarr3", "kvstore": f"file://{tmp_path}/a/"}
+        cw.open(spec, create=True, shape=(16, 16), dtype="u2", dimension_units=units)
+    assert refused.value.__notes__ == ["dimension_units: expected one for each dimension, in their order"]
+    with pytest.raises(TypeError, match="Invalid dimension_units"):
+        cw.overlay([cw.array([[1, 2]])], dimension_units=units)
+    assert not (tmp_path / "a").exists()
+
+
 @pytest.mark.parametrize("value", [float("nan"), "x"])
 def test_open_names_a_fill_value_that_does_not_fit(value: Any, tmp_path: Path) -> None:
     spec = {"driver": "zarr3", "kvstore": f"file://{tmp_path}/a/"}

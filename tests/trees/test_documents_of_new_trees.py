@@ -186,3 +186,27 @@ def test_many_at_once(tmp_path):
 
 def _write_one(at: Path):
     cw.create_array(at, VALUES)
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2"])
+@pytest.mark.parametrize("has_root", [True, False])
+@pytest.mark.parametrize(
+    "writer", ["create_array", "create_group", "copy", "copy_tree", "pyramid", "dataset"]
+)
+def test_a_store_of_another_library_is_a_tree(writer, has_root, format, tmp_path):
+    """Also where only its root is a group, and what lies between is new."""
+    store = zarr.storage.MemoryStore()
+    if has_root:
+        cw.create_group(store, format=format)
+    at = {"driver": "object", "object": store, "path": "images/raw/"}
+    source = _source(tmp_path / "1/2/3")
+    {
+        "create_array": lambda: cw.create_array(at, VALUES, format=format),
+        "create_group": lambda: cw.create_group(at, format=format),
+        "copy": lambda: cw.copy(source / "a", at, format=format),
+        "copy_tree": lambda: cw.copy_tree(source, at, format=format),
+        "pyramid": lambda: _pyramid(at, format),
+        "dataset": lambda: cw.xarray.write_dataset(xr.Dataset({"a": ("x", [1])}), at, format=format),
+    }[writer]()
+    found = zarr.open_group(store, mode="r", use_consolidated=False)
+    assert list(found.keys()) == ["images"] and list(found["images"].keys()) == ["raw"]

@@ -33,7 +33,6 @@ from chunkwise.core.engine.concurrent_requests import is_slow
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.core.specs.spec import Spec
-from chunkwise.core.trees.container import check_container_of
 from chunkwise.core.trees.location import (
     Location,
     LocationLike,
@@ -52,7 +51,7 @@ from chunkwise.errors import (
     NotFoundError,
     prefix,
 )
-from chunkwise.extension.trees import NoFormatError, is_vacant, looking, node_above
+from chunkwise.extension.trees import NoFormatError, check_container_of, is_vacant, looking, node_above
 
 __all__ = [
     "Place",

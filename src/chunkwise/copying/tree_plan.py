@@ -199,8 +199,6 @@ class _Planning:
             attributes = without_links(attributes)
             name = names[-1] if names else node.location.name
             attributes |= self._marks.get(self._below(names), {})
-            if node.own_format is None and "omero" in attributes:  # which a TIFF file has only in part
-                attributes |= hooks.find("channels of an image")(node)
             attributes = ome_attributes(attributes, self._target.format, name)
             self._level_names.update({(*names, *k.split("/")): v for k, v in level_names(attributes).items()})
             return found._replace(attributes=attributes, children=children, links=links, files=files)

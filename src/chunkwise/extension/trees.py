@@ -23,7 +23,7 @@ from chunkwise.core.trees.change import delete_below
 from chunkwise.core.trees.consolidated import EMPTY as EMPTY_CONSOLIDATED
 from chunkwise.core.trees.consolidated import update_consolidated, with_copies
 from chunkwise.core.trees.consolidated_tree import is_consolidated, renew_copies_above
-from chunkwise.core.trees.container import check_container, container_root, mark_container
+from chunkwise.core.trees.container import check_container, check_container_of, container_root, mark_container
 from chunkwise.core.trees.create import get_or_create
 from chunkwise.core.trees.destination import Destination, Mode, check_outside_arrays, check_place
 from chunkwise.core.trees.document import change_document, dump_like, read_document
@@ -84,6 +84,7 @@ __all__ = [
     "archive_place",
     "change_document",
     "check_container",
+    "check_container_of",
     "check_format",
     "check_new_names",
     "check_non_finite",

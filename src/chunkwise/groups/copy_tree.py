@@ -186,7 +186,7 @@ def prepare_tree_copy(
     root = None if found.is_volume else _group_at(found)
     own = None if root is None or found.images is not None else root.own_format
     wanted, lost = _format_of(there, format, layout, own), ""
-    if layout is not None or root is None or found.images is not None or root.format != wanted:
+    if layout is not None or root is None or found.images is not None or root.own_format != wanted:
         image = hooks.find("copy of an image")(found, there, wanted, layout, fields, how, workers)
         if not isinstance(image, str):
             copied: TreeCopy = image

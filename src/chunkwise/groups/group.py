@@ -244,7 +244,10 @@ def _resolved(source: Group | TensorStore) -> ResolvedNode:
     if isinstance(source, Group):
         return ResolvedNode(source._tree, source._names, source._node)
     if not isinstance(source, TensorStore):
-        raise TypeError(f"expected a path, a Group or a TensorStore, got {type(source).__name__}")
+        raise TypeError(
+            f"expected a path, a Group or a TensorStore, got {type(source).__name__}; an array of "
+            "another library is written by group[path] = array"
+        )
     if source._find_node().node is None:
         raise InvalidArgumentError("an array that is stored nowhere can't be copied; write it to a new array")
     node = source._whole_node()

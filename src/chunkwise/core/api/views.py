@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from chunkwise.core.api.held import held_array
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.arrays.base_array import Base
 from chunkwise.core.arrays.downsample import DownsampleArray
@@ -49,6 +50,7 @@ def cast(base: S, dtype: DTypeLike) -> S:
     >>> chunkwise.cast(chunkwise.array(np.array([1.5, -2.5])), "int32").read().result()
     array([ 1, -2], dtype=int32)
     """
+    base = _held(base)
     target = DataType(dtype)
     if isinstance(base, Spec):
         if base.dtype is not None:
@@ -100,6 +102,7 @@ def downsample(base: S, downsample_factors: Sequence[int], method: str) -> S:
     >>> chunkwise.downsample(chunkwise.array(np.arange(10)), [4], "mean").read().result()
     array([2, 6, 8])
     """
+    base = _held(base)
     if not isinstance(base, TensorStore | Spec):
         raise TypeError(
             f"downsample takes a TensorStore or a Spec, not {type(base).__name__}{open_first(base)}"
@@ -113,6 +116,12 @@ def downsample(base: S, downsample_factors: Sequence[int], method: str) -> S:
         return Spec._of(spec, None if domain is None else IndexTransform.identity(domain))
     array = DownsampleArray(Base(base._array, base._transform), factors, method, base._array.pool)
     return TensorStore._make(array, IndexTransform.identity(array.domain), base._transaction)
+
+
+def _held(base: Any) -> Any:
+    """Return an array of another library as one of this one; others as they are."""
+    held = None if isinstance(base, TensorStore | Spec) else held_array(base)
+    return base if held is None else held
 
 
 def _called(base: object) -> str:

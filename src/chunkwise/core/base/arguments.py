@@ -83,9 +83,11 @@ def as_float(value: SupportsFloat | SupportsIndex, name: str) -> float:
 
 
 def as_sequence(value: Iterable[T], name: str) -> list[T]:
-    """Return the elements of a sequence or other iterable; strings are refused."""
-    if is_text(value) or not isinstance(value, Iterable):
-        raise TypeError(f"Invalid {name}")
+    """Return the elements of a sequence or other iterable; strings, mappings and sets are refused."""
+    if is_text(value) or isinstance(value, Mapping | Set) or not isinstance(value, Iterable):
+        error = TypeError(f"Invalid {name}")
+        error.add_note(f"{name}: expected one for each dimension, in their order")
+        raise error
     return list(value)
 
 

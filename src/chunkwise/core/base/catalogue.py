@@ -287,7 +287,6 @@ HOOKS: dict[str, Entry] = {
     "only image": Entry("chunkwise.images.multiscale.find_images:only_image"),
     "label mark": Entry("chunkwise.images.multiscale.label_marks:label_mark"),
     "label marks": Entry("chunkwise.images.multiscale.label_marks:label_marks"),
-    "channels of an image": Entry("chunkwise.images.pyramid.image_sources:channels_of_group"),
     "notebook widget": Entry("chunkwise.notebook.widget:SliceWidget"),
 }
 """Functions of higher layers that copies, `chunkwise.diff`, `TensorStore` and `MultiscaleImage` call."""

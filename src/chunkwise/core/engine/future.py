@@ -140,6 +140,14 @@ class Future(Generic[T]):
         self._start.append(lambda future: start(promise_of(future)))
         return self
 
+    def _not_yet(self, *_: object, **__: object) -> Any:
+        raise TypeError(
+            "this is a Future, whose result() is the array or the values: write future.result()[...]"
+        )
+
+    if not TYPE_CHECKING:  # NumPy would take a future for a scalar
+        __array__ = __getitem__ = __iter__ = _not_yet
+
     def result(self, timeout: float | None = None, deadline: float | None = None) -> T:
         """Wait for the result and return it.
 

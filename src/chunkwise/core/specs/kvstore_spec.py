@@ -308,7 +308,10 @@ def parse_kvstore_spec(value: JSON, from_url: Callable[[str], KvStoreSpec]) -> K
 
 
 def instead_of(place: object) -> str:
-    """Return what to pass in place of an array or a group of zarr-python."""
+    """Return what to pass in place of an array or a group of zarr-python or h5py."""
+    if is_of(place, "h5py"):
+        member: Any = place
+        return f'; give its place, "{member.file.filename}|hdf5:{member.name.lstrip("/")}"'
     if not is_of(place, "zarr"):
         return ""
     path = getattr(place, "path", "")

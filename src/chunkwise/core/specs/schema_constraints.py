@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.core.base.arguments import as_sequence
 from chunkwise.core.base.binding import JSON, MISSING, Members, dump, expect_int, expect_string
 from chunkwise.core.dtypes.as_array import as_array
 from chunkwise.core.dtypes.data_type import DataType, DTypeLike, dtypes
@@ -181,7 +182,7 @@ class SchemaConstraints:
 
     def _apply_one(self, name: str, value: Any) -> None:
         if name == "shape":
-            self._set_domain(IndexDomain(shape=list(_iterable(value, name))), "shape")
+            self._set_domain(IndexDomain(shape=as_sequence(value, name)), "shape")
         elif name == "schema":
             self._merge(_expect(type(self))(self, value, name))
         elif (parsed := _ROWS[name].from_keyword(self, value, name)) is not None:
@@ -230,12 +231,6 @@ def _is_dtype(value: Any) -> bool:
     except ChunkwiseError:
         return False
     return True
-
-
-def _iterable(value: Any, name: str) -> Iterable[Any]:
-    if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
-        raise TypeError(f"Invalid {name}")
-    return value  # type: ignore[no-any-return]
 
 
 def _expect(kind: type) -> Callable[[SchemaConstraints, Any, str], Any]:
@@ -328,7 +323,7 @@ _ROWS: Final = {
     "dimension_units": _Row(
         "_units",
         SchemaConstraints._set_units,
-        lambda s, v, name: as_dimension_units(_iterable(v, name)),
+        lambda s, v, name: as_dimension_units(as_sequence(v, name)),
         lambda s, v: dimension_units_from_json(v),
         lambda s, v: dimension_units_to_json(v) if any(u is not None for u in v) else MISSING,
     ),

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from chunkwise.core.base.binding import JSON, Members
 from chunkwise.core.base.catalogue import DRIVERS, kvstores
+from chunkwise.core.base.extras import is_of
 from chunkwise.core.driver.auto.found_instead import file_kind
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver, is_store
 from chunkwise.core.kvstore.this_process import AbsentStore, sent_store
@@ -203,12 +204,13 @@ def locate(place: LocationLike, context: Context | None = None) -> Location:
         return location_of(place._record.bind(as_context(context)))
     if isinstance(place, Spec):
         return _of_json(place.to_json(), str(place.kvstore), context)
-    if isinstance(place, Mapping) and not is_kvstore_object("object", place):  # which an empty dict is
+    is_h5 = is_of(place, "h5py")  # whose groups are mappings
+    if isinstance(place, Mapping) and not is_h5 and not is_kvstore_object("object", place):
         return _of_json(place, "the spec", context)
     if not isinstance(place, str | os.PathLike):
         if is_store(place):
             return location_of(_OpenStore(kv=place))
-        if is_kvstore_object("object", place) and _is_store_object(place):
+        if is_kvstore_object("object", place) and _is_store_object(place) and not is_h5:
             return _of_json({"driver": "object", "object": place}, type(place).__name__, context)
         raise TypeError(
             "expected a path, a URL, a spec, a KvStore, a location, or a store of zarr-python, obstore or "

@@ -24,6 +24,7 @@ from chunkwise.errors import AlreadyExistsError, ChunkwiseError, PermissionDenie
 
 __all__ = ["create_parents", "missing_groups", "parents_made", "remove_groups"]
 
+_TREES = ("object", "zip")  # stores that are trees as a whole: of another library, archives
 _MOST_BESIDE = 100  # nodes in a directory that no document declares
 
 
@@ -57,7 +58,8 @@ def missing_groups(
 ) -> list[Location]:
     """Return the places that become groups with a new node at a location, from the top down.
 
-    They lie below the nearest group; without one, at and below the nearest name such as ``a.zarr``.
+    They lie below the nearest group; without one, at and below the nearest name such as ``a.zarr``, or the
+    root of an archive or of a store of another library.
     In N5 they are the missing directories.  `above` is the nearest group, if the caller has just looked.
     """
     if format == CONTAINER_FORMAT:
@@ -76,8 +78,9 @@ def missing_groups(
 
 def _new_tree(location: Location, format: str) -> list[Location]:
     """Return the places from one that is named as a tree down to a location; none if others are there."""
-    parents = [at for at in location.parents if at.path]
-    top = next((n for n, at in enumerate(parents) if is_named(at.name, format)), -1)
+    is_tree = location.base.get("driver") in _TREES
+    parents = [at for at in location.parents if at.path or is_tree]
+    top = next((n for n, at in enumerate(parents) if is_named(at.name, format)), len(parents) * is_tree - 1)
     for at in parents[: top + 1]:
         found = at.store.list_children(at.path)
         names = [key[len(at.path) :].rstrip("/") for key in (*found.keys, *found.prefixes)]

@@ -96,6 +96,10 @@ class OmeZarr(PyramidConvention):
                 own["image-label"]["version"] = self.version
         return self._with(kept.attributes, own)
 
+    def series_attributes(self, paths: Sequence[str]) -> tuple[dict[str, JSON], dict[str, JSON]]:
+        """Return the attributes of a group of images, and those of its member ``OME``, which lists them."""
+        return self._with({}, {"bioformats2raw.layout": 3}), self._with({}, {"series": list(paths)})
+
     def merged(
         self, stored: Mapping[str, JSON], made: Mapping[str, JSON], first: str, *, renamed: bool
     ) -> dict[str, JSON]:

@@ -40,6 +40,9 @@ __all__ = [
 
 T = TypeVar("T")
 
+OTHERS_LEFT = "left out of"
+"""How a note on the other images of a file begins."""
+
 _SHOWN = 10
 
 
@@ -143,7 +146,7 @@ def image_of(
         others = [f"{group.location.text}{name}" for name, _ in group.groups() if name.startswith("image")]
         if others:
             shown = ", ".join(others[:_SHOWN]) + (", …" if len(others) > _SHOWN else "")
-            note = f"left out of {len(others) + 1} images in the file, of which this is the first: {shown}"
+            note = f"{OTHERS_LEFT} {len(others) + 1} images in the file, of which this is the first: {shown}"
             metadata = replace(metadata, problems=(*metadata.problems, note))
     return MultiscaleImage(
         metadata,

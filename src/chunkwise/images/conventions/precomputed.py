@@ -16,7 +16,7 @@ from chunkwise.images.conventions.convention import Change, Convention, Edit
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.metadata import Axis, ImageMetadata, LevelMetadata, Transformation
 
-__all__ = ["PRECOMPUTED", "as_volume", "precomputed_image"]
+__all__ = ["PRECOMPUTED", "as_volume", "beside_volume", "precomputed_image"]
 
 
 class _Precomputed(Convention):
@@ -37,6 +37,16 @@ class _Precomputed(Convention):
 
 
 PRECOMPUTED = _Precomputed()
+
+_OF_VOLUME = ("@type", "type", "data_type", "num_channels", "scales")
+
+
+def beside_volume(image: MultiscaleImage) -> list[str]:
+    """Return notes on what a volume has beside its voxels, such as meshes, and a copy of the image lacks."""
+    names = image.metadata if image.convention == PRECOMPUTED.name else ()
+    return [
+        f"{name} of info is left out: it is no part of the image" for name in names if name not in _OF_VOLUME
+    ]
 
 
 def _with_sizes(value: bytes, change: Change) -> bytes:

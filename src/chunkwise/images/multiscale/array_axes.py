@@ -30,7 +30,7 @@ from chunkwise.images.multiscale.find_images import find_images
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import AXIS_KINDS, symbol_of
 from chunkwise.images.multiscale.metadata import Channel
-from chunkwise.images.multiscale.own_axes import ArrayAxis, coordinate_axes, own_axes
+from chunkwise.images.multiscale.own_axes import ArrayAxis, channel_names, coordinate_axes, own_axes
 
 __all__ = [
     "LABEL",
@@ -92,7 +92,8 @@ def image_of_array(store: TensorStore, image: object = None) -> ArrayImage:
     if is_of(image, "xarray"):
         held, notes = coordinate_axes(image)
         is_labels = True if LABEL in getattr(image, "attrs", ()) else None
-        return ArrayImage(_of_view(store, held), is_labels=is_labels, notes=notes)
+        shown = tuple(Channel(label=name) for name in channel_names(image))
+        return ArrayImage(_of_view(store, held), shown=shown, is_labels=is_labels, notes=notes)
     try:
         found = list(array_sources(store._array, store._transform, holes=True))
     except ChunkwiseError as e:  # of a layer

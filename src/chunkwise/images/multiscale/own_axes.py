@@ -18,7 +18,7 @@ from chunkwise.images.conventions.n5_group import axes_and_sizes
 from chunkwise.images.multiscale.image_axes import AxisKind, axis_kind, image_axes, symbol_of
 from chunkwise.images.multiscale.metadata import expect_numbers
 
-__all__ = ["ArrayAxis", "coordinate_axes", "own_axes"]
+__all__ = ["ArrayAxis", "channel_names", "coordinate_axes", "own_axes"]
 
 _MOST_COORDINATES = 1_000_000
 _REGULAR = 1e-3  # of a step, how far coordinates may be from regular ones
@@ -116,11 +116,20 @@ def coordinate_axes(data: Any) -> tuple[list[ArrayAxis], tuple[str, ...]]:
     return axes, tuple(notes)
 
 
+def channel_names(data: Any) -> tuple[str, ...]:
+    """Return the names of channels that the coordinates of an array of xarray give; none if they don't."""
+    dims = [name for name in data.dims if axis_kind(str(name)) == "channel" and name in data.coords]
+    values = [value for name in dims for value in data.coords[name].values.tolist()]
+    return tuple(values) if len(dims) == 1 and all(isinstance(value, str) for value in values) else ()
+
+
 def _with_steps(
     axis: ArrayAxis, values: npt.NDArray[Any], attributes: Mapping[str, Any], notes: list[str]
 ) -> ArrayAxis:
     """Return an axis with the size and start of its coordinates, which have to rise in regular steps."""
     n = len(values)
+    if axis_kind(axis.name) != "channel" and values.dtype.kind not in "iuf":
+        notes.append(f"coordinates of {axis.name} are left out: they are no numbers")
     if n < 2 or values.dtype.kind not in "iuf" or not np.all(np.isfinite(values)):
         return axis
     values = values.astype(np.float64)

@@ -38,6 +38,7 @@ from chunkwise.extension.trees import (
 from chunkwise.images.conventions.convention import Kept, PyramidConvention
 from chunkwise.images.conventions.known import PYRAMIDS, find_convention
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
+from chunkwise.images.multiscale.image_axes import axis_names
 from chunkwise.images.multiscale.single_array import single_array
 from chunkwise.images.pyramid.group import PyramidGroup
 from chunkwise.images.pyramid.image_sources import kept_attributes
@@ -294,8 +295,10 @@ def prepare_pyramid(
         assumed.append(_AVERAGED)
     plan = replace(plan, assumed=(*assumed, *plan.assumed))
     if volume is not None:
-        from chunkwise.images.pyramid.volume_pyramid import VolumePyramid  # with the driver
+        from chunkwise.images.pyramid.volume_copy import sizes_by_axis  # with the driver
+        from chunkwise.images.pyramid.volume_pyramid import VolumePyramid
 
+        given = sizes_by_axis(given, axis_names(store, options.axes or known.names(store)))
         pyramid = VolumePyramid(
             plan, known, volume, given, how, workers, labels=is_labels, left_out=found.left_out
         )
@@ -306,7 +309,8 @@ def prepare_pyramid(
             f"convention {plan.convention.name} is {plan.convention.format}, but the array is {format}; "
             "give a destination to have it copied"
         )
-    whole = single_array(store) if known.shown and known.image is None else None
+    is_alone = bool(known.shown) and known.image is None
+    whole = single_array(store, image=found.image) if is_alone else None
     kept = kept_attributes(known, plan.convention.format, whole)
     if first is None:
         name = name or kept.name or None

@@ -19,7 +19,7 @@ from chunkwise.errors import InvalidArgumentError, OptionError, UnsupportedError
 from chunkwise.extension.trees import FormatName, Location, tree_format
 from chunkwise.images.multiscale.open import Multiscale
 from chunkwise.images.pyramid.image_plan import ImagePlan
-from chunkwise.images.pyramid.image_sources import images_in
+from chunkwise.images.pyramid.image_sources import images_after, images_in
 from chunkwise.images.pyramid.n5_image_plan import N5ImagePlan
 from chunkwise.images.pyramid.ngff_image_plan import NgffImagePlan
 
@@ -53,9 +53,10 @@ def copy_of_image(
             return ""
         if is_n5:
             return f"what makes it an image is left out, since N5 has no such attributes; {_VIEWERS}"
-        if known.beside is None or (known.beside and not node.rules.has_containers):
+        is_file = bool(known.beside) and bool(images_after(source))
+        if known.beside is None or (known.beside and not (is_file or node.rules.has_containers)):
             return ""
-        if known.beside:
+        if known.beside and not is_file:
             return (
                 f"what makes it an image is left out, since {known.beside[0]} is no level of it; "
                 'layout="ome-zarr" (--layout ome-zarr) copies the image alone'
@@ -67,7 +68,7 @@ def copy_of_image(
         image = NgffImagePlan(source, destination, format, options, images)
     else:
         image = N5ImagePlan(source, destination, layout, options, images)
-    image.beside = [] if known is None or known.beside is None else known.beside
+    image.beside = [] if known is None or known.beside is None or image.has_others else known.beside
     if how.strict and image.beside:
         raise UnsupportedError(f"{image.beside[0]}: it is no level of the image, so the copy would lack it")
     image.check_free(how)

@@ -38,6 +38,7 @@ class ImagePlan(ABC):
 
     format: FormatName  # of the copy
     beside: list[str]  # names in the source that belong to no level
+    has_others: bool = False  # whether these are images of the same file, which are copied too
 
     def __init__(self, source: Location, destination: Location, options: Mapping[str, Any]) -> None:
         check_apart(source, destination)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from chunkwise import TensorStore
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.copy_source import CopySource, stored_source
 from chunkwise.copying.losses import fitting_attributes
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import Location, Node, tree_format
+from chunkwise.extension.trees import Location, is_root_of_file, tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.convention import Kept
@@ -22,6 +22,7 @@ from chunkwise.images.conventions.n5_group import LEVEL_MEMBERS
 from chunkwise.images.conventions.ome import OME_ZARR, omero_of, with_windows
 from chunkwise.images.conventions.ome_groups import ImageCollection
 from chunkwise.images.conventions.ome_metadata import ome_members
+from chunkwise.images.conventions.precomputed import beside_volume
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_label_of
 from chunkwise.images.multiscale.find_images import Multiscale
 from chunkwise.images.multiscale.image import MultiscaleImage
@@ -34,7 +35,7 @@ from chunkwise.images.multiscale.open import open_multiscale
 __all__ = [
     "ImageLevel",
     "NgffImage",
-    "channels_of_group",
+    "images_after",
     "images_in",
     "images_of",
     "kept_attributes",
@@ -66,6 +67,7 @@ class NgffImage(NamedTuple):
     labels: bool
     image_label: Mapping[str, JSON]  # colours and properties of the labels
     attributes: Mapping[str, JSON]  # all others of the group
+    beside: Sequence[str] = ()  # notes on what is no part of the image
 
 
 class ImagesIn(NamedTuple):
@@ -100,6 +102,18 @@ def images_of(found: object, source: Location) -> list[tuple[str, MultiscaleImag
     if len(parts) == 1:
         return [("", parts[0])]
     return list(images.items())
+
+
+def images_after(source: Location) -> list[tuple[str, MultiscaleImage]]:
+    """Return the images of a TIFF file after the first; none if one has axes that OME-Zarr doesn't know."""
+    if source.store_spec.driver != "tiff_images" or not is_root_of_file(source):
+        return []
+    group = open_group(source)
+    found = [open_multiscale(source), *(open_multiscale(member) for _, member in group.groups())]
+    images = [one for one in found if isinstance(one, MultiscaleImage)]
+    if any(axis.type not in AXIS_KINDS for image in images for axis in image.axes):
+        return []
+    return list(zip((name for name, _ in group.groups()), images[1:], strict=True))
 
 
 def _with_channels(attributes: dict[str, JSON], parts: list[MultiscaleImage]) -> dict[str, JSON]:
@@ -173,6 +187,7 @@ def read_image(location: Location, images: Multiscale | None = None) -> NgffImag
         image.is_labels,
         kept.image_label,
         _others(image.metadata) if is_ome else kept.attributes,
+        beside_volume(image),
     )
 
 
@@ -227,7 +242,7 @@ def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | Non
     # A container that was made of an OME-Zarr image has what N5 has no place for among its attributes.
     own: Mapping[str, Any] = ome_members(document, "")[0]
     others = (convention_of(image.convention) or OME_ZARR["0.5"]).others(document)
-    notes = list(dict.fromkeys([*found.notes, *image._metadata.problems]))
+    notes = list(dict.fromkeys([*found.notes, *image._metadata.problems, *beside_volume(image)]))
     omero = _of_channels(own.get("omero"), image.channels, found.channels)
     image_label = found.image_label or image_label_of(document)
     if not tree_format(format).keeps_null:
@@ -240,17 +255,6 @@ def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | Non
     elif omero:
         omero = {**omero, "channels": with_windows(omero.get("channels", []), image, found.channels)}
     return Kept(image._metadata.name, omero, image_label, others, tuple(notes))
-
-
-def channels_of_group(node: Node) -> dict[str, JSON]:
-    """Return the member ``omero`` of an image, whose channels all have colours and windows."""
-    try:
-        image = open_multiscale(node.location)
-    except ChunkwiseError:  # what it says is copied as it is
-        return {}
-    if not isinstance(image, MultiscaleImage):
-        return {}
-    return {"omero": dict(kept_attributes(ArrayImage((), image), "zarr2").omero)}
 
 
 def _of_channels(

@@ -160,7 +160,7 @@ class N5ImagePlan(ImagePlan):
     def notes(self) -> list[tuple[str, str]]:
         """Return paths, and notes on losses and other forms there."""
         _, notes = fitting_attributes(self._image.attributes, "n5")
-        return [("", note) for note in (*notes, *self._own_notes())]
+        return [("", note) for note in (*notes, *self._image.beside, *self._own_notes())]
 
     def _own_notes(self) -> list[str]:
         image, viewer = self._image, self._layout.viewer

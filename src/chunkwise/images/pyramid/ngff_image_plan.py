@@ -19,13 +19,19 @@ from chunkwise.extension import JSON
 from chunkwise.extension.trees import Location, tree_format
 from chunkwise.images.conventions.convention import Kept
 from chunkwise.images.conventions.ome import OME_ZARR, check_ngff_axes, ngff_image
+from chunkwise.images.conventions.ome_groups import OTHERS_LEFT
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
 from chunkwise.images.multiscale.metadata import sized_axes
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
-from chunkwise.images.pyramid.image_sources import images_of, kept_attributes, level_sources
+from chunkwise.images.pyramid.image_sources import (
+    images_after,
+    images_of,
+    kept_attributes,
+    level_sources,
+)
 
 __all__ = ["NgffImagePlan"]
 
@@ -58,8 +64,14 @@ class NgffImagePlan(ImagePlan):
             raise InvalidArgumentError(f"OME-Zarr is Zarr v3 or v2, not {format}")
         self._convention, self.format = OME_ZARR[rules.ngff_version], rules.name
         found = open_multiscale(source, drafts=True) if images is None else images
+        after = images_after(source)
         self._problems = list(found.problems) if not isinstance(found, MultiscaleImage) else []
-        self._parts = [self._part(*one) for one in images_of(found, source)]
+        self._parts = [self._part(*one) for one in (*images_of(found, source), *after)]
+        self.has_others = bool(after)
+        if after:  # the first doesn't lack them
+            kept = self._parts[0].kept
+            notes = tuple(note for note in kept.left_out if not note.startswith(OTHERS_LEFT))
+            self._parts[0] = self._parts[0]._replace(kept=kept._replace(left_out=notes))
 
     def levels(self) -> Iterator[LevelSource]:
         """Yield the arrays."""
@@ -70,7 +82,11 @@ class NgffImagePlan(ImagePlan):
 
     def groups(self) -> dict[str, dict[str, JSON]]:
         """Return the attributes of the groups, by path from the top; those above need none."""
-        return {"": {}, **{part.path: self._attributes(part) for part in self._parts}}
+        parts = {part.path: self._attributes(part) for part in self._parts}
+        if "" in parts:
+            return parts
+        whole, listed = self._convention.series_attributes(list(parts))
+        return {"": whole, "OME": listed, **parts}
 
     def notes(self) -> list[tuple[str, str]]:
         """Return paths, and notes on losses and other forms there."""

@@ -87,6 +87,16 @@ def copy_to_volume(
     return VolumeCopy(image.available(), destination, options, how, workers, left_out)
 
 
+def sizes_by_axis(options: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return options whose sizes for axes x, y, z, in this order, are by axis."""
+    out = dict(options)
+    for name in ("chunks", "shards"):
+        sizes = out.get(name)
+        if isinstance(sizes, tuple) and len(sizes) in (3, len(names)) and tuple(names[:3]) == _NAMES[:3]:
+            out[name] = dict(zip(_NAMES, sizes[:3], strict=False))
+    return out
+
+
 class VolumeCopy(PlannedCopy):
     """A copy of an image to a precomputed volume."""
 
@@ -115,7 +125,8 @@ class VolumeCopy(PlannedCopy):
             raise InvalidArgumentError(
                 "--part: a precomputed volume is not copied in parts; workers copy it together with --on"
             )
-        self._image, self._options = image, array_options(options)
+        self._image = image
+        self._options = sizes_by_axis(array_options(options), [axis.name for axis in image.axes])
         for name in self._options:
             if name not in _TAKEN:
                 raise OptionError(f"{name}: a precomputed volume can't have it; it has {', '.join(_TAKEN)}")

@@ -107,8 +107,8 @@ def _of_ome(image: Any, page: Any) -> ImageDescription:
 
 def _ome_channel(element: Any) -> dict[str, JSON]:
     channel: dict[str, JSON] = {}
-    if element.get("Name"):
-        channel["label"] = str(element.get("Name"))
+    if label := element.get("Name") or element.get("Fluor"):
+        channel["label"] = str(label)
     color = str(element.get("Color") or "")
     if re.fullmatch(r"-?\d{1,10}", color):  # red, green, blue and opacity as one signed number
         channel["color"] = f"{int(color) & 0xFFFFFFFF:08X}"[:6]
