@@ -18,7 +18,7 @@ from chunkwise.core.base.public_names import Later as _Later
 from chunkwise.core.base.public_names import name_members as _name_members
 from chunkwise.core.dtypes.data_type import DataType, DTypeLike, dtypes
 from chunkwise.core.engine.batch import Batch
-from chunkwise.core.engine.combine import WriteFutures
+from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.future import Future, Promise
 from chunkwise.core.index_space import (
     Dim,

@@ -296,7 +296,7 @@ class ThrottledError(StorageError):
 class UnavailableError(StorageError, ConnectionError):
     """The storage could not be reached, closed the connection, or failed.
 
-    Check address and network, then try again.  What was written before is stored.
+    Check address and network, then try again.  Everything written before is stored.
     """
 
     status = "UNAVAILABLE"

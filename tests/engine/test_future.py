@@ -16,7 +16,7 @@ import pytest
 import tensorstore
 from child_process import forked_exit_code
 
-from chunkwise.core.engine.combine import Countdown, WriteFutures, gather, map_future
+from chunkwise.core.engine.derived_futures import Countdown, WriteFutures, gather, map_future
 from chunkwise.core.engine.future import BrokenPromiseError, Future, Promise
 from chunkwise.errors import FailedPreconditionError
 
@@ -351,7 +351,7 @@ def test_pickle_is_refused():
 def test_importing_starts_no_thread_and_no_asyncio():
     code = (
         "import sys, threading\n"
-        "import chunkwise.core.engine.combine, chunkwise.core.engine.combine\n"
+        "import chunkwise.core.engine.derived_futures, chunkwise.core.engine.derived_futures\n"
         "assert threading.active_count() == 1\n"
         "assert 'asyncio' not in sys.modules\n"
     )

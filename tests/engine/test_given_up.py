@@ -21,8 +21,8 @@ import pytest
 
 import chunkwise as ts
 from chunkwise.core.engine import waiting
+from chunkwise.core.engine.abandoned_changes import abandoned
 from chunkwise.core.engine.pool import is_idle
-from chunkwise.core.engine.unfinished import unfinished
 
 CHUNK = {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [64, 64]}}}
 N = 512
@@ -55,7 +55,7 @@ def gate() -> Iterator[Gate]:
     gate.open.set()
     while not is_idle():
         time.sleep(0.001)
-    assert not unfinished
+    assert not abandoned
 
 
 def _array(gate: Gate) -> ts.TensorStore:
@@ -125,7 +125,7 @@ def test_an_interrupted_wait_ends_with_the_work(gate: Gate, way: str) -> None:
     array = _array(gate)
 
     def let_go() -> None:
-        _poll(lambda: unfinished)
+        _poll(lambda: abandoned)
         time.sleep(0.05)  # a caller that does not wait is ahead by now
         gate.open.set()
 
@@ -144,7 +144,7 @@ def test_a_second_interruption_ends_the_wait_for_what_has_begun(gate: Gate) -> N
     array = _array(gate)
 
     def again() -> None:
-        _poll(lambda: unfinished)
+        _poll(lambda: abandoned)
         _poll(_main_waits)
         os.kill(os.getpid(), signal.SIGUSR1)
 
@@ -293,7 +293,7 @@ def test_interrupts_raised_as_timeouts_give_up_too(gate: Gate) -> None:
 
     signal.signal(signal.SIGUSR1, stop)
     array = _array(gate)
-    thread = _interrupt_when(gate.entered, lambda: (_poll(lambda: unfinished), gate.open.set()))
+    thread = _interrupt_when(gate.entered, lambda: (_poll(lambda: abandoned), gate.open.set()))
     with pytest.raises(TimeoutError, match="alarm"):
         array.write(np.int32(1)).result()
     n = gate.n_chunks

@@ -1,10 +1,12 @@
 """The file store keeps the contract with every way of locking, reading and syncing."""
 
 import os
+import time
 
 import pytest
 
 from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.file_read import OpenFile
 from chunkwise.testing.kvstore_contract import KvStoreContract
 
 
@@ -44,3 +46,16 @@ class TestMemmap(FileContract):
 
 class TestDirect(FileContract):
     options = {"io_mode": "direct"}
+
+
+@pytest.mark.parametrize("age", [0, 1, 3])
+def test_only_settled_files_have_a_stamp(tmp_path, monkeypatch, age):
+    """A later write could get the times of one that was just made."""
+    (tmp_path / "a").write_bytes(b"1")
+    written = (tmp_path / "a").stat().st_ctime_ns
+    monkeypatch.setattr(time, "time_ns", lambda: written + age * 10**9)
+    file = OpenFile(str(tmp_path / "a"), "default")
+    try:
+        assert (file.stamp is not None) == (age > 2)
+    finally:
+        file.close()

@@ -5,12 +5,16 @@ from __future__ import annotations
 from itertools import chain, product
 from math import prod
 
-from hypothesis import example, given
+import numpy as np
+from examples import examples
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from chunkwise.core.plan.blocks import boxes
+from chunkwise.core.plan.layers import LayerBoxes
 
-BOUNDS = st.lists(st.tuples(st.integers(-5, 9), st.integers(0, 7)), max_size=4)
+BOUND = st.tuples(st.integers(-5, 9), st.integers(0, 7))
+BOUNDS = st.lists(BOUND, max_size=4)
 
 
 def _indices(lower, upper, unit, n_elements):
@@ -34,3 +38,19 @@ def test_together_they_are_all_of_the_domain_once(bounds, units, n_elements):
     found = _indices(lower, upper, unit, n_elements)
     assert sorted(chain.from_iterable(found)) == sorted(product(*map(range, lower, upper)))
     assert all(0 < len(box) <= max(n_elements, prod(unit)) for box in found)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    st.integers(1, 3).flatmap(
+        lambda rank: st.lists(st.lists(BOUND, min_size=rank, max_size=rank), min_size=2)
+    )
+)
+def test_layers_that_meet_a_box(several):
+    lower = np.array([[low for low, _ in box] for box in several])
+    upper = lower + [[size for _, size in box] for box in several]
+    first, last = lower[0], np.maximum(upper[0], lower[0] + 1)
+    found = LayerBoxes(lower[1:], upper[1:], lower.shape[1]).meeting(first.tolist(), last.tolist())
+    # An empty layer has no index in common, wherever it lies.
+    common = np.minimum(upper[1:], last) - np.maximum(lower[1:], first)
+    assert found.tolist() == np.flatnonzero((common > 0).all(axis=1)).tolist()

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from chunkwise.core.chunk_key.key_encoding import KeyEncoding
 from chunkwise.core.grid.rectilinear import RectilinearGrid
 from chunkwise.core.grid.regular import RegularGrid
+from chunkwise.core.plan.indexed import _group
 from chunkwise.core.plan.plan import chunk_order, extents, plan_read, plan_write, selections, split, wholes
 
 
@@ -222,3 +223,18 @@ def test_parts_keep_the_order_and_are_of_similar_size(n_parts: int) -> None:
     sizes = [plan._replace(axes=axes).n_chunks for axes in parts]
     assert len(parts) >= n_parts
     assert max(sizes) <= 3 * min(sizes)
+
+
+@pytest.mark.parametrize("distance", [1, 2**31, 2**61])
+@pytest.mark.parametrize("sizes", [(4,), (3, 4, 2), (257, 256)])
+def test_equal_cells_come_together(sizes: tuple[int, ...], distance: int) -> None:
+    """Cells that lie far apart are numbered by what there is, and not more than 16 bits are left out."""
+    cells = np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij")).reshape(len(sizes), -1)
+    cells = np.random.default_rng(0).permutation(np.concatenate([cells, cells[:, ::3]], axis=1), axis=1)
+    far = [along * (distance if along.max() < 4 else min(distance, 2**50)) for along in cells]
+    order, starts = _group(far)
+    ordered = cells[:, order]
+    assert sorted(order) == list(range(cells.shape[1]))
+    changes = np.flatnonzero((ordered[:, 1:] != ordered[:, :-1]).any(axis=0)) + 1
+    assert starts.tolist() == [0, *changes]
+    assert len(starts) == np.prod(sizes)

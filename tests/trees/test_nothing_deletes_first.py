@@ -20,6 +20,7 @@ CALLS = (
     "delete_but",
     "delete_below",
     "delete_own",
+    "delete_wanted_below",
 )
 """Functions and methods that delete all that is at a place."""
 
@@ -27,12 +28,12 @@ ALLOWED = {
     # The mechanism.
     "core/kvstore/take_place.py": "deletes the old when the new is whole",
     "core/trees/replacement.py": "discards the new",
-    "core/trees/own_keys.py": "is what deletes keys of nodes alone",
+    "core/trees/key_ownership.py": "is what deletes keys of nodes alone",
     # What is asked to delete, and puts nothing there.
     "core/trees/change.py": "deletes and moves nodes",
     "core/api/kvstore.py": "is the method of the public kvstore",
     "zarr/store.py": "is the method of zarr-python's store",
-    "core/engine/transaction.py": "commits what a transaction has deleted",
+    "core/trees/archive_place.py": "deletes what was written beside an archive",
     # What deletes only what the same call, or copy, has written.
     "dask/new_target.py": "removes an array that it couldn't write",
     "hdmf/backend/conversion.py": "begins a copy beside the old anew",
@@ -49,6 +50,9 @@ ALLOWED = {
 }
 
 
+_OF_ADAPTERS = ("delete_range", "delete_where")
+
+
 def places() -> Iterator[str]:
     """Yield the places of calls that delete, and requests to, in modules that have no reason to."""
     for path in sorted(SOURCE.rglob("*.py")):
@@ -61,7 +65,10 @@ def places() -> Iterator[str]:
             if isinstance(function, ast.FunctionDef):
                 inside |= dict.fromkeys(ast.walk(function), function.name)
         for node in ast.walk(tree):
-            if not isinstance(node, ast.Call) or inside.get(node) == "delete_range":  # an adapter's
+            if not isinstance(node, ast.Call) or inside.get(node) in (
+                "delete_range",
+                "delete_where",
+            ):  # an adapter's
                 continue
             if _clears(node) or (_deletes(node) and name not in ALLOWED):
                 yield f"{name}:{node.lineno}: {ast.unparse(node)}"

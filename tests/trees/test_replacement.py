@@ -24,9 +24,9 @@ from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.staging import APPEND, COMPLETE, is_abandoned, is_staging, new_owner, staging_name
+from chunkwise.core.trees.key_ownership import delete_own, foreign_keys
 from chunkwise.core.trees.location import Location, locate
 from chunkwise.core.trees.node import find_node
-from chunkwise.core.trees.own_keys import delete_own, foreign_keys
 from chunkwise.core.trees.replacement import Replacement, leftovers, replacing
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, StorageError

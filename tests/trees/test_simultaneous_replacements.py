@@ -595,3 +595,29 @@ def test_deleting_what_is_replaced(old: str, new: str, act: str, order: str, for
         assert error is None or found == {}, (at, error)  # before it has begun, or when it opens what it made
         assert not isinstance(error, AbortedError), (at, error)
         assert found in (replaced, {}), (at, sorted(set(found.items()) ^ set(replaced.items())))
+
+
+def test_others_write_to_an_archive_meanwhile(tmp_path: Any) -> None:
+    """Each change is one of all keys; replacements, copies and moves of others go on all the same."""
+    place = f"file://{tmp_path}/a.zip|zip:"
+    group = cw.create_group(place)
+    group.create_array("t", VALUES["one"])
+    other = group.create_array("other", np.zeros(8, "u1"))
+    ended = threading.Event()
+
+    def write() -> None:
+        while not ended.is_set():
+            other[0].write(1).result()
+
+    writer = Act(write)
+    writer.start()
+    for value in (1, 2):
+        array = np.full((8, 8), value, "u1")
+        cw.create_array(f"{place}t", array, chunks=(4, 4), overwrite=True)
+        cw.copy(array + 2, f"{place}t", chunks=(4, 4), overwrite=True)
+        assert (cw.read(f"{place}t") == value + 2).all()
+    group.move("t", "moved")
+    assert (cw.read(f"{place}moved") == 4).all()
+    ended.set()
+    writer.join(30)
+    assert writer.error is None

@@ -32,10 +32,10 @@ from chunkwise.copying.copy_options import flags_of_copies
 from chunkwise.copying.copy_source import CopySource, source_of
 from chunkwise.copying.losses import CopyReport
 from chunkwise.copying.narrowing import MisfitError, measure
+from chunkwise.copying.node_arrays import occupancy, stored_array
 from chunkwise.copying.prices import PRICES, Prices, parse_prices, price_json, price_lines
 from chunkwise.copying.quantities import format_duration, format_nbytes, format_pace, format_ratio
 from chunkwise.copying.resolve import ResolvedPlace, resolve
-from chunkwise.copying.stored_node import occupancy, stored_array
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import is_url

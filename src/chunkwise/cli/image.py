@@ -80,7 +80,7 @@ def _described(image: MultiscaleImage) -> dict[str, JSON]:
 
 
 def _values(text: str | None, name: str, number: bool | None = None) -> Any:
-    """Return values as a list, or by what is before "="; numbers where they may be or have to be."""
+    """Return values as a list, or by the name before "="; as numbers where these are possible or needed."""
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]

@@ -149,7 +149,7 @@ def run(arguments: argparse.Namespace) -> int:
     }
     arrays = array_arguments(arguments)
     with _Progress(arguments, workers) as progress, warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # what is left out is reported at the end
+        warnings.simplefilter("ignore", UserWarning)  # losses are reported at the end
         if arguments.dry_run:
             plan = prepare_pyramid(
                 source, arguments.destination, workers=workers, arrays=arrays, **options

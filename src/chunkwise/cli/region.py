@@ -99,7 +99,7 @@ def _from_end(term: Any, high: int) -> Any:
     """Return a term with positions in place of numbers that count from the end `high`."""
     if isinstance(term, slice):
         return slice(_from_end(term.start, high), _from_end(term.stop, high), term.step)
-    # What would come before the start stays as it is, for an error that names it.
+    # Positions before the start stay as they are, for an error that names them.
     return term + high if term is not None and -high <= term < 0 else term
 
 

@@ -7,9 +7,9 @@ import argparse
 from chunkwise.cli.command import UsageError, message, show
 from chunkwise.copying.quantities import plural
 from chunkwise.core.trees.change import delete_all
+from chunkwise.core.trees.key_ownership import foreign_keys
 from chunkwise.core.trees.link import remove_link
 from chunkwise.core.trees.node import nodes_below
-from chunkwise.core.trees.own_keys import foreign_keys
 from chunkwise.errors import PermissionDeniedError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import (

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from chunkwise import TensorStore
 from chunkwise.cli.command import UsageError, show
+from chunkwise.copying.node_arrays import Occupancy, array_nbytes, occupancy, stored_array
 from chunkwise.copying.quantities import format_chunks, format_nbytes, plural
 from chunkwise.copying.resolve import ResolvedPlace, resolve
-from chunkwise.copying.stored_node import Occupancy, array_nbytes, occupancy, stored_array
 from chunkwise.copying.summary import file_format, shape_text, summarize
 from chunkwise.core.trees.link import parse_links, without_links
 from chunkwise.errors import ChunkwiseError, UnavailableError

@@ -70,7 +70,7 @@ _SIZES = (
 
 
 def array_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of a new array in one form; raise OptionError for what can't be one.
+    """Return options of a new array in one form; raise OptionError for invalid ones.
 
     ``None`` stands for an option that isn't given, but for ``shards``, where it means that there are none.
     """
@@ -97,7 +97,7 @@ def array_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def for_format(options: Mapping[str, Any], format: str) -> dict[str, Any]:
-    """Return options as a format has them; raise OptionError for what it can't have in any array."""
+    """Return options as a format has them; raise OptionError for those that it has in no array."""
     out = dict(options)
     if out.get("shards") is not None and not tree_format(format).has_shards:
         raise OptionError(f"shards: {format} has no shards; Zarr v3 (zarr3) has")
@@ -107,7 +107,7 @@ def for_format(options: Mapping[str, Any], format: str) -> dict[str, Any]:
 
 
 def for_array(options: Mapping[str, Any], template: ArrayTemplate) -> dict[str, Any]:
-    """Return options as fields of a template; raise OptionError for what the array can't have.
+    """Return options as fields of a template; raise OptionError for those that the array can't have.
 
     Sizes by name are left out if the array has none of the names.
     """
@@ -159,7 +159,7 @@ def check_named(options: Mapping[str, Any], names: Iterable[str | None], where: 
                 raise OptionError(f"{option}: {where} has no dimension {dump(name)}; {there}")
 
 
-# -- what each option takes -------------------------------------------------------------------------
+# -- the values of each option -------------------------------------------------------------------------
 
 
 def read_shape(value: Any) -> tuple[int, ...]:
@@ -291,12 +291,12 @@ OPTIONS: Mapping[str, Callable[[Any, str], Any]] = {
     "dimension_names": read_names,
     "dimension_units": read_units,
 }
-"""Options of new arrays, with what reads them."""
+"""Options of new arrays, each with the function that reads it."""
 
 FORMER_NAMES = {"names": "dimension_names", "units": "dimension_units"}
 
 OTHER_NAMES = (*FORMER_NAMES, *CODEC_PARTS)
-"""Names by which options are taken too."""
+"""Other names of options."""
 
 
 # -- sizes of one array -----------------------------------------------------------------------------

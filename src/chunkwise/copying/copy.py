@@ -98,7 +98,7 @@ class ArrayCopy(PlannedCopy):
                 check_memory(how.memory, plan.memory)
                 between = intermediate_name(begun["task"].get("intermediate"))
         plan = plan or job.arrays.plan(room_of(self.workers, how.memory))
-        job.follow(plan, summed=how.keep_fingerprint, intermediate=between)
+        job.use_plan(plan, summed=how.keep_fingerprint, intermediate=between)
         task = {
             "source": source.location,
             "source metadata": source.digest,

@@ -76,7 +76,7 @@ class ArrayJob:
     def __init__(self, arrays: CopyArrays) -> None:
         self.arrays, self.narrowing, self.nbytes = arrays, arrays.narrowing, arrays.nbytes
 
-    def follow(self, plan: CopyPlan, *, summed: bool, intermediate: str) -> None:
+    def use_plan(self, plan: CopyPlan, *, summed: bool, intermediate: str) -> None:
         """Take a plan; with `summed`, a single pass computes fingerprints too.
 
         `intermediate` is the name of the array between two.

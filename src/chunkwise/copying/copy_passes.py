@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from chunkwise.copying.copy_arrays import check_memory
-from chunkwise.copying.copy_place import begun_at
+from chunkwise.copying.copy_place import find_unfinished_copy
 from chunkwise.copying.executors import Room
 from chunkwise.copying.journal import Journal, Part, PartJournals, may_live, n_parts
 from chunkwise.copying.journal_document import JournalDocument, Ranges
@@ -135,7 +135,7 @@ class CopyStatus(NamedTuple):
 
 def copy_status(location: Location) -> CopyStatus | None:
     """Return the progress of the unfinished copy at `location`, or None."""
-    found = begun_at(location)
+    found = find_unfinished_copy(location)
     if found is None:
         return None
     location, journal = found

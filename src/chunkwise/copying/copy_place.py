@@ -33,7 +33,14 @@ from chunkwise.extension.trees import (
     was_replaced,
 )
 
-__all__ = ["CopyPlace", "begun_at", "is_session", "journal_location", "packed", "unfinished"]
+__all__ = [
+    "CopyPlace",
+    "find_unfinished_copy",
+    "is_session",
+    "journal_location",
+    "packed",
+    "unfinished_copy_error",
+]
 
 # -- stores that are sessions -------------------------------------------------------------------------
 
@@ -171,7 +178,7 @@ def packed(
     )
 
 
-def begun_at(location: Location) -> tuple[Location, JournalDocument] | None:
+def find_unfinished_copy(location: Location) -> tuple[Location, JournalDocument] | None:
     """Return the place and journal of an unfinished copy to a location, or None."""
     beside = (
         [] if is_session(location.store) else [location.at(staging_path(location.store, location.path, ""))]
@@ -183,7 +190,7 @@ def begun_at(location: Location) -> tuple[Location, JournalDocument] | None:
     return None
 
 
-def unfinished(location: Location) -> AlreadyExistsError:
+def unfinished_copy_error(location: Location) -> AlreadyExistsError:
     """Return the error for an unfinished copy in the way of a new one."""
     return AlreadyExistsError(
         f"a copy to {location.text} was begun and not finished: --resume goes on with it, --overwrite starts "

@@ -52,7 +52,7 @@ class CopySource(NamedTuple):
     location: JSON  # for a journal
     digest: str  # digest of its metadata, for a journal
     node: Node | None  # None for an array that a spec makes of others
-    left_out: str = ""  # note on what is beside it in its file
+    left_out: str = ""  # note on other things in its file
 
     @property
     def is_stored(self) -> bool:

@@ -33,7 +33,7 @@ from chunkwise.core.base.arguments import as_nbytes
 from chunkwise.core.base.binding import JSON, MISSING, dump
 from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.dtypes.fill_value import same_fill
-from chunkwise.core.engine.together import is_slow, together
+from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.link import Link, parse_links, without_links
 from chunkwise.core.trees.location import LocationLike, located
@@ -212,7 +212,7 @@ def _ready(
     both = [(name, a, b) for name, a, b in pairs if a is not None and b is not None and _kind(a) == _kind(b)]
     sides = [at for _, *sides in both for at in sides]
     slow = next((at for at in map(_store_of, sides) if is_slow(at)), None)
-    read = together(slow, _read, sides)
+    read = map_requests(slow, _read, sides)
     found = [(name, read[2 * i], read[2 * i + 1]) for i, (name, *_) in enumerate(both)]
 
     def compared(sides: tuple[str, _Read, _Read]) -> ValueDifferences | None:
@@ -224,7 +224,7 @@ def _ready(
 
     return {
         name: (x, y, known)
-        for (name, x, y), known in zip(found, together(slow, compared, found), strict=True)
+        for (name, x, y), known in zip(found, map_requests(slow, compared, found), strict=True)
     }
 
 

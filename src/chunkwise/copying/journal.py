@@ -25,9 +25,7 @@ from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.base.thread import start_thread
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.lease import check_alone
-from chunkwise.core.kvstore.protocol import MISSING_GENERATION
-from chunkwise.core.kvstore.staging import in_staging
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, MOST_LOST
 from chunkwise.core.kvstore.this_process import process_name
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.location import Location
@@ -40,6 +38,7 @@ from chunkwise.errors import (
     InvalidArgumentError,
     UnsafeWriteError,
 )
+from chunkwise.extension.inside import check_alone
 
 __all__ = [
     "MOST_PARTS",
@@ -145,7 +144,7 @@ class Journal:
             why = traits.why_unsafe()
             raise UnsafeWriteError(
                 f"{self._where()}: the journal of unfinished work is changed by conditional writes, "
-                f"which this store does not promise{f', since {why}' if why else ''}; if nobody else "
+                f"which this store does not promise{f', since {why}' if why else ''}; if no other process "
                 'writes there, set "single_writer" in the kvstore, for fsspec {"driver": "object", "object": '
                 'fs, "path": path, "single_writer": true}; of a bucket give the URL, such as s3://…'
             )
@@ -161,8 +160,7 @@ class Journal:
                 "a copy to this destination was begun and not finished: --resume goes on with it, "
                 "--overwrite starts again"
             )
-        if not in_staging(self.key):
-            check_alone(self._kv, self.key, self._generation)
+        check_alone(self._kv, self.key, self._generation)
 
     def resume(self) -> None:
         """Take over the journal of unfinished work.
@@ -310,14 +308,16 @@ class Journal:
                 self._kv.delete(self.key, if_equal=found.generation)
 
     def _save(self, owner: str | None) -> None:
-        if not self._write(owner):
-            # The store may have stored a write that it reported as failed; then this process finds its own
-            # write.
-            known = self._generation
-            if self._read()["owner"] == self.owner and self._write(owner):
+        known = self._generation
+        for _ in range(MOST_LOST):
+            if self._write(owner):
                 return
-            self._generation = known  # a later write must not replace the other's
-            raise AbortedError(f"another process has taken over: {self._where()}")
+            # The store may have stored a write that it reported as failed; then this process finds its own
+            # write.  In an archive, a change of any key lets the condition fail.
+            if self._read()["owner"] != self.owner:
+                break
+        self._generation = known  # a later write must not replace the other's
+        raise AbortedError(f"another process has taken over: {self._where()}")
 
     def _write(self, owner: str | None) -> bool:
         generation = self._kv.write(self.key, self._text(owner), if_equal=self._generation)

@@ -28,14 +28,14 @@ __all__ = [
 
 # -- documents ----------------------------------------------------------------------------------------
 
-# Anybody may have written to the place of a journal.
+# Any program may have written to the place of a journal.
 
 _MISSING = object()
 _FINGERPRINT = re.compile("[0-9a-f]{16}", re.ASCII)
 
 
 class JournalDocument(TypedDict):
-    """What a journal says."""
+    """The content of a journal."""
 
     task: dict[str, JSON]  # the work and its options
     tasks: list[int]  # how many each pass has
@@ -51,7 +51,7 @@ def read_journal(location: Location) -> JournalDocument | None:
 
 
 def parse_journal(value: Buffer, where: str) -> JournalDocument:
-    """Return what a journal says.
+    """Return the content of a journal.
 
     Raises
     ------

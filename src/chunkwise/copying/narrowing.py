@@ -15,7 +15,7 @@ from chunkwise.core.base.fork import new_lock
 from chunkwise.core.codec.casting import cast_values, is_integer, value_range
 from chunkwise.core.dtypes.conversion import Conversion, convertible
 from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.core.engine.blockwise import work_through
+from chunkwise.core.engine.block_threads import work_through
 from chunkwise.core.index_space import IndexDomain
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError
 

@@ -206,7 +206,7 @@ def _n5(template: ArrayTemplate, rules: TreeFormat, given: Sequence[str], notes:
 
 
 def _zarr3(template: ArrayTemplate, rules: TreeFormat, given: Sequence[str], notes: list[str]) -> _Made:
-    """Return the ``metadata`` member of a spec; what isn't `given` is kept of an array of that format."""
+    """Return the ``metadata`` member of a spec; members not `given` stay those of an array of that format."""
     if template.marker is not None and template.marker.dtype.kind == "S":
         notes.append('attribute "_FillValue" is left out: in Zarr v3 xarray can\'t read one of bytes')
         template = replace(template, marker=None)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 from chunkwise.copying.executors import Workers
-from chunkwise.copying.stored_node import check_array_visible
+from chunkwise.copying.node_arrays import check_array_visible
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.extras import is_of
 from chunkwise.core.driver.array.spec import ArraySpec
@@ -162,8 +162,8 @@ def places(array: TensorStore) -> list[Location]:
 # -- arrays sent to tasks -----------------------------------------------------------------------------
 
 # Most pickles name a storage, and one that lives in the memory of a process refuses to be used in another
-# (`chunkwise.core.kvstore.this_process`).  A pickle of `chunkwise.array` has the elements themselves, and one
-# of a virtual array its functions: good to read, but data written to such a copy is lost.
+# (`chunkwise.core.kvstore.this_process`).  A pickle of `chunkwise.array` has the elements themselves, and
+# that of a virtual array its functions: good to read, but data written to such a copy is lost.
 
 Home: TypeAlias = tuple[ProcessName, tuple[str, ...]]
 """The process that sends an array, and the parts of it that a pickle copies."""

@@ -1,4 +1,4 @@
-"""``PlannedCopy``: the arrays of a plan, copied by tasks, and what goes with them.
+"""``PlannedCopy``: the arrays of a plan, copied by tasks, with the groups and metadata around them.
 
 1. A journal at the top of the copy lists the finished tasks, and names the owner.  In a copy in parts each
    part has its own (`chunkwise.copying.journal`), and the part that finishes last continues with 3.
@@ -27,7 +27,7 @@ from chunkwise.copying.copy_arrays import LostBlockError, StepResult
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_passes import LARGE, SMALL, CopyPasses
-from chunkwise.copying.copy_place import CopyPlace, is_session, journal_location, unfinished
+from chunkwise.copying.copy_place import CopyPlace, is_session, journal_location, unfinished_copy_error
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.fence import Fence
 from chunkwise.copying.journal import Journal, Part, PartJournals, n_parts
@@ -40,7 +40,6 @@ from chunkwise.copying.tasks import Chain, Stage
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.copying.work import TaskRunner, Work
 from chunkwise.core.base.binding import JSON
-from chunkwise.core.kvstore.lease import HeldError
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -48,6 +47,7 @@ from chunkwise.errors import (
     FailedPreconditionError,
     prefix,
 )
+from chunkwise.extension.inside import HeldError
 from chunkwise.extension.trees import ArchivePlace
 
 __all__ = ["PlannedCopy", "Progress"]
@@ -56,7 +56,7 @@ Progress = Callable[[str, int], object]
 
 
 class PlannedCopy(ABC):
-    """A copy made by `begin` and `run`; subclasses define the arrays, and what surrounds them."""
+    """A copy made by `begin` and `run`; subclasses define the arrays, and the groups around them."""
 
     plan: TreePlan
     command: ClassVar[str]  # that continues the copy
@@ -98,22 +98,22 @@ class PlannedCopy(ABC):
 
     @abstractmethod
     def _delete_own(self) -> bool:
-        """Delete what this copy has written, unless others may have written there; return whether it did."""
+        """Delete the data of this copy, if no other process may have written; return True if it did."""
 
     @abstractmethod
     def _surround_first(self) -> None:
-        """Make what has to be there before an array is."""
+        """Make everything that has to exist before the arrays."""
 
     @abstractmethod
     def _surround(self) -> None:
-        """Make what comes when all arrays are there."""
+        """Make everything that follows the arrays."""
 
     @abstractmethod
     def _commit(self, confirm: Callable[[], None]) -> None:
         """Let the copy, whose journal is deleted, take its place, if `confirm` doesn't raise just before."""
 
     def _name_of(self, path: str) -> str:
-        """Return what an array is called in errors, or nothing."""
+        """Return the name of an array in errors, or nothing."""
         return path or self._top.text
 
     def _follow(self) -> None:
@@ -132,7 +132,7 @@ class PlannedCopy(ABC):
     def begin(self) -> None:
         """Write the journal of a new copy, or take over that of an unfinished one; see `complete`."""
         if self._begun is not None and not self._how.go_on:
-            raise unfinished(self._top)
+            raise unfinished_copy_error(self._top)
         # The first array alone: others are in the same place, or made of it.
         first = (job.arrays.source for job in islice(self.plan.large.values(), 1))
         check_reachable(self.workers, (self._top, self._small.source), first)
@@ -228,13 +228,13 @@ class PlannedCopy(ABC):
                         self._journal.write()  # or another process may have finished it
                     return
                 except LostBlockError:
-                    # What an earlier process wrote between two passes wasn't on the disk yet.
+                    # Data that an earlier process wrote between two passes wasn't on the disk yet.
                     if self._begun is None or self._distrusted in again:
                         raise
                     again.add(self._distrusted)
 
     def publish(self) -> CopyReport:
-        """Make what surrounds the arrays, unless some are left to other parts; return what was copied."""
+        """Make groups and metadata around the arrays, except those of other parts; return the report."""
         plan, report = self.plan, self._report
         if self.complete:
             with self._destination.alone() as confirm:
@@ -273,7 +273,7 @@ class PlannedCopy(ABC):
         self._journal.beat()
 
     def _run_part(self, runner: TaskRunner) -> list[int] | None:
-        """Do the share of a part, if it is one; return how many tasks are left, None to go on."""
+        """Run this part's share.  Return the tasks left per pass; None if the copy can be finished here."""
         if self._part is None or self._parts is None:
             return None
         journal, beat = self._journal, self._journal.beat
@@ -339,7 +339,7 @@ class PlannedCopy(ABC):
         job: ArrayJob
         if at == SMALL:
             path, job = self.plan.small[number].path, self._small.job(self.plan.small[number])
-            job.follow(job.arrays.plan_whole(), summed=False, intermediate="")
+            job.use_plan(job.arrays.plan_whole(), summed=False, intermediate="")
         else:
             path, job = list(self.plan.large.items())[number]
         failed = self._naming("verifying", path, range(0) if fence is not None else None)
@@ -422,7 +422,7 @@ class PlannedCopy(ABC):
         return failed
 
     def _distrust(self, passes: range) -> None:
-        """Note that some passes are to be done again: other elements were found than were written."""
+        """Restart some passes: other elements were found than were written."""
         before = self._passes.nbytes_done(self._journal)
         self._journal.restart(passes)
         if self._part is not None and self._parts is not None:
@@ -435,7 +435,7 @@ class PlannedCopy(ABC):
         return Fence(self._journal_at.store, self._journal.key, self._journal.owner, first=first)
 
     def _note_changes(self, path: str, narrowing: Narrowing | None, n_changed: int) -> None:
-        """Note what became of values that the new type doesn't hold."""
+        """Record the treatment of values that the new type doesn't hold."""
         if narrowing is not None:
             own = copy(narrowing)
             own.n_changed = n_changed

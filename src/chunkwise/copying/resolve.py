@@ -1,4 +1,4 @@
-"""What is at a place: one record, which every command and function that reads asks.
+"""The content of a place: one record for every command and function that reads.
 
 A place is what `chunkwise.open` and `chunkwise.open_group` take: a path or URL of a node, of a file or a
 database with nodes in it (HDF5, TIFF, ZIP, OCDBT), of a picture or a precomputed volume; a file ``*.json``
@@ -6,8 +6,8 @@ with a spec; a spec; a store of this or another library; a folder or glob of pic
 image; or an array of NumPy, dask, xarray or h5py.
 
 Recognizers are asked in one order: open objects, specs and files of them, files that describe the images in
-a container, pictures, nodes by their documents, what is in a file or a database, and arrays that only a
-driver of their own finds.  The root of what is in a file is the same whether it is written out, as
+a container, pictures, nodes by their documents, the content of a file or a database, and arrays that only a
+driver of their own finds.  The root of a file's content is the same whether it is written out, as
 ``FILE|hdf5:``, or found.
 """
 
@@ -29,7 +29,7 @@ from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.cached import cached_property
 from chunkwise.core.base.catalogue import DRIVERS, hooks
 from chunkwise.core.driver.tree_formats import FORMATS
-from chunkwise.core.engine.together import is_slow
+from chunkwise.core.engine.concurrent_requests import is_slow
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.core.specs.spec import Spec
@@ -77,24 +77,24 @@ class Resolvable(ABC):
 
     @abstractmethod
     def _resolve(self) -> ResolvedPlace:
-        """Return what it is."""
+        """Return the record of the place."""
 
 
-class _Found(NamedTuple):
-    """What is stored at a location."""
+class _Stored(NamedTuple):
+    """The stored content of a location."""
 
     location: Location  # for a file or a database, the root of its content
     node: Node | None
-    array: TensorStore | None = None  # one that is no node
+    array: TensorStore | None = None  # one that is not a node
     is_file: bool = False
     nothing: NotFoundError | None = None  # that there is nothing, if that is known
 
 
 class ResolvedPlace(Resolvable):
-    """What is at a place; nothing is read before it is asked for.
+    """The content of a place; nothing is read before it is asked for.
 
-    `array` is an array that is no node: a view, pictures, a volume.  Otherwise `location` has `node`, if
-    there is anything.  The root of what is in a file or a database, `is_file`, stands for its only array.
+    `array` is an array that is not a node: a view, pictures, a volume.  Otherwise `location` has `node`, if
+    there is anything.  The root of the content of a file or a database, `is_file`, stands for its only array.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class ResolvedPlace(Resolvable):
         *,
         asked: Location | None = None,
         view: TensorStore | None = None,
-        found: _Found | None = None,
+        found: _Stored | None = None,
         context: Context | None = None,
         is_spec: bool = False,
         assumed: str = "",
@@ -111,19 +111,19 @@ class ResolvedPlace(Resolvable):
         image: Any = None,
     ) -> None:
         self.named = named  # by the user; empty for an object
-        self.asked = asked  # the location that is named; None for what isn't stored at one place
+        self.asked = asked  # the location that is named; None without one place
         self.context = context
         self.is_spec = is_spec  # named by a spec, or a file with one
         self.assumed = assumed  # about it, since nothing says so
         self.images = images  # opens the images in a container, as the file that is named describes them
         self.image = image  # whose full resolution `as_array` returns, or the array that a program holds
-        self.left_out = ""  # note on what is beside the array that `as_array` returns
+        self.left_out = ""  # note on other things than the array that `as_array` returns
         self._view, self._known = view, found
 
     def _resolve(self) -> ResolvedPlace:
         return self
 
-    def _found(self) -> _Found:
+    def _found(self) -> _Stored:
         if self._known is None:
             assert self.asked is not None
             self._known = _looked_for(self.asked, self.context)
@@ -148,7 +148,7 @@ class ResolvedPlace(Resolvable):
 
     @property
     def location(self) -> Location | None:
-        """Where it is stored; for a file or a database, the root of its content."""
+        """Location of the content; for a file or a database, its root."""
         return None if self.is_view else self._found().location
 
     @property
@@ -163,7 +163,7 @@ class ResolvedPlace(Resolvable):
 
     @property
     def kind(self) -> Literal["array", "group", "directory", "unfinished", "nothing"]:
-        """What it is; a directory is a group that no document declares."""
+        """Kind of the content; a directory is a group that no document declares."""
         if self.array is not None:
             return "array"
         if self.node is None:
@@ -184,7 +184,7 @@ class ResolvedPlace(Resolvable):
 
     @property
     def what(self) -> str:
-        """What it is, in words."""
+        """Description of the content, in words."""
         if self.array is not None:
             return what_is(self.array)
         return {"group": "a group", "array": "an array"}.get(self.kind, f"a {self.kind}")
@@ -286,7 +286,7 @@ def inside_array(location: Location) -> NotFoundError | None:
 
 
 def whole_array(place: Place, context: Context | None = None) -> TensorStore:
-    """Return the array at a place for reading; warn the caller of the library of what is beside it."""
+    """Return the array at a place for reading; warn the caller of the library of other things there."""
     found = resolve(place, context)
     array = found.as_array()
     if found.left_out:
@@ -296,7 +296,7 @@ def whole_array(place: Place, context: Context | None = None) -> TensorStore:
 
 def resolved_node(node: Node) -> ResolvedPlace:
     """Return the known facts about a node."""
-    found = _Found(node.location, node, is_file=is_root_of_file(node.location))
+    found = _Stored(node.location, node, is_file=is_root_of_file(node.location))
     return ResolvedPlace("", asked=node.location, found=found)
 
 
@@ -353,7 +353,7 @@ def _stored_array(spec: Mapping[str, Any], named: str, context: Context | None) 
     if node is None or node.kind != "array" or FORMATS.get(spec["driver"]) not in (None, node.format):
         return None
     location = location._replace(text=named)
-    return ResolvedPlace(named, asked=location, found=_Found(location, node), context=context)
+    return ResolvedPlace(named, asked=location, found=_Stored(location, node), context=context)
 
 
 def _described(named: str, location: Location, context: Context | None) -> ResolvedPlace | None:
@@ -375,7 +375,7 @@ def _pictures(named: str, location: Location) -> ResolvedPlace | None:
     return ResolvedPlace(named, view=whole, assumed=assumed)
 
 
-def _looked_for(location: Location, context: Context | None) -> _Found:
+def _looked_for(location: Location, context: Context | None) -> _Stored:
     """Return the thing stored at a location; in a slow store, after one look if there is no node."""
     said = FORMATS.get(location.members.get("driver", ""))
     if not is_slow(location.store):
@@ -386,11 +386,11 @@ def _looked_for(location: Location, context: Context | None) -> _Found:
     with looking(location) as seen:
         node = find_node(seen, said)
         if node is None and is_vacant(seen):
-            return _Found(location, None, nothing=nothing_at(seen))
+            return _Stored(location, None, nothing=nothing_at(seen))
     return _stored(location, None if node is None else node.in_store(location.store), context)
 
 
-def _stored(location: Location, node: Node | None, context: Context | None) -> _Found:
+def _stored(location: Location, node: Node | None, context: Context | None) -> _Stored:
     """Return the node at a location, in the file or database there, or the array that a driver finds."""
     is_file = is_root_of_file(location)
     if node is None or node.undeclared:
@@ -404,7 +404,7 @@ def _stored(location: Location, node: Node | None, context: Context | None) -> _
     if node is not None and node.implicit and not node.error and array is None:
         nothing = inside_array(location)
         node = None if nothing is not None else node
-    return _Found(location, node, array, is_file, nothing)
+    return _Stored(location, node, array, is_file, nothing)
 
 
 def _detected(location: Location, node: Node | None, context: Context | None) -> TensorStore | None:
@@ -429,7 +429,7 @@ def _name_of(place: object) -> str:
 
 
 def what_is(array: TensorStore) -> str:
-    """Return what an array that is no node is, for messages."""
+    """Return the description of an array that is not a node, for messages."""
     return "a precomputed volume" if _is_volume(array) else f"one array ({array.spec()._driver.driver})"
 
 

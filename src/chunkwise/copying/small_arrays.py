@@ -23,13 +23,13 @@ from chunkwise.copying.executors import Room
 from chunkwise.copying.fence import Guard, Tasks
 from chunkwise.copying.narrowing import Narrowing
 from chunkwise.copying.new_array import Target, open_node
-from chunkwise.copying.stored_node import check_array_visible, check_node_visible
+from chunkwise.copying.node_arrays import check_array_visible, check_node_visible
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.cached import cached_property
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.engine.together import is_slow, together
+from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import Node
 from chunkwise.core.trees.tree import Tree
@@ -133,7 +133,7 @@ class SmallArrays:
         each = tasks.apart()
         store = self.source.store if is_slow(self.source.store) else self.target.store
         groups = (each[i : i + self.n_together] for i in range(0, len(each), self.n_together))
-        return [result for group in groups for own in together(store, copy_each, group) for result in own]
+        return [result for group in groups for own in map_requests(store, copy_each, group) for result in own]
 
     def job(self, array: SmallArray) -> CopyJob:
         """Return the copy of an array."""
@@ -160,7 +160,7 @@ class SmallArrays:
     def _copy(self, array: SmallArray, guard: Guard | None) -> StepResult:
         try:
             job = self.job(array)
-            job.follow(job.arrays.plan_whole(), summed=self.how.keep_fingerprint, intermediate="")
+            job.use_plan(job.arrays.plan_whole(), summed=self.how.keep_fingerprint, intermediate="")
             total = StepResult(0, 0, 0)
             session = is_session(self.target.store)
             if session:

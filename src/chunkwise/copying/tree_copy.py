@@ -10,7 +10,7 @@ from chunkwise.copying.copy_arrays import intermediate_name
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_passes import LARGE, SMALL, journalled_room
-from chunkwise.copying.copy_place import CopyPlace, begun_at, packed, unfinished
+from chunkwise.copying.copy_place import CopyPlace, find_unfinished_copy, packed, unfinished_copy_error
 from chunkwise.copying.executors import Workers, room_of
 from chunkwise.copying.journal_document import JournalDocument
 from chunkwise.copying.planned_copy import PlannedCopy
@@ -20,7 +20,7 @@ from chunkwise.core.arrays.metadata_observers import is_consolidated
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.engine.together import is_slow, together
+from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.trees.attributes import change_attributes
 from chunkwise.core.trees.change import delete_below, make_link
 from chunkwise.core.trees.consolidated import update_consolidated
@@ -184,7 +184,7 @@ def publish_groups(
     def make(path: str) -> None:
         _make_group(location_below(top, path), format, attributes[path], is_there=path in place.groups)
 
-    together(top.store, make, [path for path in attributes if path])
+    map_requests(top.store, make, [path for path in attributes if path])
     if "" in attributes:
         make("")
     if rules.has_containers:
@@ -340,8 +340,8 @@ def tree_copy_to(
 
 def check_new(there: Location, kind: Kind, format: FormatName) -> None:
     """Raise AlreadyExistsError if there is something at the place of a copy, or inside an array."""
-    if begun_at(there) is not None:
-        raise unfinished(there)
+    if find_unfinished_copy(there) is not None:
+        raise unfinished_copy_error(there)
     check_place(there, kind, format)
 
 

@@ -23,7 +23,7 @@ from chunkwise.copying.small_arrays import SmallArray, location_below, small_arr
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.driver.tree_format import FormatName
-from chunkwise.core.engine.together import together
+from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.trees.attributes import left_out_attributes
 from chunkwise.core.trees.link import Link, links_of, target_names, without_links
 from chunkwise.core.trees.location import Location
@@ -44,14 +44,14 @@ __all__ = ["CopyRoom", "NodeSource", "TreePlan", "TreeSource", "plan_tree"]
 # * links to copied nodes lead to the copy;
 # * other links become external links to the tree of their target, if the format can express that.
 #
-# What the target can't hold is left out, or kept in another form, with a note.
+# Properties that the target can't hold are left out, or kept in another form, with a note.
 
 _WHOLE_COORDINATE = 1 << 26  # bytes
 _N_LOOKED_AT = 1024  # documents that are requested from a server at the same time
 
 
 class CopyRoom(NamedTuple):
-    """Where and how a tree is to be copied."""
+    """Destination and options of the copy of a tree."""
 
     target: Tree
     names: tuple[str, ...]  # of the top of the copy
@@ -70,10 +70,10 @@ class CopyRoom(NamedTuple):
         """The format of the copy."""
         return self.target.format
 
-    def follow(self, job: CopyJob) -> None:
+    def plan_blocks(self, job: CopyJob) -> None:
         """Plan the blocks of an array; raise InvalidArgumentError if there is too little memory."""
         plan = job.arrays.plan(self.room)
-        job.follow(plan, summed=self.how.keep_fingerprint, intermediate=self.intermediate)
+        job.use_plan(plan, summed=self.how.keep_fingerprint, intermediate=self.intermediate)
 
 
 @dataclass
@@ -119,7 +119,7 @@ class TreePlan:
 
 
 def plan_tree(source: ResolvedNode, fields: Mapping[str, JSON], room: CopyRoom) -> TreePlan:
-    """Return what a copy of a node, and of everything below it, consists of.
+    """Return the plan of the copy of a node and everything below it.
 
     `fields` replace those of all arrays.  Links say how other trees lie from the root of the target.
     """
@@ -133,8 +133,8 @@ def plan_tree(source: ResolvedNode, fields: Mapping[str, JSON], room: CopyRoom) 
     return made
 
 
-class _Found(NamedTuple):
-    """A node, with what was read of it."""
+class _SourceNode(NamedTuple):
+    """A node, with its documents as read."""
 
     names: tuple[str, ...]  # in the source
     node: Node
@@ -169,7 +169,7 @@ class _Planning:
             below = (((*above.names, name), above.node.format) for above in level for name in above.children)
             groups = []
             while some := list(islice(below, _N_LOOKED_AT)):  # there may be very many arrays
-                for found in together(store, lambda at: self._find(*at), some):
+                for found in map_requests(store, lambda at: self._find(*at), some):
                     if found is not None:
                         self._add(found)
                         groups += [found] * bool(found.children)
@@ -178,19 +178,19 @@ class _Planning:
         self._made.digest = self._digest.hexdigest()
         return self._made
 
-    def _find(self, names: tuple[str, ...], inside: FormatName | None) -> _Found | None:
+    def _find(self, names: tuple[str, ...], inside: FormatName | None) -> _SourceNode | None:
         tree = self._source.tree
         try:
             node = tree.find(names, inside)
         except UNREADABLE as e:
             if self._room.how.strict:
                 raise
-            return _Found(names, Node(tree.location(names), inside, "array"), why_not=e.message)
+            return _SourceNode(names, Node(tree.location(names), inside, "array"), why_not=e.message)
         return None if node is None else self._look(names, node)
 
-    def _look(self, names: tuple[str, ...], node: Node) -> _Found:
+    def _look(self, names: tuple[str, ...], node: Node) -> _SourceNode:
         """Read the metadata of a node."""
-        tree, found = self._source.tree, _Found(names, node)
+        tree, found = self._source.tree, _SourceNode(names, node)
         if node.kind == "group":
             attributes = tree.attributes(names, node).asdict()
             links = links_of(node, attributes)
@@ -213,7 +213,7 @@ class _Planning:
         is_small = job.arrays.is_small(self._room.room)
         if not is_small:
             try:
-                self._room.follow(job)
+                self._room.plan_blocks(job)
             except InvalidArgumentError as e:  # there is too little memory
                 raise prefix(e, f"Error copying {node.location.text}") from None
         array = small_array(self._below(names), node, job) if is_small else job
@@ -245,7 +245,7 @@ class _Planning:
     def _below(self, names: Sequence[str]) -> str:
         return "/".join(names[len(self._source.names) :])
 
-    def _add(self, found: _Found) -> None:
+    def _add(self, found: _SourceNode) -> None:
         """Plan the copy of a node."""
         made, path = self._made, self._below(found.names)
         if found.node.kind == "group":
@@ -339,7 +339,7 @@ def _source_text(source: Location, root: Location) -> str:
 
 
 class TreeSource(Protocol):
-    """What becomes a tree."""
+    """The source of a tree."""
 
     location: Location  # of the source
 
@@ -352,7 +352,7 @@ class TreeSource(Protocol):
         ...
 
     def finish(self) -> None:
-        """Write what lies beside the copy, when that is complete but for its journal."""
+        """Write the files beside the copy, when it is complete except for its journal."""
         ...
 
 
@@ -371,7 +371,7 @@ class NodeSource:
         return made
 
     def task(self, plan: TreePlan) -> dict[str, JSON]:
-        """Return what the journal of the copy is to say."""
+        """Return the description of the copy for its journal."""
         return {"source metadata": plan.digest, INFORMATIVE: told_options(self._fields)}
 
     def finish(self) -> None:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.copying.node_arrays import check_array_visible
 from chunkwise.copying.plain_read import read_plainly
-from chunkwise.copying.stored_node import check_array_visible
 from chunkwise.copying.work import TaskRunner, Work
 from chunkwise.core.api.copy import BLOCK_NBYTES, divide, item_nbytes
 from chunkwise.core.api.tensorstore import TensorStore

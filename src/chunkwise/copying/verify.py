@@ -13,14 +13,14 @@ from chunkwise.copying.array_template import FINGERPRINT
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.fingerprint import fill_fingerprint, kept_fingerprint
 from chunkwise.copying.journal import Part, parse_part
+from chunkwise.copying.node_arrays import check_array_visible
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.resolve import Place, ResolvedPlace, resolve
-from chunkwise.copying.stored_node import check_array_visible
-from chunkwise.copying.verify_step import SHOWN, BadKey, Found, Some, VerifyStep
+from chunkwise.copying.verify_step import SHOWN, BadKey, RangeFindings, Some, VerifyStep
 from chunkwise.copying.work import TaskRunner, Work
 from chunkwise.core.api.copy import divide
 from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.engine.together import is_slow, together
+from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.plan.blocks import Blocks
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.consolidated_tree import check_consolidated
@@ -100,7 +100,7 @@ def verify_nodes(
         many = workers.unasked and share.is_all and is_slow(store)
         walked = walk(root)
         while some := list(islice(walked, _ARRAYS_AHEAD if many else 1)):
-            begun = together(store, partial(_begin, whole=many), [node for _, node in some])
+            begun = map_requests(store, partial(_begin, whole=many), [node for _, node in some])
             for (name, node), array in zip(some, begun, strict=True):
                 if array is not None:
                     found = _verify_array(array, runner, progress, share)
@@ -136,7 +136,7 @@ class _Begun(NamedTuple):
     step: VerifyStep | None
     kept: str | None = None  # fingerprint
     problem: str = ""
-    found: Found | None = None  # in all of it, if that is known already
+    found: RangeFindings | None = None  # in all of it, if that is known already
 
 
 def _begin(node: Node, *, whole: bool) -> _Begun | None:
@@ -193,7 +193,7 @@ def _verify_array(
     outside, strays = Some(), Some()
     misnamed: dict[str, Some] = {}
 
-    def done(start: int, stop: int, found: Found) -> None:
+    def done(start: int, stop: int, found: RangeFindings) -> None:
         nonlocal total
         total += found.fingerprint
         report.n_chunks += found.n_chunks
@@ -245,7 +245,7 @@ def _some(noun: str, keys: Some, path: str, what: str) -> str:
 # -- views --------------------------------------------------------------------------------------------
 
 
-class _Found(NamedTuple):
+class _ViewFindings(NamedTuple):
     n_read: int
     nbytes: int
     bad: list[BadKey]
@@ -266,7 +266,7 @@ def verify_view(
         blocks = blocks._replace(shape=tuple(max(1, n or 1) for n in chunk))
     start, stop = (part or Part(1, 1)).share(blocks.n_blocks)
 
-    def done(start: int, stop: int, found: _Found) -> None:
+    def done(start: int, stop: int, found: _ViewFindings) -> None:
         report.n_chunks += stop - start
         report.n_decoded += found.n_read
         report.nbytes += found.nbytes
@@ -296,7 +296,7 @@ class _ReadStep:
         """Raise FailedPreconditionError unless this worker sees the same array as the driver."""
         check_array_visible(self.store, "the array")
 
-    def run(self, tasks: Iterable[int]) -> _Found:
+    def run(self, tasks: Iterable[int]) -> _ViewFindings:
         """Read some chunks."""
         n_read = nbytes = 0
         bad = []
@@ -310,7 +310,7 @@ class _ReadStep:
                     f"{a}:{b}" for a, b in zip(block.inclusive_min, block.exclusive_max, strict=True)
                 )
                 bad.append(BadKey(f"[{where}]", e.message if isinstance(e, ChunkwiseError) else str(e)))
-        return _Found(n_read, nbytes, bad)
+        return _ViewFindings(n_read, nbytes, bad)
 
 
 # -- places -------------------------------------------------------------------------------------------

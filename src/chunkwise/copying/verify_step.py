@@ -14,14 +14,14 @@ from math import prod
 from typing import Any, NamedTuple
 
 from chunkwise.copying.fingerprint import chunk_fingerprint
+from chunkwise.copying.node_arrays import check_node_visible, stored_array
 from chunkwise.copying.plain_read import PlainReader
-from chunkwise.copying.stored_node import check_node_visible, stored_array
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.cached import cached_property
 from chunkwise.core.chunk_key.key_encoding import KeyEncoding
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.driver.tree_format import FormatName
-from chunkwise.core.engine.together import together
+from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.grid.protocol import n_array_cells
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import Buffer
@@ -30,7 +30,7 @@ from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import DOCUMENTS, JOURNAL, Node
 from chunkwise.errors import ChunkwiseError, PermissionDeniedError, UnlistedError
 
-__all__ = ["SHOWN", "BadKey", "Found", "Some", "VerifyStep"]
+__all__ = ["SHOWN", "BadKey", "RangeFindings", "Some", "VerifyStep"]
 
 SHOWN = 3
 _TASK_KEYS = 64
@@ -68,7 +68,7 @@ class Some:
 
 
 @dataclass
-class Found:
+class RangeFindings:
     """Findings in some ranges of keys."""
 
     n_chunks: int = 0
@@ -115,9 +115,9 @@ class VerifyStep:
         """Raise FailedPreconditionError unless this worker sees the same array as the driver."""
         check_node_visible(self.node, "the array")
 
-    def run(self, tasks: Iterable[int]) -> Found:
+    def run(self, tasks: Iterable[int]) -> RangeFindings:
         """Check all stored keys in some of the ranges."""
-        out = Found()
+        out = RangeFindings()
         node, array, kv = self.node, self.array, self.node.location.store
         reader = PlainReader(array, kv)
         limits = [array.grid.n_cells(dim, size) for dim, size in enumerate(array.shape)]
@@ -179,7 +179,9 @@ class VerifyStep:
                 return text
         return ""
 
-    def _check(self, out: Found, reader: PlainReader, wanted: Sequence[tuple[str, tuple[int, ...]]]) -> None:
+    def _check(
+        self, out: RangeFindings, reader: PlainReader, wanted: Sequence[tuple[str, tuple[int, ...]]]
+    ) -> None:
         """Read and decode the values of some keys."""
 
         def fetch(key: str) -> Any:
@@ -188,7 +190,7 @@ class VerifyStep:
             except ChunkwiseError as e:
                 return e
 
-        values = together(self.node.location.store, fetch, [key for key, _ in wanted])
+        values = map_requests(self.node.location.store, fetch, [key for key, _ in wanted])
         for (key, cell), value in zip(wanted, values, strict=True):
             if isinstance(value, ChunkwiseError):
                 out.bad.append(BadKey(key, value.message))
@@ -196,7 +198,7 @@ class VerifyStep:
                 self._check_value(out, reader, key, cell, value)
 
     def _check_value(
-        self, out: Found, reader: PlainReader, key: str, cell: tuple[int, ...], value: Buffer
+        self, out: RangeFindings, reader: PlainReader, key: str, cell: tuple[int, ...], value: Buffer
     ) -> None:
         for piece in reader.pieces(cell, value):
             out.n_chunks += piece.is_chunk

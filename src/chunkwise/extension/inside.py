@@ -32,7 +32,7 @@ from chunkwise.core.dtypes.conversion import implicit_converter
 from chunkwise.core.dtypes.tensor import elements_of
 from chunkwise.core.dtypes.zarr3 import parse_fill_value_zarr3
 from chunkwise.core.engine.background import in_background
-from chunkwise.core.engine.blockwise import work_through
+from chunkwise.core.engine.block_threads import work_through
 from chunkwise.core.engine.pool import Pool, Stop
 from chunkwise.core.grid.protocol import ChunkGrid
 from chunkwise.core.index_space import align
@@ -43,7 +43,7 @@ from chunkwise.core.kvstore.compare_and_swap import compare_and_swap
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.keys_below import delete_all_below
-from chunkwise.core.kvstore.lease import check_alone, is_of_ended
+from chunkwise.core.kvstore.lease import HeldError, check_alone, is_of_ended
 from chunkwise.core.kvstore.platform import TRAITS as PLATFORM_TRAITS
 from chunkwise.core.kvstore.platform import extended_path
 from chunkwise.core.kvstore.protocol import (
@@ -83,6 +83,7 @@ __all__ = [
     "EntryListable",
     "FileStore",
     "Growing",
+    "HeldError",
     "KeyRange",
     "ListEntry",
     "Locatable",

@@ -9,7 +9,7 @@ from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.driver.auto.detect import NoFormatError
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
-from chunkwise.core.engine.together import together
+from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.trees.archive_place import ArchivePlace, archive_place
 from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, has_non_finite, to_json_value
 from chunkwise.core.trees.attributes import (
@@ -27,6 +27,7 @@ from chunkwise.core.trees.container import check_container, container_root, mark
 from chunkwise.core.trees.create import get_or_create
 from chunkwise.core.trees.destination import Destination, Mode, check_outside_arrays, check_place
 from chunkwise.core.trees.document import change_document, dump_like, read_document
+from chunkwise.core.trees.key_ownership import delete_own, is_made_here, was_replaced
 from chunkwise.core.trees.link import links_of
 from chunkwise.core.trees.location import (
     Location,
@@ -53,7 +54,6 @@ from chunkwise.core.trees.node import (
     what_is_at,
 )
 from chunkwise.core.trees.node_name import check_new_names, split_path
-from chunkwise.core.trees.own_keys import delete_own, is_made_here, was_replaced
 from chunkwise.core.trees.replacement import Replacement, replacing
 from chunkwise.core.trees.snapshot import parse_snapshot
 from chunkwise.core.trees.tree import ResolvedNode, Tree, check_format, read_only
@@ -113,6 +113,7 @@ __all__ = [
     "located",
     "location_of",
     "looking",
+    "map_requests",
     "mark_container",
     "marker_from_json",
     "marker_to_json",
@@ -132,7 +133,6 @@ __all__ = [
     "require_node",
     "split_path",
     "to_json_value",
-    "together",
     "tree_format",
     "update_consolidated",
     "walk",

@@ -35,7 +35,7 @@ from chunkwise.groups.open_group import check_implicit, open_group
 __all__ = ["LAYOUTS", "copy_tree", "prepare_tree_copy"]
 
 LAYOUTS = ("n5-viewer", "paintera", "bdv", "ome-zarr")
-"""How an image is to be copied: for a viewer of N5, or as OME-Zarr."""
+"""Layouts of the copy of an image: for a viewer of N5, or OME-Zarr."""
 
 
 @options_of((*OPTIONS, *OTHER_NAMES))

@@ -178,8 +178,8 @@ def new_array(
     beside = None if data is None or overwrite or is_root else Replacement.begin_vacant(location)
     if not (overwrite or beside):
         return new.write_to(location, partial(make_parents, text))
-    # Also where nothing is yet: somebody else may be making it at the same time, and after a loss of power an
-    # array without all of its data could not be told from a whole one.
+    # Also where nothing is yet: another process may be making it at the same time, and after a loss of power
+    # an array without all of its data could not be told from a whole one.
     parents: list[Location] = []
     try:
         if beside is not None:  # first, since the new place makes directories

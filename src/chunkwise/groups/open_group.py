@@ -153,7 +153,7 @@ def open_group(
     if mode == "w":
         to = Destination.of(location, "group", format=wanted, mode="overwrite")
         if to.state == "nothing":
-            with suppress(AlreadyExistsError):  # somebody else was faster
+            with suppress(AlreadyExistsError):  # another process was faster
                 return _create(to, attributes or {}, options)
             to = Destination.of(location, "group", format=wanted, mode="overwrite")
         return _replace(to, attributes or {}, options)
@@ -334,7 +334,7 @@ def _create(to: Destination, attributes: Mapping[str, Any], options: dict[str, A
 
 
 def _replace(to: Destination, attributes: Mapping[str, Any], options: dict[str, Any]) -> Group:
-    """Replace what is there by an empty group."""
+    """Replace the present content by an empty group."""
     location, format = to.location, to.format
     tree = Tree(format=format, writable=True, **options)
     values = group_attributes(tree, attributes)

@@ -12,7 +12,7 @@ from chunkwise.copying.overlap import store_and_path
 from chunkwise.copying.resolve import Resolvable, ResolvedPlace, resolved_node
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import dump
-from chunkwise.core.engine.together import is_slow, together
+from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.trees.link import Link
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import Node, find_node
@@ -148,7 +148,7 @@ class ReadableGroup(Resolvable):
         def find(name: str) -> Node | None:
             return find_node(self._tree.location((*self._names, name)), inside)
 
-        found = zip(names, together(store, find, names), strict=True)
+        found = zip(names, map_requests(store, find, names), strict=True)
         return {name: node for name, node in found if node is not None}
 
     def __getitem__(self, path: str) -> Self | TensorStore:
@@ -270,7 +270,7 @@ class ReadableGroup(Resolvable):
     def walk(self) -> Iterator[tuple[str, Self | TensorStore]]:
         """Yield path (from this group) and member for everything below it, a group before its members.
 
-        Links are not followed.  What can't be read is left out, with a warning.
+        Links are not followed.  A member that can't be read is left out, with a warning.
         """
         is_ahead = self._tree.snapshot is None and is_slow(self.location.store)
         yield from self._walk(look_ahead(self._node) if is_ahead else None, "")
@@ -335,7 +335,7 @@ class ReadableGroup(Resolvable):
         Parameters
         ----------
         function : callable
-            Takes a path from this group, and what is there.
+            Takes a path from this group, and the member there.
 
         Returns
         -------

@@ -237,12 +237,12 @@ class WritableGroup(ReadableGroup):
     def _required(
         self, path: str, shape: Sequence[int] | int | None, dtype: Any, create: Callable[[], TensorStore]
     ) -> TensorStore:
-        """Return the array at `path`, of this shape and data type if given, or what `create` makes there."""
+        """Return the array at `path`, of a given shape and data type, or one that `create` makes there."""
 
         def get() -> TensorStore | None:
             found: Self | TensorStore | None = self.get(path)
             if isinstance(found, WritableGroup) and found._node.implicit:
-                found = self.get(path)  # perhaps somebody has just made an array there
+                found = self.get(path)  # perhaps another process has just made an array there
             if isinstance(found, WritableGroup):
                 if found._node.implicit and not len(found):  # in N5, a directory that can become an array
                     return None

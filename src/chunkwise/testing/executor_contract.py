@@ -175,7 +175,7 @@ class ExecutorContract:
         text = _DRIVER.format(**names, call=call, options=options)
         command = [sys.executable, "-c", text]
         around = {**os.environ, **(environment or {})}
-        # What ends all processes of a driver that is lost may take its session for that.
+        # A program that ends all processes of a lost driver may end those of its session.
         return subprocess.run(
             command, capture_output=True, text=True, timeout=200, env=around, start_new_session=True
         )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from chunkwise import TensorStore
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.extension.inside import sizes_before, stored_axis
-from chunkwise.extension.trees import UNREADABLE, Node, locate, split_path, together
+from chunkwise.extension.trees import UNREADABLE, Node, locate, map_requests, split_path
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 
@@ -69,7 +69,7 @@ def members_of(group: Group, dropped: Collection[str] = ()) -> dict[str, Member]
         except ChunkwiseError as e:
             return e
 
-    for name, member in zip(names, together(group.location.store, get, names), strict=True):
+    for name, member in zip(names, map_requests(group.location.store, get, names), strict=True):
         try:
             if isinstance(member, ChunkwiseError):
                 raise member

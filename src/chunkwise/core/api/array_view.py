@@ -12,7 +12,7 @@ from chunkwise.core.arrays.protocol import OpenArray
 from chunkwise.core.base import catalogue
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.batch import Batch
-from chunkwise.core.engine.combine import WriteFutures
+from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.future import Future
 from chunkwise.core.index_space import IndexDomain, IndexTransform, WritableIndexingMixin
 from chunkwise.core.specs.chunk_layout import ChunkLayout

@@ -20,11 +20,11 @@ from chunkwise.core.base.cached import cached_property
 from chunkwise.core.base.thread import start_thread
 from chunkwise.core.dtypes.conversion import implicit_converter
 from chunkwise.core.dtypes.convert_number import Convert
+from chunkwise.core.engine.abandoned_changes import EVERYWHERE, Change, be_part_of_change
 from chunkwise.core.engine.batch import Batch
-from chunkwise.core.engine.blockwise import work_through
-from chunkwise.core.engine.combine import WriteFutures, link
+from chunkwise.core.engine.block_threads import work_through
+from chunkwise.core.engine.derived_futures import WriteFutures, link
 from chunkwise.core.engine.future import Future, Promise
-from chunkwise.core.engine.unfinished import EVERYWHERE, Change, be_part_of_change
 from chunkwise.core.engine.waiting import collecting
 from chunkwise.core.index_space import IndexDomain, align, align_by_position
 from chunkwise.core.plan.blocks import Blocks, block_shape

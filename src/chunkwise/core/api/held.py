@@ -33,7 +33,7 @@ class HeldArray(Protocol):
 def held_array(value: Any) -> TensorStore | None:
     """Return an array that a program holds; None if it is anything else.
 
-    Arrays of NumPy, and tensors, share memory.  Of others, such as dask's, a chunk is read when it is needed.
+    Arrays of NumPy, and tensors, share memory.  A chunk of others, such as dask's, is read when it is needed.
     """
     value = elements_of(value)
     if isinstance(value, np.ndarray):

@@ -18,12 +18,12 @@ from chunkwise.core.base.arguments import as_sequence
 from chunkwise.core.base.binding import JSON, not_too_deep
 from chunkwise.core.base.catalogue import arrays
 from chunkwise.core.dtypes.data_type import DTypeLike
+from chunkwise.core.engine.abandoned_changes import EVERYWHERE
 from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.batch import Batch, check_batch
-from chunkwise.core.engine.combine import map_future
+from chunkwise.core.engine.derived_futures import map_future
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.unasked import watches
-from chunkwise.core.engine.unfinished import EVERYWHERE
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec

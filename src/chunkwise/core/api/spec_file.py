@@ -43,7 +43,7 @@ def read_spec_file(place: str | os.PathLike[str], context: Context | None = None
         raise FailedPreconditionError(f"{text}: Invalid JSON: {e}") from None
     if isinstance(spec, dict) and ("refs" in spec or ".zgroup" in spec):
         raise FailedPreconditionError(
-            f'{text} has references, as kerchunk writes them: the referenced data is "{text}|reference:"'
+            f'{text} has references, as kerchunk writes them: what they are about is "{text}|reference:"'
         )
     if not isinstance(spec, dict) or not isinstance(spec.get("driver"), str):
         raise FailedPreconditionError(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from chunkwise.core.api.array_view import not_writable
 from chunkwise.core.api.numpy_protocols import NumpyProtocols, writable_view
 from chunkwise.core.api.storage_statistics import StorageStatistics
-from chunkwise.core.api.stored_view import StoredView
+from chunkwise.core.api.storage_view import StorageView
 from chunkwise.core.api.transaction import (
     Transaction,
     check_open,
@@ -26,11 +26,11 @@ from chunkwise.core.base import catalogue
 from chunkwise.core.base.arguments import as_flag
 from chunkwise.core.base.extras import load
 from chunkwise.core.base.metrics import Counter
-from chunkwise.core.base.unknown_names import with_habits
+from chunkwise.core.base.unknown_names import explains_foreign_names
 from chunkwise.core.dtypes.as_array import as_array
 from chunkwise.core.dtypes.data_type import DataType, DTypeLike
 from chunkwise.core.engine.batch import Batch, check_batch
-from chunkwise.core.engine.combine import WriteFutures, map_future
+from chunkwise.core.engine.derived_futures import WriteFutures, map_future
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.memory import check_result, empty_result
 from chunkwise.core.engine.pool import give_up_since, n_changes
@@ -59,8 +59,8 @@ _count_read = Counter("/tensorstore/cache/chunk_cache/reads").add
 _count_write = Counter("/tensorstore/cache/chunk_cache/writes").add
 
 
-@with_habits("TensorStore")
-class TensorStore(StoredView, NumpyProtocols):
+@explains_foreign_names("TensorStore")
+class TensorStore(StorageView, NumpyProtocols):
     """An open array, or a lazy view of one.
 
     Indexing composes index transforms and reads nothing; coordinates are absolute, so ``store[2:5][2]``

@@ -9,7 +9,7 @@ from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.arrays.base_array import Base
 from chunkwise.core.arrays.downsample import DownsampleArray
 from chunkwise.core.base.arguments import as_int64, open_first
-from chunkwise.core.driver.based_spec import constrained
+from chunkwise.core.driver.adapter_spec import constrained
 from chunkwise.core.driver.cast.spec import CastSpec
 from chunkwise.core.driver.downsample.spec import DownsampleSpec, check_factors, check_method
 from chunkwise.core.dtypes.conversion import cast_converters

@@ -16,7 +16,7 @@ from chunkwise.core.driver.auto.found_instead import file_kind, found_instead, g
 from chunkwise.core.driver.auto.one_picture import is_one_picture
 from chunkwise.core.driver.auto.spec import AutoSpec
 from chunkwise.core.driver.flow import run
-from chunkwise.core.engine.together import together
+from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver, Stamped
 from chunkwise.core.kvstore.value_bound import PageInsteadError, read_bounded
 from chunkwise.core.specs.context import Context
@@ -48,7 +48,7 @@ def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore
         store, path = kvstore.open_driver()
         seen = store if wrap is None else wrap(store, getattr(kvstore, "atomic", True))
         try:
-            driver, document = run(detect_format(path, store.describe), seen, together)
+            driver, document = run(detect_format(path, store.describe), seen, map_requests)
         except NoFormatError as e:
             file = place.with_path(place.path.rstrip("/"))
             if file.path != place.path and _head(file):  # a file, named as a directory

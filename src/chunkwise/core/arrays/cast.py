@@ -19,10 +19,10 @@ from chunkwise.core.driver.cast.spec import CastSpec, cast_schema
 from chunkwise.core.dtypes.conversion import cast_converters, convertible
 from chunkwise.core.dtypes.convert_number import Convert
 from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.core.engine.combine import WriteFutures, map_future
+from chunkwise.core.engine.abandoned_changes import EVERYWHERE
+from chunkwise.core.engine.derived_futures import WriteFutures, map_future
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool, Stop
-from chunkwise.core.engine.unfinished import EVERYWHERE
 from chunkwise.core.index_space import IndexDomain, IndexTransform, marked_like, resolve_bounds
 from chunkwise.core.plan.blocks import boxes
 from chunkwise.core.specs.context import ContextSpec

@@ -25,13 +25,13 @@ from chunkwise.core.driver.flow import run
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.choose import explain_read
-from chunkwise.core.engine.combine import WriteFutures
+from chunkwise.core.engine.concurrent_requests import is_slow
 from chunkwise.core.engine.count_stored import count_stored, delete_outside
+from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.read import ArrayReader
 from chunkwise.core.engine.strategy import ReadStrategy
-from chunkwise.core.engine.together import is_slow
 from chunkwise.core.engine.write import SmallWriter, referencing, write_from
 from chunkwise.core.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.core.kvstore.adapter.pending import pending_under
@@ -48,7 +48,7 @@ class ChunkedArray:
     """An array with chunks in a kvstore."""
 
     # All views, and all other handles of the array in the same context, share the metadata; a resize through
-    # any of them replaces it for all.  What a transaction has changed itself, it reads from its own store.
+    # any of them replaces it for all.  A transaction reads its own changes from its own store.
 
     __slots__ = (
         "_domain",

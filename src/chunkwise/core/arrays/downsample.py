@@ -20,7 +20,7 @@ from chunkwise.core.driver.downsample.spec import (
 )
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.batch import as_batched
-from chunkwise.core.engine.combine import WriteFutures, map_future
+from chunkwise.core.engine.derived_futures import WriteFutures, map_future
 from chunkwise.core.engine.downsample import downsample_into, open_reduction
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool

@@ -18,7 +18,7 @@ from chunkwise.core.arrays.resources import cached
 from chunkwise.core.driver.image.pixels import picture_shape, read_pixels
 from chunkwise.core.driver.image.spec import ImageSpec
 from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.core.engine.combine import WriteFutures
+from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.estimate import RequestEstimate
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool, pool_of

@@ -25,7 +25,7 @@ from chunkwise.core.base.fork import new_lock
 from chunkwise.core.driver.json.pointer import MISSING_VALUE, read_at, written_at
 from chunkwise.core.driver.json.spec import JsonSpec
 from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.core.engine.combine import WriteFutures
+from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.index_space import IndexDomain, IndexTransform

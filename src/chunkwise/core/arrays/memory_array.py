@@ -17,7 +17,7 @@ from chunkwise.core.arrays.protocol import FixedArray, StorageStatistics, WrapSt
 from chunkwise.core.arrays.resources import pool_under
 from chunkwise.core.driver.array.spec import ArraySpec
 from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.core.engine.combine import WriteFutures
+from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.index_space import IndexTransform, OutputIndexMap, marked_like

@@ -13,7 +13,7 @@ from chunkwise.core.arrays.protocol import WrapStore
 from chunkwise.core.base import catalogue
 from chunkwise.core.driver.chunked.open_flow import OpenRequest
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
-from chunkwise.core.engine.together import is_slow, together
+from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.kvstore.adapter.cache import CacheStore
 from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.lease import check_not_held, takes_turns
@@ -93,7 +93,7 @@ def _any_holds(
     places = [(group + key, word) for group in groups for _, key, word in HOLDERS if only in ("", key)]
     asks: list[Callable[[], bool | None]] = [*looks, *(partial(holds, store, *place) for place in places)]
     if is_slow(store):
-        return any(together(store, lambda ask: ask(), asks))
+        return any(map_requests(store, lambda ask: ask(), asks))
     return any(ask() for ask in asks)
 
 

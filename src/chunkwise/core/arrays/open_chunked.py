@@ -46,7 +46,7 @@ def open_chunked(
     while True:
         try:
             return _open(spec, seen, wrap, readable=readable, writable=writable)
-        except HeldError as e:  # what was there is being replaced or deleted
+        except HeldError as e:  # the old node is being replaced or deleted
             e.wait()
             seen = None
 
@@ -97,7 +97,7 @@ def create_document(spec: ChunkedSpec) -> None:
     Raises
     ------
     AbortedError
-        If another process is replacing or deleting what is there, such as the chunks of the array.
+        If another process is replacing or deleting data there, such as the chunks of the array.
     """
     assert spec.kvstore is not None, "it is bound"
     store, path = spec.kvstore.open_driver()

@@ -18,8 +18,8 @@ from chunkwise.core.driver.neuroglancer_precomputed.format import PrecomputedMet
 from chunkwise.core.driver.neuroglancer_precomputed.open_flow import open_scale
 from chunkwise.core.driver.neuroglancer_precomputed.spec import PrecomputedSpec
 from chunkwise.core.engine.choose import explain_read
-from chunkwise.core.engine.combine import WriteFutures, map_future
 from chunkwise.core.engine.count_stored import count_stored
+from chunkwise.core.engine.derived_futures import WriteFutures, map_future
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import pool_of
 from chunkwise.core.engine.read import ArrayReader

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.core.engine.combine import WriteFutures
+from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.index_space import IndexDomain, IndexTransform, resolve_bounds

@@ -20,7 +20,7 @@ from chunkwise.core.driver.stack.common_layers import common_units
 from chunkwise.core.driver.stack.spec import StackSpec
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.batch import as_batched
-from chunkwise.core.engine.combine import WriteFutures, gather, map_future
+from chunkwise.core.engine.derived_futures import WriteFutures, gather, map_future
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool, Stop
 from chunkwise.core.index_space import IndexDomain, IndexTransform

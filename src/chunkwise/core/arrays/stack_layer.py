@@ -22,10 +22,10 @@ from chunkwise.core.arrays.layer_source import (
 )
 from chunkwise.core.arrays.protocol import WrapStore
 from chunkwise.core.base.metrics import Counter
-from chunkwise.core.engine.combine import gather, map_future
+from chunkwise.core.engine.abandoned_changes import EVERYWHERE
+from chunkwise.core.engine.derived_futures import gather, map_future
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool, Stop, in_event_loop
-from chunkwise.core.engine.unfinished import EVERYWHERE
 from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.core.plan.layer_requests import NO_LAYER, LayerRequest

@@ -15,7 +15,7 @@ from chunkwise.core.arrays.resources import cache_of
 from chunkwise.core.driver.virtual_chunked.spec import VirtualChunkedSpec
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.batch import as_batched
-from chunkwise.core.engine.combine import WriteFutures
+from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool, Stop, pool_of
 from chunkwise.core.engine.update import change_alone

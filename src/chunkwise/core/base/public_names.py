@@ -8,7 +8,7 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
-from chunkwise.core.base.habits import instead_of
+from chunkwise.core.base.foreign_names import instead_of
 from chunkwise.core.base.unknown_names import checked_class, checked_function
 
 __all__ = ["Later", "name_members"]

@@ -7,10 +7,10 @@ from functools import cache, wraps
 from types import FunctionType
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
-from chunkwise.core.base.habits import HABITS, Instead, Owner
+from chunkwise.core.base.foreign_names import FOREIGN_NAMES, Instead, Owner
 from chunkwise.errors import hint
 
-__all__ = ["checked_class", "checked_function", "checks_arguments", "options_of", "with_habits"]
+__all__ = ["checked_class", "checked_function", "checks_arguments", "explains_foreign_names", "options_of"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,11 +40,11 @@ class _Missing:
         raise AttributeError(text, name=self._name, obj=instance)
 
 
-def with_habits(owner: Owner) -> Callable[[C], C]:
-    """Return a class decorator that makes errors about names in `HABITS` say what to write instead."""
+def explains_foreign_names(owner: Owner) -> Callable[[C], C]:
+    """Return a class decorator that makes errors about names in `FOREIGN_NAMES` say what to write instead."""
 
     def decorate(cls: C) -> C:
-        names = HABITS[owner]
+        names = FOREIGN_NAMES[owner]
         for name, instead in names.items():
             if not hasattr(cls, name):
                 setattr(cls, name, _Missing(owner, name, instead))
@@ -89,8 +89,8 @@ def _checked(function: Callable[P, T], name: str, owner: Owner | None) -> Callab
     if hasattr(function, "_is_checked"):
         return function
     own, takes_any = _parameters(function)
-    habits = HABITS.get(owner, {}) if owner else {}
-    refused = {other: instead for other, instead in habits.items() if other not in own}
+    foreign = FOREIGN_NAMES.get(owner, {}) if owner else {}
+    refused = {other: instead for other, instead in foreign.items() if other not in own}
     sources = getattr(function, "_options", ())
 
     @wraps(function)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn, ParamSpec, Self, TypeVar
 
 from chunkwise.core.base.fork import Lock, new_lock
-from chunkwise.core.engine.combine import link
+from chunkwise.core.engine.derived_futures import link
 from chunkwise.core.engine.future import Future, Promise
 from chunkwise.core.engine.shared_reads import SharedReads
 from chunkwise.errors import InvalidArgumentError

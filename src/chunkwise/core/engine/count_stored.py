@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from chunkwise.core.codec.shard_layout import MISSING, ShardLayout
 from chunkwise.core.driver.stored_array import StoredArray, shard_layout
-from chunkwise.core.engine.together import is_slow, together
+from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.grid.protocol import ChunkGrid
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver
@@ -78,7 +78,7 @@ def _counted(store: KvStoreDriver, count: Callable[[T], int], objects: Iterable[
     """Yield the number of stored chunks of each object; a slow store gets many requests at a time."""
     left = iter(objects)
     while some := list(islice(left, _AHEAD if is_slow(store) else 1)):
-        yield from together(store, count, some)
+        yield from map_requests(store, count, some)
 
 
 def _box(transform: Transform, grid: ChunkGrid) -> list[range] | None:

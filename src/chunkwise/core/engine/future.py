@@ -16,7 +16,7 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 from chunkwise.core.base.fork import in_child
-from chunkwise.core.base.unknown_names import with_habits
+from chunkwise.core.base.unknown_names import explains_foreign_names
 from chunkwise.core.engine.waiting import seconds_left, wait
 from chunkwise.errors import ChunkwiseError
 
@@ -48,7 +48,7 @@ class BrokenPromiseError(ChunkwiseError, ValueError):
     status = "UNKNOWN"
 
 
-@with_habits("Future")
+@explains_foreign_names("Future")
 class Future(Generic[T]):
     """Handle of a result, perhaps of one that is still being computed.
 

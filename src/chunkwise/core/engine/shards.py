@@ -144,11 +144,11 @@ class ShardSource:
         """Fetch the parts of a shard that several reads of a batch of `owner` want together."""
 
         def fetch(key: str, positions: npt.NDArray[np.int64]) -> list[Buffer | None]:
-            def together(some: Sequence[int]) -> list[Buffer | None]:
+            def read_all(some: Sequence[int]) -> list[Buffer | None]:
                 self._number = 0
                 return self._fetch_encoded(key, np.asarray(some, np.int64))
 
-            return list(shared.take(owner, key, positions.tolist(), together))
+            return list(shared.take(owner, key, positions.tolist(), read_all))
 
         self._fetch = fetch
 

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.engine.shared_reads import SharedReads
-from chunkwise.core.engine.together import together
 from chunkwise.core.kvstore.byte_range import coalesce_ranges, slice_range
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver, Stamped
 from chunkwise.core.kvstore.traits import traits_of
@@ -41,7 +41,7 @@ def _read(store: KvStoreDriver, key: str, wanted: Sequence[_Bounds], known: byte
         return store.read(key, byte_range=_byte_range(span), if_not_equal=known or None)
 
     out: list[Stamped] = []
-    for run, (first, _), found in zip(runs, spans, together(store, read, spans), strict=True):
+    for run, (first, _), found in zip(runs, spans, map_requests(store, read, spans), strict=True):
         for start, stop in run:
             value = found.value
             if value is not None and len(run) > 1:

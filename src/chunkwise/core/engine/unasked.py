@@ -13,7 +13,7 @@ from functools import cache, wraps
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from chunkwise.core.engine.combine import WriteFutures
+from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.future import VALUE, Future
 
 if TYPE_CHECKING:

@@ -20,12 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.driver.stored_array import StoredArray, failed
+from chunkwise.core.engine.abandoned_changes import abandoned, before
 from chunkwise.core.engine.chunk_codec import Coder
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool, Stop
 from chunkwise.core.engine.shard_write import write_shards_from
 from chunkwise.core.engine.strategy import STAGING_NBYTES, write_strategy
-from chunkwise.core.engine.unfinished import before, unfinished
 from chunkwise.core.engine.update import (
     Changer,
     ReadWritable,
@@ -58,8 +58,8 @@ def write_from(
     store_data_equal_to_fill_value: bool = False,
 ) -> Future[None]:
     """Store `source` in the selection of `transform`; the future is done when everything is stored."""
-    # The transform maps to storage coordinates inside the array.  Of several values for one element the last,
-    # in C order of the domain, is stored.  `source` must not change before the future is done.  The future
+    # The transform maps to storage coordinates inside the array.  If an element gets several values, the last
+    # in C order of the domain is stored.  `source` must not change before the future is done.  The future
     # fails with the error of the store or a codec, prefixed with ``Error writing <key>``, or with ``Error
     # reading <key>`` for a chunk that must be read to be changed.  Other chunks may be stored even so.
     assert source.dtype == array.numpy_dtype, f"source of {source.dtype} for an array of {array.numpy_dtype}"
@@ -173,7 +173,7 @@ class SmallWriter:
         inside: tuple[Any, ...] | None = place[1]
         if source.size == self._n_elements:
             inside, elements = None, source.reshape(sizes)
-        if self._inline and not (unfinished and before(self._store.identity)):
+        if self._inline and not (abandoned and before(self._store.identity)):
             try:
                 self._write(key, inside, elements)
             except Exception as e:

@@ -178,6 +178,6 @@ def copy_below(
 
 
 def delete_documents(store: KvStoreDriver, staging: str, documents: Collection[str]) -> None:
-    """Delete what makes a node of the rest, which is useless then, but may take long to delete."""
+    """Delete the documents; the rest is useless without them, but may take long to delete."""
     for name in documents:
         store.delete(staging + name)

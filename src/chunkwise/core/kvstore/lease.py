@@ -32,7 +32,7 @@ from chunkwise.core.kvstore.protocol import (
     SyncedLater,
     offers,
 )
-from chunkwise.core.kvstore.staging import APPEND, has_ended, new_owner, staging_prefix, upwards
+from chunkwise.core.kvstore.staging import APPEND, has_ended, in_staging, new_owner, staging_prefix, upwards
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.errors import (
@@ -94,7 +94,7 @@ class Lease:
         return self._kv.describe(self.key)
 
     def take(self, state: Mapping[str, Any], *, beats: bool = True) -> Stamped | None:
-        """Make the document, and return None; or return the one of somebody else.
+        """Make the document, and return None; or return the one of another owner.
 
         Unless it `beats`, nothing is written again: another lease shows that its owner lives.
         """
@@ -116,7 +116,7 @@ class Lease:
         return None
 
     def take_over(self, found: Stamped) -> bool:
-        """Become the owner of the document of somebody else, if it is still the same."""
+        """Take over the document of another owner, if it is still the same."""
         document = parse_lease(found.value or b"", self.where)
         self._generation, self._n_beats = found.generation, document.pop("beat")
         document.pop("owner"), document.pop("about")
@@ -237,7 +237,7 @@ def is_blank(value: Buffer | None) -> bool:
 
 
 def parse_lease(value: Buffer, where: str) -> dict[str, Any]:
-    """Return the members of the document of a lease; raise FailedPreconditionError if it is none."""
+    """Return the members of the document of a lease; raise FailedPreconditionError for another document."""
     try:
         document = load_json(bytes(value))
     except ChunkwiseError as e:
@@ -292,7 +292,7 @@ class Patience:
 class HeldError(AbortedError):
     """Another owner holds a document."""
 
-    held: tuple[KvStoreDriver, str, Stamped] | None = None  # its store and key, and what was read
+    held: tuple[KvStoreDriver, str, Stamped] | None = None  # its store and key, and the value that was read
 
     def wait(self) -> None:
         """Wait until the document is free; delete it if its owner has ended or is silent."""
@@ -340,12 +340,12 @@ def end_turn(lease: Lease) -> bool:
 
 
 def check_alone(kv: KvStoreDriver, key: str, generation: bytes) -> None:
-    """Raise HeldError while another owner replaces or deletes what is at the place of a new document.
+    """Raise HeldError while another owner replaces or deletes the node at the place of a new document.
 
-    Then the document is deleted again.
+    Then the document is deleted again.  A staging place has one owner.
     """
     turn = key[: key.rfind("/") + 1] + APPEND
-    if takes_turns(kv, turn):
+    if not in_staging(key) and takes_turns(kv, turn):
         try:
             check_not_held(kv, turn)
         except BaseException:  # an interrupt too
@@ -355,7 +355,7 @@ def check_alone(kv: KvStoreDriver, key: str, generation: bytes) -> None:
 
 
 def looks_above(kv: KvStoreDriver, path: str) -> list[Callable[[], None]]:
-    """Return requests that raise HeldError if another owner deletes what is below a group above `path`."""
+    """Return requests that raise HeldError if another owner clears a group above `path`."""
     return [partial(_check_not_cleared, kv, above + APPEND) for above in upwards(path) if above != path]
 
 
@@ -371,7 +371,7 @@ def _check_not_cleared(kv: KvStoreDriver, key: str) -> None:
 
 
 def wait_inside(kv: KvStoreDriver, path: str, keys: Iterable[str]) -> bool:
-    """Wait until nobody holds a document among `keys` below a node at `path`; return True if one was held."""
+    """Wait until all documents among `keys` below a node at `path` are free; return True if one was held."""
     held = [key for key in keys if key.endswith(f"/{APPEND}") and key != path + APPEND]
     held = [key for key in held if staging_prefix(key, path) is None]
     for key in held:

@@ -1,4 +1,4 @@
-"""Deleting the keys of a node, without what others are writing to replace it, or nodes in it."""
+"""Deleting the keys of a node, except new data of others for it or for nodes in it."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from chunkwise.errors import AbortedError, UnavailableError
 if TYPE_CHECKING:
     import obstore.store
 
-__all__ = ["Found", "Pages", "e_tag_in", "fetch", "generation_of", "is_version", "version_in"]
+__all__ = ["ObjectValue", "Pages", "e_tag_in", "fetch", "generation_of", "is_version", "version_in"]
 
 # Further attempts, with delays of 15 s in all by default.  Each reads the whole body; obstore itself retries
 # after other failures.
@@ -36,7 +36,7 @@ _BODY_ATTEMPTS = 4
 _PAGE = 1000  # keys; S3 lists as many in one answer
 
 
-class Found(NamedTuple):
+class ObjectValue(NamedTuple):
     """Bytes of an object, and ``size``, ``e_tag``, ``version``, ``last_modified`` of the whole object."""
 
     value: Buffer
@@ -54,7 +54,7 @@ def fetch(
     retries: Retries,
     unless: str | None = None,
     name: str = "",
-) -> Found:
+) -> ObjectValue:
     """Return a part of the object `key`; raises obstore's errors, and OutOfRangeError outside the object."""
     # The version with the ETag `unless` is not sent.  `retries` are for answers that break off.  `name` is
     # the URL.
@@ -68,7 +68,7 @@ def fetch(
             meta = library.head(store, key)
             begin, end = resolve_range(start, stop, meta["size"])
             if begin == end:
-                return Found(b"", meta)
+                return ObjectValue(b"", meta)
             options = {"range": (begin, end), "if_match": meta["e_tag"], **extra}
         else:
             options = {"range": _range(start, stop), **extra}
@@ -83,7 +83,7 @@ def fetch(
             meta = library.head(store, key)
             begin, end = resolve_range(start, stop, meta["size"])
             if begin == end:
-                return Found(b"", meta)
+                return ObjectValue(b"", meta)
             if meta == refused:
                 raise
             refused = meta  # replaced since, or the server is wrong
@@ -111,7 +111,7 @@ def _get(
     options: dict[str, Any],
     retries: Retries,
     name: str,
-) -> Found:
+) -> ObjectValue:
     """Return the answer; if it breaks off, the request is repeated."""
     attempt = 0
     while True:
@@ -122,7 +122,7 @@ def _get(
         span = wanted if isinstance(wanted, tuple) else (wanted.get("offset", -1), None)
         check_size(end - begin, name, *span)  # obstore would abort the process
         try:
-            return Found(memoryview(result.bytes()), meta)
+            return ObjectValue(memoryview(result.bytes()), meta)
         except Exception:  # for a body that breaks off, obstore names neither a type nor a cause
             if attempt >= min(_BODY_ATTEMPTS, retries.max_retries):
                 raise

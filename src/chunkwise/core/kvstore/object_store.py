@@ -30,7 +30,7 @@ from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.object_connection import Request
 from chunkwise.core.kvstore.object_failure import LOST_RACE, Failure, Kind
 from chunkwise.core.kvstore.object_probe import ConditionalWrites, head_marked, put_marked, update_mode
-from chunkwise.core.kvstore.object_read import Found, Pages, e_tag_in, fetch, generation_of, version_in
+from chunkwise.core.kvstore.object_read import ObjectValue, Pages, e_tag_in, fetch, generation_of, version_in
 from chunkwise.core.kvstore.object_requests import Requests
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
@@ -152,7 +152,7 @@ class ObjectStore:
 
     def _fetch(
         self, key: str, start: int, stop: int | None, unless: str | None = None
-    ) -> tuple[Found | None, Failure | None]:
+    ) -> tuple[ObjectValue | None, Failure | None]:
         check_object_key(key, self.bucket.refused_characters)
         suffix, retries, name = self.bucket.suffix_ranges, self.limits.retries, self.bucket.url(key)
         return self._requests.run(

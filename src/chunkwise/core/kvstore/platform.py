@@ -112,7 +112,9 @@ else:
 
 TRAITS = {
     "locks": {"win32": "msvcrt.locking", "linux": "fcntl.F_OFD_SETLK"}.get(sys.platform, "fcntl.flock"),
-    "rename": "replaces a file that nobody has open" if WINDOWS else "replaces a file that others have open",
+    "rename": "replaces a file that no process has open"
+    if WINDOWS
+    else "replaces a file that others have open",
     "names": "upper and lower case are one" if FOLDS_NAMES else "upper and lower case differ",
 }
 """Abilities of the platform's files, for messages."""

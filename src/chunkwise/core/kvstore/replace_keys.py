@@ -141,7 +141,7 @@ def _replace(
 
 
 def _listed(store: KvStoreDriver, path: str) -> list[str]:
-    """Return the keys below `path`, once nobody replaces a node there."""
+    """Return the keys below `path`, once no process replaces a node there."""
     keys = list(list_below(store, path))
     return list(list_below(store, path)) if wait_inside(store, path, keys) else keys
 

@@ -87,7 +87,7 @@ def staging_prefix(key: str, path: str) -> str | None:
 
 
 def unwritten(path: str) -> Callable[[str], bool]:
-    """Return a test for keys below `path` that nobody is writing to replace a node, or holds meanwhile."""
+    """Return a test for keys below `path` that no process is writing to replace a node, or holds."""
 
     def test(key: str) -> bool:
         if ".chunkwise" not in key:

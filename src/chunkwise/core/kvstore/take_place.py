@@ -14,7 +14,7 @@ others (object stores, stores of libraries)    the new data is declared complete
 
 In the first three, a reader sees the old data or the new, even after a process was killed.  In the others a
 killed process can leave neither; then all of the new data is still where it was written.  There, the caller
-keeps out others who replace the same data.  Documents are written only where there are none.  If another
+excludes others that replace the same data.  Documents are written only where there are none.  If another
 process has made a node meanwhile without the lease, the copied keys are removed again.
 
 If a staging place has documents and no mark `REPLACED`, it holds all of the new data: whatever else a killed
@@ -130,7 +130,7 @@ def _was_moved(store: KvStoreDriver, staging: str) -> AbortedError:
 
 
 def _is_marked(store: KvStoreDriver, staging: str) -> bool:
-    """Return True for a place that others may move or delete with what is around; others have a journal."""
+    """Return True for a place that others may move or delete with its parents; others have a journal."""
     is_alone = not is_resumable(staging[:-1].rpartition("/")[2])
     return is_alone and in_one_step(store) and not traits_of(store).nodes_only
 
@@ -321,7 +321,9 @@ def _exchange(
 
 
 def _change_at_once(store: Any, whole: AtomicWritable, staging: str, path: str, keep: Sequence[str]) -> None:
-    values = {path + name: value_at(store, staging + name) for name in names_below(store, staging)}
-    deleted = [*old_ranges(store, path, list(list_below(store, path)), keep), KeyRange.of_prefix(staging)]
-    if whole.write_all(values, conditions=_check_staged(store, staging), deleted=deleted) is not None:
-        raise _was_moved(store, staging)
+    for _ in range(MOST_LOST):  # in an archive, a change of any key lets the condition fail
+        values = {path + name: value_at(store, staging + name) for name in names_below(store, staging)}
+        deleted = [*old_ranges(store, path, list(list_below(store, path)), keep), KeyRange.of_prefix(staging)]
+        if whole.write_all(values, conditions=_check_staged(store, staging), deleted=deleted) is None:
+            return
+    raise _was_moved(store, staging)

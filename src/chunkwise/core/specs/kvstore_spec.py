@@ -308,7 +308,7 @@ def parse_kvstore_spec(value: JSON, from_url: Callable[[str], KvStoreSpec]) -> K
 
 
 def instead_of(place: object) -> str:
-    """Return the object to pass in place of an array or a group of zarr-python."""
+    """Return what to pass in place of an array or a group of zarr-python."""
     if not is_of(place, "zarr"):
         return ""
     path = getattr(place, "path", "")

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from uuid import uuid4
 
-from chunkwise.core.engine.together import together
+from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.kvstore.lease import (
     CLEARS,
     HeldError,
@@ -58,7 +58,7 @@ class Append:
     def __init__(self, lease: Lease, arrays: Sequence[Growing]) -> None:
         self._lease = lease
         self._arrays = arrays
-        sizes = together(arrays[0].location.store, lambda array: array.shape()[array.axis], arrays)
+        sizes = map_requests(arrays[0].location.store, lambda array: array.shape()[array.axis], arrays)
         self._before = dict(zip(map(_path, arrays), sizes, strict=True))
         self.is_committed = self._is_over = False
 
@@ -140,12 +140,12 @@ def excluding(
     clears: bool = False,
     checks: Sequence[Callable[[], object]] = (),
 ) -> Iterator[Callable[[], None]]:
-    """Keep others out who append to a node, replace it, or make arrays in it at the same time.
+    """Exclude others that append to a node, replace it, or make arrays in it at the same time.
 
     Yields a function that raises AbortedError if another process has taken over meanwhile.  It is
     also raised at the end, if others have deleted a group around the node, unless the caller itself
-    `replaces` the node with all of its keys.  Who `clears` the node deletes what is below it, and waits until
-    nobody does that with a group above; then the `checks` are made.  In a store without conditional
+    `replaces` the node with all of its keys.  A caller that `clears` the node deletes everything below it,
+    after others have done so with groups above; then the `checks` are made.  In a store without conditional
     writes, no other process is kept out.
     """
     if not traits_of(location.store).conditional_writes(location.path + APPEND):
@@ -163,7 +163,7 @@ def excluding(
             continue
         try:
             looks = looks_above(location.store, location.path) if clears else []
-            together(location.store, lambda look: look(), [*looks, *checks])
+            map_requests(location.store, lambda look: look(), [*looks, *checks])
             break
         except HeldError as e:  # which may be waiting for this one
             lease.release()
@@ -212,7 +212,7 @@ def _take(arrays: Sequence[Growing]) -> Append:
             _wait(leader, other, patience)
             continue
         try:
-            others = together(leader.store, partial(_follow, leader=leader, number=number), arrays[1:])
+            others = map_requests(leader.store, partial(_follow, leader=leader, number=number), arrays[1:])
             busy = [(a, found) for a, found in zip(arrays[1:], others, strict=True) if found is not None]
             if not busy:
                 return Append(lease, arrays)
@@ -275,7 +275,7 @@ def _finish(
 
     store = arrays[0].location.store
     try:
-        together(store, finish, arrays)
+        map_requests(store, finish, arrays)
         update_consolidated(store, *(_path(array) for array in arrays if array.updates_copies))
     except ResizedError:  # by others, without an append
         _release(lease, arrays)
@@ -301,7 +301,7 @@ def _release(lease: Lease, arrays: Sequence[Growing]) -> None:
             array.location.store.delete(key, if_equal=found.generation)
 
     if arrays:
-        together(arrays[0].location.store, release, arrays)
+        map_requests(arrays[0].location.store, release, arrays)
     lease.release()
 
 

@@ -16,9 +16,9 @@ from chunkwise.core.kvstore.adapter.zip_export import export_archive
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.keys_below import delete_all_below
 from chunkwise.core.kvstore.staging import staging_name
+from chunkwise.core.trees.key_ownership import foreign_keys
 from chunkwise.core.trees.location import Location, location_of
 from chunkwise.core.trees.new_location import create_parents
-from chunkwise.core.trees.own_keys import foreign_keys
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = ["ArchivePlace", "archive_place"]
@@ -57,7 +57,7 @@ def archive_place(
 ) -> ArchivePlace | None:
     """Return where a copy to a location is made if that is in an archive; None for other places.
 
-    The caller has checked the location.  One that `adds` to what is there writes to the archive itself.
+    The caller has checked the location.  A copy that `adds` to an archive writes to the archive itself.
     """
     if not isinstance(location.store, ZipStore) or location.store_spec.base is None:
         return None

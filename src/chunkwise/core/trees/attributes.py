@@ -121,7 +121,7 @@ def change_attributes(node: Node, change: _Change) -> dict[str, JSON]:
 
 
 def with_added(location: Location, added: Mapping[str, Mapping[str, JSON]]) -> Location:
-    """Return a location with attributes added to what is read there, of nodes at and below it by path."""
+    """Return a location whose nodes, at and below it, have added attributes; these are given by path."""
     if added:
         location = location._replace(store=PendingStore(location.store, lambda *_: None))
         add_attributes(location, added)

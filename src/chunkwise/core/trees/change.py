@@ -27,11 +27,11 @@ from chunkwise.core.trees.consolidated import move_consolidated, update_consolid
 from chunkwise.core.trees.consolidated_tree import renew_copies_above
 from chunkwise.core.trees.create import check_no_link, make_groups
 from chunkwise.core.trees.destination import check_place
+from chunkwise.core.trees.key_ownership import foreign_keys
 from chunkwise.core.trees.link import Link, add_link, remove_link, target_names
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import DOCUMENTS, Node, find_node
 from chunkwise.core.trees.node_name import check_new_names
-from chunkwise.core.trees.own_keys import foreign_keys
 from chunkwise.core.trees.resolve import group_links, resolve
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import (
@@ -83,7 +83,7 @@ def delete_all(location: Location, node: Node, known: Iterable[Node] = ()) -> li
     """Delete a node and everything below it, document first; update consolidated metadata above.
 
     Returns the keys that belong to no array or group; they stay, with their directories.  `known` are nodes
-    there that were just read.  What another process is writing to replace the node stays.
+    there that were just read.  New data of another process for the place of the node stays.
     """
     with _taking_turns(location) as held:
         left = _delete(location, node, known, held)
@@ -111,7 +111,7 @@ def _delete(location: Location, node: Node, known: Iterable[Node], held: bool) -
 
 @contextmanager
 def _taking_turns(location: Location) -> Iterator[bool]:
-    """Keep others out who append to a node or replace it; yield False where that is one step."""
+    """Exclude others that append to a node or replace it; yield False where that is one step."""
     if not takes_turns(location.store, location.path + APPEND):
         yield False
     else:

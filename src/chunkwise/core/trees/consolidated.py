@@ -16,7 +16,7 @@ from chunkwise.core.arrays.metadata_observers import HOLDERS, holds
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import TreeFormat
 from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format
-from chunkwise.core.engine.together import together
+from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.staging import JOURNAL, upwards
 from chunkwise.core.kvstore.value_bound import read_bounded
@@ -80,7 +80,7 @@ class _Place(NamedTuple):
 
 def _holding(kv: KvStoreDriver, places: Sequence[_Place]) -> list[_Place]:
     """Return the places with copies."""
-    found = together(kv, lambda place: holds(kv, place.group + place.key, place.word), places)
+    found = map_requests(kv, lambda place: holds(kv, place.group + place.key, place.word), places)
     return [place for place, there in zip(places, found, strict=True) if there]
 
 
@@ -150,7 +150,7 @@ def _declare_group(kv: KvStoreDriver, path: str, format: str) -> bool:
     document = read_document(kv, path + rules.group_key)
     if document is None:
         others = [(other, key) for other in TREE_FORMATS.values() for key in other.node_keys]
-        if any(together(kv, lambda other: _is_node(kv, path, *other), others)):
+        if any(map_requests(kv, lambda other: _is_node(kv, path, *other), others)):
             return False
         if read_bounded(kv, path + JOURNAL).value is not None:
             return False

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from chunkwise.core.arrays.metadata_observers import HOLDERS, metadata_changed
 from chunkwise.core.base.binding import JSON, MISSING
 from chunkwise.core.driver.zarr3.metadata import parse_metadata
-from chunkwise.core.engine.together import is_slow, together
+from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.object_read import e_tag_in, is_version
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, EntryListable, offers
@@ -245,7 +245,7 @@ def _copies_of(nodes: Sequence[tuple[str, Node]]) -> tuple[dict[str, JSON], dict
     read: dict[str, bytes] = {}
     if not nodes:
         return copies, read
-    beside = together(nodes[0][1].location.store, lambda at: _attributes_beside(at[1]), nodes)
+    beside = map_requests(nodes[0][1].location.store, lambda at: _attributes_beside(at[1]), nodes)
     for (name, node), (attributes, generation) in zip(nodes, beside, strict=True):
         document = {key: value for key, value in node.document.items() if key != "consolidated_metadata"}
         read[node.location.path + node.key] = b"" if node.found is None else node.found.generation

@@ -27,13 +27,13 @@ from chunkwise.core.kvstore.protocol import (
 from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.specs.context import Context
 from chunkwise.core.trees.container import CONTAINER_FORMAT, check_container
+from chunkwise.core.trees.key_ownership import is_made_here, was_replaced
 from chunkwise.core.trees.location import Location, LocationLike, locate
 from chunkwise.core.trees.look import looking
 from chunkwise.core.trees.new_format import Kind, format_of, node_above
 from chunkwise.core.trees.new_location import create_parents, parents_made
 from chunkwise.core.trees.node import DOCUMENTS, JOURNAL, Node, find_documented, find_node, nodes_below
 from chunkwise.core.trees.node_name import check_new_names
-from chunkwise.core.trees.own_keys import is_made_here, was_replaced
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import (
     AlreadyExistsError,

@@ -14,8 +14,8 @@ from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import DRIVERS, tree_format
+from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.engine.pool import Pool
-from chunkwise.core.engine.together import together
 from chunkwise.core.engine.write import write_from
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.kvstore.adapter.guarded import GuardedStore
@@ -79,7 +79,7 @@ class Growing:
             values = np.broadcast_to(np.asarray(stored.fill_value, stored.numpy_dtype), rows.input_shape)
             write_from(long, store, rows, values, pool=pool).result()
         beyond = plan_read(_rows(long, self.axis, max(edge, size), size + self.n_rows), stored.grid)
-        together(store, store.delete, list(beyond.keys(stored.keys)))
+        map_requests(store, store.delete, list(beyond.keys(stored.keys)))
 
 
 @dataclass(frozen=True)

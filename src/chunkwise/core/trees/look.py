@@ -16,7 +16,7 @@ from typing import Any
 
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format
-from chunkwise.core.engine.together import is_slow, together
+from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
@@ -50,13 +50,13 @@ class _Look(SameKeysStore):
         now = time.time()
         asks: list[Callable[[], Any]] = [partial(_few_children, base, path) for path in paths]
         asks += [partial(_document, base, key) for key in expected]
-        answers = together(base, lambda ask: ask(), asks)
+        answers = map_requests(base, lambda ask: ask(), asks)
         self._documents.update(zip(expected, answers[len(paths) :], strict=True))
         listed = zip(paths, answers, strict=False)
         self._children.update((path, found) for path, found in listed if found is not None)
         self._time = now
         unknown = [path + key for path in paths for key in _KEYS if not self.is_missing(path + key)]
-        documents = together(base, partial(_document, base), unknown)
+        documents = map_requests(base, partial(_document, base), unknown)
         self._documents.update(zip(unknown, documents, strict=True))
 
     def is_missing(self, key: str) -> bool:
@@ -76,7 +76,7 @@ class _Look(SameKeysStore):
     def read(
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
     ) -> Stamped:
-        """Return what was seen; read all other values, and parts, from the store."""
+        """Return a value from the look; read all others, and parts, from the store."""
         if self.is_missing(key):
             return Stamped(None, MISSING_GENERATION, self._time)
         seen = None if byte_range is not None or if_not_equal is not None else self._documents.get(key)

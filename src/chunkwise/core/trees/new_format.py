@@ -47,7 +47,7 @@ _FILES: dict[str, str] = {
     ".json": "specs of stacks are written by `chunkwise stack`",
     ".zip": "archives are written by `chunkwise zip`",
 }
-"""Suffixes of files, with what writes such files."""
+"""Suffixes of files, with the command or library that writes them."""
 
 _SPEC_MEMBERS = {"driver", "open"}
 

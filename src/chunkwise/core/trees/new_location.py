@@ -15,11 +15,11 @@ from chunkwise.core.kvstore.staging import APPEND
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import CONTAINER_FORMAT, mark_container
 from chunkwise.core.trees.document import write_new
+from chunkwise.core.trees.key_ownership import is_made_here
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.look import looking
 from chunkwise.core.trees.new_format import is_named
 from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented
-from chunkwise.core.trees.own_keys import is_made_here
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, PermissionDeniedError
 
 __all__ = ["create_parents", "missing_groups", "parents_made", "remove_groups"]

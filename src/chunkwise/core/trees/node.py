@@ -17,7 +17,7 @@ from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.auto.found_instead import found_instead
 from chunkwise.core.driver.tree_format import FormatName, TreeFormat
 from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format
-from chunkwise.core.engine.together import is_slow, together
+from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.kvstore.protocol import Children, KvStoreDriver, Stamped, WithDirectories, offers
 from chunkwise.core.kvstore.staging import JOURNAL, is_staging
 from chunkwise.core.kvstore.traits import traits_of
@@ -79,7 +79,7 @@ class Node:
 
     @property
     def rules(self) -> TreeFormat:
-        """How the node's format stores trees."""
+        """Rules by which the node's format stores trees."""
         return tree_format(self.format)
 
     @property
@@ -110,7 +110,7 @@ def find_documented(location: Location, inside: FormatName | None = None) -> Nod
     """Return the node with a document at `location`, or None; see `find_node`."""
     refusal: PermissionDeniedError | None = None
     for keys in _lookups(location.store, inside):
-        answers = together(location.store, partial(_ask, location), keys)
+        answers = map_requests(location.store, partial(_ask, location), keys)
         for key, found in zip(keys, answers, strict=True):
             if isinstance(found, PermissionDeniedError):
                 refusal = refusal or found
@@ -187,7 +187,7 @@ def what_is_at(location: Location) -> str:
 
 
 def how_to_say(directory: Node) -> str:
-    """Return advice on how to name a directory as a group, by the format of what is in it; or nothing."""
+    """Return advice on how to name a directory as a group, by the format of its content; or nothing."""
     at = directory.location
     below = map(at.child, nodes_below(at))
     format = next((node.format for child in below if (node := find_documented(child)) is not None), None)

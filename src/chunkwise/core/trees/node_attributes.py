@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from typing import Any
 
 from chunkwise.core.base.binding import JSON, MISSING, dump
-from chunkwise.core.base.unknown_names import with_habits
+from chunkwise.core.base.unknown_names import explains_foreign_names
 from chunkwise.core.driver.n5.attribute_path import (
     get_attribute,
     parse_attribute_path,
@@ -37,7 +37,7 @@ def _copy(value: Any) -> Any:
     return json.loads(json.dumps(value)) if isinstance(value, dict | list) else value
 
 
-@with_habits("Attributes")
+@explains_foreign_names("Attributes")
 class Attributes(MutableMapping[str, Any]):
     """The attributes of an array or group.
 
@@ -288,7 +288,7 @@ class Attributes(MutableMapping[str, Any]):
         path : str
             Names of members and numbers of elements.
         value : JSON, scalar or array of NumPy
-            What is stored there.
+            The value to store there.
 
         Raises
         ------

@@ -17,7 +17,8 @@ killed process leaves.  Callers check for errors before the first change.
 
 The block writes to an ordinary `Location`.  Its documents are in no consolidated metadata, and it is in no
 listing of the tree.  Only keys that belong to the old node by its format are replaced: foreign files
-(`chunkwise.core.trees.own_keys`) exist at every moment.  Consolidated metadata above is updated afterwards.
+(`chunkwise.core.trees.key_ownership`) exist at every moment.  Consolidated metadata above is updated
+afterwards.
 
 A copy that can be resumed, even by other processes, begins a `Replacement` with ``resumable=True``.  The name
 of its staging place follows from the location; existing data there is kept.  The copy's journal controls
@@ -52,9 +53,9 @@ from chunkwise.core.kvstore.take_place import (
 from chunkwise.core.trees.append import excluding
 from chunkwise.core.trees.consolidated_tree import renew_copies_above
 from chunkwise.core.trees.destination import check_outside_arrays
+from chunkwise.core.trees.key_ownership import foreign_keys
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import DOCUMENTS, find_documented
-from chunkwise.core.trees.own_keys import foreign_keys
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, UnlistedError
 
 __all__ = ["Replacement", "leftovers", "replacing"]
@@ -100,14 +101,13 @@ class Replacement:
         if store.unsynced() is None or not store.can_exchange(path[:-1]) or any(store.list_children(path)):
             return None
         remove_abandoned(store, path, DOCUMENTS)
-        staging = location.at(staging_path(store, path, new_owner()))
-        begin_staging(store, staging.path)
-        return cls(location, staging.alone(), is_vacant=True)
+        return cls(location, location.at(staging_path(store, path, new_owner())).alone(), is_vacant=True)
 
     def commit(self, confirm: Callable[[], None] | None = None) -> None:
         """Replace the old data by the new; foreign keys stay.
 
-        A caller that keeps others out by `chunkwise.core.trees.append.excluding` gives what that yields.
+        A caller that excludes others by `chunkwise.core.trees.append.excluding` passes the function that it
+        yields.
         """
         location, staging = self.location, self.staging
         if self.is_vacant:
@@ -164,6 +164,8 @@ def replacing(location: Location, replacement: Replacement | None = None) -> Ite
     """Yield a staging place, which replaces `location` when the block ends without an error."""
     replacement = replacement or Replacement.begin(location)
     try:
+        if replacement.is_vacant:  # not before, since the mark makes the directories above
+            begin_staging(location.store, replacement.staging.path)
         yield replacement.staging
         replacement.commit()
     except BaseException:

@@ -17,11 +17,11 @@ from chunkwise.core.kvstore.protocol import UNKNOWN_GENERATION
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.spec import Spec
 from chunkwise.core.trees.attribute_value import NonFinite
+from chunkwise.core.trees.key_ownership import foreign_files
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import Node, find_node, nodes_below
 from chunkwise.core.trees.node_attributes import ArrayNode, Attributes
 from chunkwise.core.trees.node_name import is_name
-from chunkwise.core.trees.own_keys import foreign_files
 from chunkwise.core.trees.snapshot import Entry, Snapshot
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.engine.together import is_slow, together
+from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import (
     JOURNAL,
@@ -117,13 +117,13 @@ def look_ahead(
     out: dict[str, list[tuple[str, Node]]] = {}
     groups = [("", node)]
     while groups:
-        names = together(store, lambda group: _names_below(group[1]), groups)
+        names = map_requests(store, lambda group: _names_below(group[1]), groups)
         wanted = [
             (path, group, child)
             for (path, group), found in zip(groups, names, strict=True)
             for child in found
         ]
-        nodes = together(store, lambda at: _child(at[1], at[2], find), wanted)
+        nodes = map_requests(store, lambda at: _child(at[1], at[2], find), wanted)
         out.update({path: [] for path, _ in groups})
         for (path, _, child), at in zip(wanted, nodes, strict=True):
             if at is not None:

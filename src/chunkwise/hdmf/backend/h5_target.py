@@ -41,7 +41,7 @@ class _Object(NamedTuple):
     store: HdmfStore
     path: str
     at: str
-    # What the schema says of it depends on these.
+    # The part of the schema for it depends on these.
     name: str
     attributes: Mapping[str, Any]
     parent: Any

@@ -1,6 +1,7 @@
 """One stored array: its document, and its chunks through the engine, without HDMF's meaning."""
 
-# An array is opened when it is first used.  What follows from its document is in the metadata cache.
+# An array is opened when it is first used.  Everything that follows from its document is in the metadata
+# cache.
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def _text(place: Place) -> str | None:
     """Return the path or URL that a place is; None for a store object that has none."""
     if isinstance(place, str | os.PathLike):
         text = os.fspath(place)
-        # What fsspec calls Google's.
+        # The scheme of fsspec for Google's buckets.
         return "gs://" + text[6:] if text.startswith("gcs://") else text
     found = path_of_store(place)
     if found is None and kvstore_of(place) is None:

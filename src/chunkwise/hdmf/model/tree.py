@@ -37,11 +37,11 @@ from chunkwise.extension.trees import (
     Location,
     Node,
     find_documented,
+    map_requests,
     node_attributes,
     node_of,
     parse_snapshot,
     read_document,
-    together,
     tree_format,
     walk,
     with_copies,
@@ -88,7 +88,7 @@ def read_values(kv: KvStoreDriver, keys: Sequence[str]) -> list[Stamped]:
         stamped = kv.read(key)
         return stamped._replace(value=None if stamped.value is None else bytes(stamped.value))
 
-    return together(kv, read, keys)
+    return map_requests(kv, read, keys)
 
 
 def dump_copies(kv: KvStoreDriver, root: str, read: Iterable[tuple[str, Stamped]]) -> bytes:

@@ -107,7 +107,7 @@ class LargeDatasets:
             check_memory(self._how.memory, plan.memory)
         else:
             plan = job.arrays.plan(room_of(self._workers, self._how.memory))
-        job.follow(plan, summed=False, intermediate=self._intermediate)
+        job.use_plan(plan, summed=False, intermediate=self._intermediate)
         self._jobs[path] = job
         return True
 

@@ -44,7 +44,7 @@ _MEMBERS = {
 
 
 class BdvView(NamedTuple):
-    """Where one setup at one time is in a container of OME-Zarr images."""
+    """Location of one setup at one time in a container of OME-Zarr images."""
 
     path: str  # of the image, from the container on
     indices: tuple[int, ...] | None  # of axes that are not of space, the last axis first; None if not given
@@ -57,7 +57,7 @@ class BdvSetup(NamedTuple):
     size: tuple[float, ...]  # of a voxel of full resolution
     unit: str
     start: tuple[float, ...]  # centre of the first voxel
-    problems: tuple[str, ...] = ()  # what size and start can't express of its position
+    problems: tuple[str, ...] = ()  # parts of its position that size and start can't express
 
 
 class BdvFile(NamedTuple):
@@ -77,7 +77,7 @@ class BdvFile(NamedTuple):
 
 
 NO_FILE = BdvFile("", {}, (), frozenset(), {})
-"""What is known without a file."""
+"""Facts that are known without a file."""
 
 
 def parse_bdv_file(value: bytes, where: str) -> BdvFile:

@@ -15,7 +15,7 @@ from chunkwise.errors import (
     UnsupportedError,
 )
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import Location, is_root_of_file, read_document, together
+from chunkwise.extension.trees import Location, is_root_of_file, map_requests, read_document
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.ome_metadata import ome_members, parse_ome_image
@@ -51,7 +51,7 @@ class Options(NamedTuple):
 
 
 def attempt(look: Callable[[], T]) -> T | None:
-    """Return what is looked up; None if it is missing or can't be read."""
+    """Return the result of a look-up; None if it is missing or can't be read."""
     try:
         return look()
     except (InvalidArgumentError, NotFoundError, UnsupportedError):
@@ -68,7 +68,7 @@ def failures(members: Mapping[str, object], group: Group | None = None) -> list[
             return e.message
         return None
 
-    found = together(None if group is None else group.location.store, failure, list(members))
+    found = map_requests(None if group is None else group.location.store, failure, list(members))
     return [message for message in found if message is not None]
 
 
@@ -99,7 +99,7 @@ class ImageCollection(Members[MultiscaleImage]):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is missing or can't be read; each image is opened for it."""
+        """Images that are missing or can't be read; opens each image."""
         return (*self._problems, *failures(self))
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ from chunkwise import ChunkLayout, IndexDomain, TensorStore, virtual_chunked
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import cached_property, panel, plate_drawing, table
-from chunkwise.extension.trees import together
+from chunkwise.extension.trees import map_requests
 from chunkwise.groups.group import Group
 from chunkwise.images.conventions.ome_groups import (
     Options,
@@ -167,7 +167,7 @@ class Plate(_Fields):
             well = attempt(lambda: self._wells[path])
             return () if well is None else well.problems
 
-        for problems in together(self._group.location.store, of_well, list(self._wells)):
+        for problems in map_requests(self._group.location.store, of_well, list(self._wells)):
             out += problems
         return tuple(out)
 

@@ -1,7 +1,7 @@
-"""What is known of one array as an image: from the image of which it is a level, or from itself.
+"""Image properties of one array: from the image of which it is a level, or from itself.
 
-A view has the axes of its array: it may be cut, strided and transposed.  What is put together of several
-arrays, such as a stack, has the axes on which these agree, and is labels if one of them is.
+A view has the axes of its array: it may be cut, strided and transposed.  An array that is put together of
+several, such as a stack, has the axes on which these agree, and is labels if one of them is.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class ArrayImage:
     channels: tuple[int, ...] | None = None  # which of those of the image the view has; None for all
     shown: tuple[Channel, ...] = ()  # how those of the view are shown
     is_labels: bool | None = None  # None if nothing says so
-    image_label: Mapping[str, JSON] = field(default_factory=dict)  # what is said of labels, such as colours
-    notes: tuple[str, ...] = ()  # what could not be understood
+    image_label: Mapping[str, JSON] = field(default_factory=dict)  # attributes of labels, such as colours
+    notes: tuple[str, ...] = ()  # on metadata that could not be understood
     error: ChunkwiseError | None = None  # of the image that it may be a level of
 
     def names(self, store: TensorStore) -> list[str]:
@@ -116,7 +116,7 @@ def image_of_array(store: TensorStore, image: object = None) -> ArrayImage:
 
 
 def image_label_of(document: Mapping[str, Any]) -> dict[str, JSON]:
-    """Return what attributes say of labels, without what holds for their own place only."""
+    """Return the attributes of labels, without those that are valid only for their own location."""
     for own in (document.get("ome"), document):  # of one made from OME-Zarr, they may be beside
         label = own.get(LABEL) if isinstance(own, Mapping) else None
         if isinstance(label, Mapping) and label:
@@ -139,7 +139,7 @@ def _whole(view: TensorStore) -> TensorStore:
 
 
 def of_level(view: TensorStore, known: Known) -> ArrayImage:
-    """Return what the image says of which a stored array is a level; nothing if there is no such image."""
+    """Return the properties of a stored array as a level of an image; nothing if it isn't one."""
     nothing = ArrayImage((ArrayAxis(),) * view.rank)
     try:
         found = _level_of_array(view, known)
@@ -154,7 +154,7 @@ def of_level(view: TensorStore, known: Known) -> ArrayImage:
 
 
 def _of_image(view: TensorStore, image: MultiscaleImage, number: int) -> ArrayImage:
-    """Return what an image says of a view of one of its levels."""
+    """Return the image properties of a view of one of an image's levels."""
     at_zero = zip(image.translations[number], view._array.domain.origin, image.scales[number], strict=True)
     axes = [
         ArrayAxis(
@@ -218,7 +218,7 @@ def _common_axes(store: TensorStore, found: Sequence[Sequence[ArrayAxis]]) -> tu
 def _common_channels(
     store: TensorStore, axes: Sequence[ArrayAxis], layers: Sequence[ArrayImage], known: Known
 ) -> tuple[tuple[Channel, ...], tuple[str, ...]]:
-    """Return how the channels of a view are shown, if its layers agree, and else a note on what is lost."""
+    """Return how the channels of a view are shown, if its layers agree, and else a note on the loss."""
     if not any(one.shown for one in layers):
         return (), ()
     dim = next((dim for dim, axis in enumerate(axes) if axis.kind == "channel"), None)

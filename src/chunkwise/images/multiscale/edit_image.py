@@ -1,7 +1,7 @@
 """``edit_image``: scale, units, position and channels of an image, changed as its convention has them.
 
-A change is made of edits of documents.  All are tried before the first is written, and the image is read
-again afterwards, so that no member that says otherwise is overlooked.
+A change consists of edits of documents.  All are tried before the first is written, and the image is read
+again afterwards, to find members that contradict the change.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def _number(value: object, where: str) -> float:
 
 
 def _by_axis(image: MultiscaleImage, given: object, what: str) -> dict[int, Any]:
-    """Return what is given, by dimension."""
+    """Return the given values by dimension."""
     names = [axis.name for axis in image.axes]
     if given is None:
         return {}
@@ -233,7 +233,7 @@ def _by_axis(image: MultiscaleImage, given: object, what: str) -> dict[int, Any]
 
 
 def _by_channel(image: MultiscaleImage, given: object, what: str) -> dict[int, Any]:
-    """Return what is given, by number of the channel."""
+    """Return the given values by number of the channel."""
     if given is None:
         return {}
     dim = next((dim for dim, axis in enumerate(image.axes) if axis.type == "channel"), None)
@@ -269,7 +269,7 @@ def _color(value: str, number: int) -> str:
 
 
 def _check(image: MultiscaleImage, change: Change) -> None:
-    """Raise DataCorruptionError unless an image is as it was to become."""
+    """Raise DataCorruptionError unless an image has all changes."""
     found = [tuple(level.place) for level in image._metadata.levels]
     pairs = zip(found, change.places, strict=True)
     same = all(

@@ -91,7 +91,7 @@ class Levels(Sequence[TensorStore]):
         return panel("Levels", table((f"level {name}", text) for name, text in self._rows()))
 
     def _rows(self) -> Iterator[tuple[str, str]]:
-        """Yield the path of each level and what is known of it, without opening any."""
+        """Yield the path and the known properties of each level, without opening any."""
         for level, store in zip(self._metadata, self._opened, strict=True):
             voxels = f"voxels of {', '.join(f'{size:g}' for size in level.place.scale)}"
             yield level.path, voxels if store is None else f"{brief(store)}, {voxels}"
@@ -124,7 +124,7 @@ class MultiscaleImage(Resolvable):
         return ResolvedPlace(self._location, view=self._full_resolution(), image=self)
 
     def _full_resolution(self) -> TensorStore:
-        """Return the first level: the stored array, or what is put together of several."""
+        """Return the first level: the stored array, or one that is put together of several."""
         level = most_voted(self.levels[0])
         node = level._whole_node(placed=True)
         return level if node is None else open_array(node.location, found=node, read=True)
@@ -176,7 +176,7 @@ class MultiscaleImage(Resolvable):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong or missing and was left out: levels, and display members.
+        """Problems, such as levels and display members that are wrong or missing and were left out.
 
         This opens all levels.
         """
@@ -184,7 +184,7 @@ class MultiscaleImage(Resolvable):
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """What nothing says and is assumed: names of axes, how names of files arrange pictures."""
+        """Assumptions that no metadata confirms: names of axes, how names of files arrange pictures."""
         return self._metadata.assumed
 
     @property
@@ -369,7 +369,7 @@ class MultiscaleImage(Resolvable):
 
 
 def place_name(location: str) -> str:
-    """Return the last name of a location; that of the file of what is at the root of one.
+    """Return the last name of a location, or the file's name at the root of a file.
 
     >>> place_name("scans/a.tif|tiff-images:"), place_name("scans/a.tif|tiff-images:image1/")
     ('a.tif', 'image1')

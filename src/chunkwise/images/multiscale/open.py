@@ -1,4 +1,4 @@
-"""``open_multiscale``: finds out what kind of image is at a place, and opens it.
+"""``open_multiscale``: finds out which kind of image is at a place, and opens it.
 
 For arrays without image metadata, only labels and units are known.
 """
@@ -146,7 +146,7 @@ def _precomputed(location: Location, context: Context | None) -> MultiscaleImage
 
 
 def _no_image(group: Group) -> str:
-    """Return the text of an error: what was looked for, and which images are near."""
+    """Return the text of an error, with the expected metadata and the images nearby."""
     members = list(group.items())
     images = [name for name, member in members[:50] if isinstance(member, Group) and _is_known(member)]
     arrays = [name for name, member in members if isinstance(member, TensorStore)]

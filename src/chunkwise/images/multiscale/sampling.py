@@ -62,7 +62,7 @@ def read_box(
 ) -> tuple[npt.NDArray[Any], list[Damaged]]:
     """Return an element for every step of a box, 0 where it can't be read, and what can't be.
 
-    Of a box of moderate size they are means, unless it has labels. Of a larger one they are single elements;
+    In a box of moderate size they are means, unless it has labels. In a larger one they are single elements;
     if too many chunks would have to be read, neighbours are the same element.
     """
     if _size(bounds) <= _MOST_WHOLE:

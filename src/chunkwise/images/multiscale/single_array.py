@@ -19,7 +19,7 @@ def single_array(
 ) -> MultiscaleImage:
     """Return an array as an image of one level, with what an image says of which it is a level.
 
-    `place` names what isn't stored by itself, such as a folder of pictures, about which something is
+    `place` names an array that isn't a node, such as a folder of pictures, about which something is
     `assumed`; `image` is as for `image_of_array`.
     """
     kvstore = store.kvstore
@@ -66,7 +66,7 @@ def image_of_arrays(
 def _placed_axes(
     store: TensorStore, known: list[ArrayAxis] | tuple[ArrayAxis, ...], path: str, location: str
 ) -> tuple[tuple[Axis, ...], LevelMetadata]:
-    """Return the axes of an array and its place; what is unknown is what the array itself says."""
+    """Return the axes of an array and its place; unknown properties are those of the array itself."""
     names = axis_names(store, [a.name or label for a, label in zip(known, store.domain.labels, strict=True)])
     axes, scale, start = [], [], []
     for dim, (name, axis, unit) in enumerate(zip(names, known, store.dimension_units, strict=True)):

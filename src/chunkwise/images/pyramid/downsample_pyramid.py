@@ -21,7 +21,7 @@ from chunkwise.copying.losses import warn_of_losses
 from chunkwise.copying.pictures import without_channel
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.resolve import Place, ResolvedPlace, resolve
-from chunkwise.core.engine.unfinished import Change
+from chunkwise.core.engine.abandoned_changes import Change
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension.inside import as_nbytes, check_flag, options_of, start_thread
 from chunkwise.extension.trees import (

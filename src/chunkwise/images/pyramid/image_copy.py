@@ -38,7 +38,7 @@ def copy_of_image(
     how: CopyOptions,
     workers: Workers,
 ) -> TreeCopy | str:
-    """Return the copy of an image; or, of what is to be copied as a tree, what is lost by that."""
+    """Return the copy of an image; or, if it is copied as a plain tree, the text on what that loses."""
     node, source, is_n5 = found.node, found.location, tree_format(format).has_containers
     assert source is not None
     described: Multiscale | None = None if found.images is None else found.images()

@@ -77,7 +77,7 @@ class ImagePlan(ABC):
             if job.arrays.is_small(room.room):
                 made.small.append(small_view(path, job))
             else:
-                room.follow(job)
+                room.plan_blocks(job)
                 made.large[path] = job
             made.notes += [(path, note) for note in job.target_spec.notes]
             digest.update(source.digest.encode())

@@ -1,4 +1,4 @@
-"""Images of any kind as sources of copies: what is copied, and each level as an array."""
+"""Images of any kind as sources of copies, with each level as an array."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def level_sources(image: MultiscaleImage) -> list[CopySource]:
 
 
 def _level_source(store: TensorStore, usual: tuple[int, ...] | None, where: str) -> CopySource:
-    """Return a level as the source of a copy: the stored array, or what is put together of several."""
+    """Return a level as the source of a copy: the stored array, or one that is put together of several."""
     node = store._whole_node(placed=True)
     if node is not None:
         return stored_source(node.location)
@@ -219,7 +219,7 @@ def _paths_beside(group: Group, levels: frozenset[str], above: str) -> Iterator[
 
 
 def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | None = None) -> Kept:
-    """Return what is kept of an image in the groups of a format; `image` is what a view is as one."""
+    """Return the metadata of an image that a format keeps; `image` is that of a view."""
     image = found.image or image
     if image is None:
         return Kept(image_label=found.image_label, left_out=found.notes)

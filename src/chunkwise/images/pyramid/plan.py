@@ -25,7 +25,7 @@ __all__ = ["PyramidOptions", "PyramidPlan", "choose_factors", "first_level", "ne
 
 _OTHERWISE = "; --axes, or axes=, names them"
 _PLANES = ("q", "i")
-"""What tifffile calls an axis along which planes follow each other."""
+"""tifffile's names of an axis along which planes follow each other."""
 
 _CHUNKS = {1: 65536, 2: 512, 3: 64}  # by the number of axes of space
 
@@ -56,7 +56,7 @@ class PyramidPlan:
     levels: tuple[Level, ...]  # full resolution first
     names: tuple[str, ...]  # of the arrays
     templates: tuple[ArrayTemplate, ...]
-    assumed: tuple[str, ...] = ()  # what nothing says
+    assumed: tuple[str, ...] = ()  # assumptions that no metadata confirms
 
 
 def plan_pyramid(

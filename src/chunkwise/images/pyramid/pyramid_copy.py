@@ -18,7 +18,7 @@ from chunkwise import TensorStore, downsample
 from chunkwise.copying.copy_job import ArrayJob, CopyJob
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_passes import LARGE, is_pyramid_journal
-from chunkwise.copying.copy_place import CopyPlace, begun_at, unfinished
+from chunkwise.copying.copy_place import CopyPlace, find_unfinished_copy, unfinished_copy_error
 from chunkwise.copying.copy_plan import CopyPlan, sizes_of_json
 from chunkwise.copying.executors import Workers
 from chunkwise.copying.journal import Journal
@@ -90,7 +90,7 @@ class Pyramid(NamedTuple):
     left_out : tuple of str
         Metadata of the source that the convention can't hold.
     assumed : tuple of str
-        What the source doesn't say, such as the names of its axes.
+        Properties that the source lacks and are assumed, such as the names of its axes.
     """
 
     convention: str
@@ -273,8 +273,8 @@ class PyramidCopy(PlannedCopy):
         """Raise AlreadyExistsError if something is in the way that can't be replaced."""
         Journal(self._top, {}, 0).check_store()
         self._group.check()
-        if not self._how.overwrite and begun_at(self._top) is not None:
-            raise unfinished(self._top)
+        if not self._how.overwrite and find_unfinished_copy(self._top) is not None:
+            raise unfinished_copy_error(self._top)
         for to in self._places:
             if to.replacement is None:
                 check_place(to.location, "array", self._pyramid.convention.format)

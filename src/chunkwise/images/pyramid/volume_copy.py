@@ -19,7 +19,7 @@ from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.copy_arrays import check_memory, copy_arrays, intermediate_name
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
-from chunkwise.copying.copy_place import CopyPlace, unfinished
+from chunkwise.copying.copy_place import CopyPlace, unfinished_copy_error
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.executors import Workers, room_of
 from chunkwise.copying.journal_document import JournalDocument, read_journal
@@ -72,7 +72,7 @@ def copy_to_volume(
     left_out: str = "",
 ) -> VolumeCopy:
     """Return the copy of an array, or of an image with all its levels, to a precomputed volume."""
-    # `left_out` is a note on what is beside the array.
+    # `left_out` is a note on arrays and files beside the array.
     if isinstance(found, TensorStore):
         return VolumeCopy(single_array(found), destination, options, how, workers, left_out)
     image = open_multiscale(found, drafts=True)
@@ -95,7 +95,7 @@ class VolumeCopy(PlannedCopy):
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """What nothing says about the source."""
+        """Assumptions about the source that no metadata confirms."""
         return self._image.assumed
 
     def __init__(
@@ -128,7 +128,7 @@ class VolumeCopy(PlannedCopy):
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What a volume has no place for, and how it is held."""
+        """Notes on properties that a volume can't hold, or holds in another form."""
         return tuple(self._notes)
 
     @property
@@ -265,7 +265,7 @@ class VolumeCopy(PlannedCopy):
                 made = CopyPlan.from_json(plans[number])
                 check_memory(how.memory, made.memory)
                 between = intermediate_name(known.get("between"))
-            job.follow(made, summed=False, intermediate=between)
+            job.use_plan(made, summed=False, intermediate=between)
             self._jobs.append(job)
             plan.large[str(number)] = job
             shown.append(made.to_json())
@@ -277,7 +277,7 @@ class VolumeCopy(PlannedCopy):
         return plan, SmallArrays(self._top, self._top, "zarr3", (), how), task
 
     def _source_of(self, number: int, source: TensorStore, before: TensorStore | None) -> TensorStore:
-        """Return what a scale is made of: a level of the image, or the scale `before`."""
+        """Return the source of a scale: a level of the image, or the scale `before`."""
         return source
 
     @property
@@ -358,7 +358,7 @@ def _encoding(codec: object) -> dict[str, JSON]:
 
 
 def place_of_volume(location: Location, how: CopyOptions) -> CopyPlace:
-    """Return where a volume is written; raise if what is there can't be replaced."""
+    """Return where a volume is written; raise if an existing one can't be replaced."""
     place = CopyPlace.choose(
         location,
         "volume",
@@ -370,7 +370,7 @@ def place_of_volume(location: Location, how: CopyOptions) -> CopyPlace:
     if how.overwrite and place.replacement is not None:
         journal = read_journal(location)
         if journal is not None and "scales" not in journal["task"]:
-            raise unfinished(location)
+            raise unfinished_copy_error(location)
         for key in foreign_keys(location):
             raise AlreadyExistsError(
                 f"{location.text} can't be replaced: {location.store.describe(key)} belongs to no scale of "

@@ -93,7 +93,7 @@ def image_of_group(found: ServedGroup) -> ServedImage | None:
 
 
 def multiscale_at(found: Served | None) -> Multiscale | None:
-    """Return what a group holds, None if that is no image, plate or well; what was found lately is kept."""
+    """Return the image, plate or well that a group holds, or None; recent results are kept."""
     if not isinstance(found, ServedGroup) or found.node is None or found.node.format is None:
         return None
     node, context = found.node, found.context
@@ -112,7 +112,7 @@ def multiscale_at(found: Served | None) -> Multiscale | None:
 
 
 def _kept(found: Served, what: str, look: Callable[[], T]) -> T:
-    """Return what `look` returns; what it returned lately is kept."""
+    """Return the result of `look`; recent results are kept."""
     kept: tuple[float, T] | None = found.made.get(what)
     now = time.monotonic()
     if kept is None or now - kept[0] >= KNOWN_FOR:

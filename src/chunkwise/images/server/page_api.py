@@ -39,7 +39,7 @@ _SEARCH_SECONDS = 2.0
 
 
 def page_content(sources: Sources, name: str, query: Mapping[str, str]) -> Content:
-    """Return what a call of the page gives.
+    """Return the content for a call of the page.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def _search(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -
     """Return the arrays and groups, level by level, whose path has a text in it, as far as time allows."""
     text = query.get("text", "").strip().lower()
     if not text:
-        raise InvalidArgumentError("text: expected what is looked for")
+        raise InvalidArgumentError("text: expected a text to look for")
     rows: list[dict[str, JSON]] = []
     waiting: deque[tuple[str, ...]] = deque([()])
     stop = time.monotonic() + _SEARCH_SECONDS
@@ -101,12 +101,14 @@ def _search(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -
                     more = f"Only the first {n:,} arrays and groups were searched."
                     break
         except ChunkwiseError:
-            continue  # the tree tells what is wrong
+            continue  # the tree shows its error
     return Document(dump_bytes({"members": rows, "more": more}))
 
 
 def _row(member: Member) -> dict[str, JSON]:
     out = {name: value for name, value in member._asdict().items() if value}
+    if (member.dtype or "").startswith(("struct", "[")):
+        out["dtype"] = "records"  # the fields are too many for a row
     return out | ({"shape": list(member.shape)} if member.shape is not None else {})
 
 
@@ -120,7 +122,7 @@ def _image(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) ->
         more: dict[str, JSON] = {"image": None, "attributes": _plain(found.attributes)}
         group = multiscale_at(found)
         if isinstance(group, Plate):
-            more = {"image": None, "plate": describe_plate(group)}  # which is what the attributes say
+            more = {"image": None, "plate": describe_plate(group)}  # as the attributes say
         elif isinstance(group, Well):
             more["well"] = describe_well(sources, path, group)
         return Document(dump_bytes(more))
@@ -314,7 +316,7 @@ def _extremes(sources: Sources, path: tuple[str, ...], query: Mapping[str, str])
 
 
 def _first(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> Content:
-    """Return the path of what is shown first."""
+    """Return the path that is shown first."""
     return Document(dump_bytes({"path": first_shown(sources)[0]}))
 
 

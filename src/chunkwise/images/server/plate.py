@@ -49,7 +49,7 @@ def describe_well(sources: Sources, path: tuple[str, ...], well: Well) -> dict[s
 
 
 def well_of(sources: Sources, path: tuple[str, ...]) -> dict[str, JSON] | None:
-    """Return what is known of the well that the image at a path is a field of; None if there is none."""
+    """Return the well that the image at a path is a field of, as the page shows it; None if there is none."""
     well = multiscale_at(sources.find(path[:-1])) if len(path) > 1 else None
     if not isinstance(well, Well) or path[-1] not in well.fields:
         return None
@@ -79,7 +79,7 @@ class Thumbnail:
         return np.stack([values for values, _ in parts]), [one for _, found in parts for one in found]
 
     def describe(self, values: npt.NDArray[Any]) -> dict[str, JSON]:
-        """Return what the page needs to draw its pixels and to ask for the element under the pointer."""
+        """Return the properties by which the page draws pixels and asks for an element under the pointer."""
         colors = self.image.label_colors
         there = np.unique(values).tolist() if colors and self.image.is_labels else ()
         (across, down, _), channel, _ = shown_dims(self.image)

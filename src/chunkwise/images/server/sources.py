@@ -25,12 +25,12 @@ from chunkwise.images.server.image import arranged, multiscale_at
 from chunkwise.images.server.trees import (
     FIELDS,
     FixedTree,
+    LocationTree,
     Member,
     Served,
     ServedArray,
     ServedGroup,
     Source,
-    StoredTree,
     at_zero,
     member_of,
 )
@@ -67,7 +67,7 @@ class Sources(dict[str, Source]):
     def are_quick(self, names: Sequence[str]) -> bool:
         """Return True if a path leads into an array whose stored chunks are small, and local files."""
         source = self.get(names[0]) if names else None
-        if not isinstance(source, StoredTree) or not source.is_local:
+        if not isinstance(source, LocationTree) or not source.is_local:
             return False
         try:
             found = self.split(names)
@@ -142,7 +142,7 @@ def _name_of(one: object) -> str:
 
 def _source(one: Any) -> Source:
     if isinstance(one, Group):
-        return StoredTree(one.location)
+        return LocationTree(one.location)
     if isinstance(one, TensorStore):
         return FixedTree(_of_view(one, "array"))
     if isinstance(one, MultiscaleImage):
@@ -178,7 +178,7 @@ def _stored(found: ResolvedPlace, place: Any) -> Source:
         node = require_node(location)
     if node.undeclared and next(children("", node), None) is None:
         raise nothing_at(location)
-    tree = StoredTree(location, outside)
+    tree = LocationTree(location, outside)
     tree.find(())  # metadata that can't be understood are an error now
     return tree
 

@@ -36,12 +36,12 @@ __all__ = [
     "FIELDS",
     "KNOWN_FOR",
     "FixedTree",
+    "LocationTree",
     "Member",
     "Served",
     "ServedArray",
     "ServedGroup",
     "Source",
-    "StoredTree",
     "at_zero",
     "member_of",
 ]
@@ -130,7 +130,7 @@ class Source(Protocol):
         ...
 
 
-class StoredTree:
+class LocationTree:
     """The tree at a location; `outside` leads to the groups above, which may describe its images."""
 
     def __init__(self, location: Location, outside: Location | None = None) -> None:

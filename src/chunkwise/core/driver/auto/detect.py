@@ -66,7 +66,8 @@ def detect_format(path: str, describe: Callable[[str], str]) -> Flow[tuple[str, 
     """Return the driver id of the array or kvstore at `path`, and the document that shows it."""
     # The path is empty or ends in "/".
     documents = {}
-    # A bucket that may not be listed refuses what isn't there, so a refusal says nothing about other keys.
+    # A bucket that may not be listed refuses requests for missing keys, so a refusal says nothing about other
+    # keys.
     answers = yield GetAll(tuple(path + signature.key for signature in SIGNATURES), denied=True)
     refusals = [answer for answer in answers if isinstance(answer, PermissionDeniedError)]
     for signature, stamped in zip(SIGNATURES, answers, strict=True):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from chunkwise.core.base.binding import JSON, Members
-from chunkwise.core.driver.based_spec import BasedSpec, constrained, parse_base
+from chunkwise.core.driver.adapter_spec import AdapterSpec, constrained, parse_base
 from chunkwise.core.dtypes.conversion import converter, convertible
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.index_space import IndexTransform
@@ -27,7 +27,7 @@ __all__ = ["CastSpec", "cast_schema", "parse_cast"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CastSpec(BasedSpec):
+class CastSpec(AdapterSpec):
     """``{"driver": "cast", "base": …, "dtype": …}``; the schema has only the data type."""
 
     shows_rank: ClassVar[bool] = False

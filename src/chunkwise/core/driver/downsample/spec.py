@@ -17,7 +17,7 @@ from functools import partial
 from typing import Self
 
 from chunkwise.core.base.binding import JSON, MISSING, Members, expect_int, expect_one_of, parse_array
-from chunkwise.core.driver.based_spec import BasedSpec, constrained, parse_base
+from chunkwise.core.driver.adapter_spec import AdapterSpec, constrained, parse_base
 from chunkwise.core.driver.downsample.base_view import base_view
 from chunkwise.core.index_space import IndexDomain, IndexTransform, OutputIndexMap, inf
 from chunkwise.core.specs.schema import Schema
@@ -39,7 +39,7 @@ METHODS = ("stride", "mean", "min", "max", "median", "mode")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class DownsampleSpec(BasedSpec):
+class DownsampleSpec(AdapterSpec):
     """``{"driver": "downsample", "base": …, "downsample_factors": …, "downsample_method": …}``."""
 
     factors: tuple[int, ...]  # size of a cell along each dimension of the base

@@ -7,8 +7,8 @@ from operator import add, gt
 
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.cached import copied
+from chunkwise.core.driver.adapter_spec import parse_base
 from chunkwise.core.driver.array.spec import ArraySpec
-from chunkwise.core.driver.based_spec import parse_base
 from chunkwise.core.driver.chunked.spec import elsewhere, is_movable
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.schema_value import array_from_json

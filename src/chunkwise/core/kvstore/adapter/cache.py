@@ -145,7 +145,7 @@ class CacheStore(SameKeysStore):
             generation = None
             try:
                 generation = change()
-            finally:  # after a failure too, since it is unknown what is stored then
+            finally:  # after a failure too, since the stored value is unknown then
                 if generation is None:
                     self.evict(key)
                 else:

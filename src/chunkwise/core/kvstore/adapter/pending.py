@@ -75,7 +75,7 @@ class Document(Protocol):
     """A value that gives other changes of a transaction their meaning, such as the metadata of an array."""
 
     def joined(self, later: Self) -> Self:
-        """Return the one of both that is to be checked; raise if they contradict each other."""
+        """Return the condition to check; raise if the two contradict each other."""
         ...
 
     def check(self, store: PendingStore) -> bytes:
@@ -265,7 +265,7 @@ class PendingStore(SameKeysStore):
         return change is not None and change.condition not in (None, b"", MISSING_GENERATION)
 
     def depend(self, key: str, document: Document) -> None:
-        """Let the commit fail if the value of `key` no longer is what changes of other keys assume."""
+        """Make the commit fail if the value of `key` has changed, which changes of other keys depend on."""
         with self._lock:
             known = self.documents.get(key)
             self.documents[key] = document if known is None else known.joined(document)

@@ -72,7 +72,7 @@ def commit_documents(store: PendingStore) -> None:
 
 
 def take_places(store: PendingStore) -> list[Lease]:
-    """Keep others out where new arrays replace what is there, until all changes are made."""
+    """Exclude others from places where new arrays replace old nodes, until all changes are made."""
     paths = [_above(key) for key in store.made if key in store.changes and not store.changes[key].condition]
     while True:
         taken: list[Lease] = []
@@ -97,7 +97,7 @@ def take_places(store: PendingStore) -> list[Lease]:
 
 
 def delete_ranges(store: PendingStore) -> None:
-    """Delete what is deleted before the changes are made, but not what others stage there."""
+    """Delete the deleted keys before the changes are made, except staged data of others."""
     replaced = {_above(key) for key in store.made}
     for keys in store.deleted:
         if keys.start in replaced and keys == KeyRange.of_prefix(keys.start):

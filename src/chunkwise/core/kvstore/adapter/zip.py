@@ -354,7 +354,7 @@ class ZipStore:
         )
 
     def _read(self, archive: _Archive, key: str, read: Callable[[Get], T]) -> T:
-        """Return what is read of a member, of this version of the archive."""
+        """Return the result of `read` in this version of the archive."""
         try:
             return read(self._open_get(archive.generation, archive.whole))
         except OutOfRangeError:

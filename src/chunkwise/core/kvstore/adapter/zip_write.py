@@ -34,7 +34,7 @@ __all__ = [
 Compression: TypeAlias = Literal["deflate", "store", "zstd", "xz"]
 
 DOCUMENT = "zarr.json"
-"""Name of the member that says what is in an archive of OME-Zarr."""
+"""Name of the member that describes an archive of OME-Zarr."""
 
 _MODE = 0o100644 << 16
 _UTF8_NAME = 0x800

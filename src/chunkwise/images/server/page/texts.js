@@ -14,3 +14,11 @@ export function bytes(n) {
   }
   return "";
 }
+
+const LARGER = { pm: "nm", nm: "µm", nanometer: "µm", "µm": "mm", um: "mm", micrometer: "mm", mm: "m", millimeter: "m" };
+
+// A length in its unit, or in a larger one from 1000 on.
+export function lengthText(length, unit, digits) {
+  while (length >= 1000 && LARGER[unit]) [length, unit] = [length / 1000, LARGER[unit]];
+  return `${Number(length.toPrecision(digits))} ${unit}`;
+}

@@ -3,7 +3,7 @@
 import { setWindow } from "./contrast.js";
 import { drawPlot } from "./plot.js";
 import { drawTable } from "./table.js";
-import { bytes, rgb } from "./texts.js";
+import { bytes, lengthText, rgb } from "./texts.js";
 import { TILE, Tiles, paint } from "./tiles.js";
 
 export const AXIS_COLORS = ["#eb5f55", "#5ac86e", "#5a96fa"]; // of what belongs to x, y, z
@@ -229,7 +229,7 @@ export class View {
       context.arc(x(c0), y(r0), size + 1, 0, 2 * Math.PI);
       context.fill();
     }
-    const [length, unit] = this.length(panel, [r0, c0, r1, c1]), text = `${Number(length.toPrecision(4))} ${unit}`;
+    const text = lengthText(...this.length(panel, [r0, c0, r1, c1]), 4);
     context.font = "12px system-ui, sans-serif";
     const wide = context.measureText(text).width + 8, [left, top] = [(x(c0) + x(c1) - wide) / 2, (y(r0) + y(r1)) / 2 + 8];
     const [at, under] = [Math.min(Math.max(left, 0), width - wide), Math.min(Math.max(top, 0), height - 18)];
@@ -428,7 +428,7 @@ export class View {
     const power = 10 ** Math.floor(Math.log10(wanted));
     const length = power * (wanted / power >= 5 ? 5 : wanted / power >= 2 ? 2 : 1);
     const n = length / perPixel;
-    const text = `${Number(length.toPrecision(3))} ${this.unit || "px"}`;
+    const text = lengthText(length, this.unit || "px", 3);
     context.font = "12px system-ui, sans-serif";
     context.textBaseline = "bottom";
     const label = context.measureText(text).width;

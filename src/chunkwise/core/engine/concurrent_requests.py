@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from chunkwise.core.engine.pool import Pool, Stop
 from chunkwise.core.kvstore.traits import traits_of
 
-__all__ = ["is_slow", "together"]
+__all__ = ["is_slow", "map_requests"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -21,7 +21,7 @@ def is_slow(store: object) -> bool:
     return traits_of(store).request_concurrency is not None
 
 
-def together(store: object, ask: Callable[[T], R], items: Sequence[T]) -> list[R]:
+def map_requests(store: object, ask: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """Return the result of `ask` for each item; raise if one of them raises."""
     # A store that answers at once is asked in order, in the calling thread.
     concurrency = traits_of(store).request_concurrency

@@ -14,12 +14,12 @@ from chunkwise.core.base.fork import in_child
 from chunkwise.core.engine.future import Future, Promise
 from chunkwise.core.engine.waiting import go_on_until
 
-__all__ = ["EVERYWHERE", "Change", "after", "be_part_of_change", "before", "let_go_on", "unfinished"]
+__all__ = ["EVERYWHERE", "Change", "abandoned", "after", "be_part_of_change", "before", "let_go_on"]
 
 EVERYWHERE: Hashable = object()
 """Stands for changes in unknown stores."""
 
-unfinished: dict[Future[None], Hashable] = {}
+abandoned: dict[Future[None], Hashable] = {}
 """Futures of the ends of abandoned changes, with the identities of the changed stores."""
 
 _is_part: ContextVar[bool] = ContextVar("is_part", default=False)
@@ -55,17 +55,17 @@ class Change:
 
 def let_go_on(ended: Future[None], where: Hashable) -> None:
     """Make later writes to the same store begin after `ended`, which is abandoned."""
-    unfinished[ended] = where
-    ended._on_done(lambda done: unfinished.pop(done, None))
+    abandoned[ended] = where
+    ended._on_done(lambda done: abandoned.pop(done, None))
 
 
 def before(where: Hashable) -> list[Future[None]]:
     """Return the ends of the changes that precede the next one in a store."""
-    if not unfinished or where is None or _is_part.get():
+    if not abandoned or where is None or _is_part.get():
         return []
     return [
         ended
-        for ended, place in list(unfinished.items())
+        for ended, place in list(abandoned.items())
         if place == where or place is EVERYWHERE or where is EVERYWHERE
     ]
 
@@ -86,4 +86,4 @@ def after(ends: list[Future[None]], begin: Callable[[], object]) -> None:
 
 @in_child
 def _forget() -> None:
-    unfinished.clear()
+    abandoned.clear()

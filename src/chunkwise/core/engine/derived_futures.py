@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator, Hashable, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
 
 from chunkwise.core.base.fork import new_lock
+from chunkwise.core.engine.abandoned_changes import let_go_on
 from chunkwise.core.engine.future import Future, Promise
-from chunkwise.core.engine.unfinished import let_go_on
 
 __all__ = ["Countdown", "WriteFutures", "gather", "link", "map_future"]
 

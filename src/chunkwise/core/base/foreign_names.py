@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
-__all__ = ["HABITS", "Instead", "Owner", "instead_of"]
+__all__ = ["FOREIGN_NAMES", "Instead", "Owner", "instead_of"]
 
 Owner: TypeAlias = Literal[
     "chunkwise",
@@ -37,7 +37,7 @@ Owner: TypeAlias = Literal[
 
 
 class Instead(NamedTuple):
-    """What to write instead of a name, as Python code, and a remark."""
+    """The name to write instead of another, as Python code, and a remark."""
 
     code: str = ""  # empty if the name is to be left out
     why: str = ""
@@ -84,7 +84,7 @@ _NUMPY = Instead(
 _FROM_DASK = Instead("chunkwise.from_dask(dask_array, path)", "it makes an array; a target is there already")
 _STORE = Instead("chunkwise.store(dask_array, array[selection])")
 
-HABITS: Mapping[Owner, Mapping[str, Instead]] = {
+FOREIGN_NAMES: Mapping[Owner, Mapping[str, Instead]] = {
     "chunkwise": {
         "Array": Instead("chunkwise.TensorStore"),
         "Dataset": Instead("chunkwise.TensorStore"),
@@ -409,5 +409,5 @@ HABITS: Mapping[Owner, Mapping[str, Instead]] = {
 
 def instead_of(owner: Owner, name: str) -> str:
     """Return what to write instead of `name`, as the end of a message; the empty string if unknown."""
-    found = HABITS[owner].get(name)
+    found = FOREIGN_NAMES[owner].get(name)
     return "" if found is None else f"; {found}"

@@ -13,8 +13,8 @@ from typing import TypeVar
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.base.processors import n_dask_threads, n_processors
 from chunkwise.core.base.thread import start_thread, until_done
+from chunkwise.core.engine.abandoned_changes import EVERYWHERE, Change, be_part_of_change
 from chunkwise.core.engine.future import Future, Promise
-from chunkwise.core.engine.unfinished import EVERYWHERE, Change, be_part_of_change
 
 __all__ = ["n_block_threads", "work_through"]
 

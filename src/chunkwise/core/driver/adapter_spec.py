@@ -14,11 +14,11 @@ from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.spec import Spec, parse_driver_spec
 from chunkwise.errors import SpecError
 
-__all__ = ["BasedSpec", "constrained", "parse_base"]
+__all__ = ["AdapterSpec", "constrained", "parse_base"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class BasedSpec(DriverSpec):
+class AdapterSpec(DriverSpec):
     """A spec with the member ``base``, to which the options for opening apply."""
 
     base: Spec

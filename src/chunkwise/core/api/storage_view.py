@@ -12,14 +12,14 @@ from chunkwise.core.api.transaction import check_open, not_open
 from chunkwise.core.arrays import protocol
 from chunkwise.core.arrays.protocol import ResizeRequest
 from chunkwise.core.base.arguments import as_flag
-from chunkwise.core.base.habits import instead_of
+from chunkwise.core.base.foreign_names import instead_of
 from chunkwise.core.base.unknown_names import checks_arguments
+from chunkwise.core.engine.abandoned_changes import EVERYWHERE
 from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.batch import Batch, check_batch
-from chunkwise.core.engine.combine import map_future
+from chunkwise.core.engine.derived_futures import map_future
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.unasked import watches
-from chunkwise.core.engine.unfinished import EVERYWHERE
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.errors import (
     ChunkwiseError,
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from chunkwise.core.api.array_info import ArrayInfo
     from chunkwise.core.api.explain import Explanation
 
-__all__ = ["StoredView"]
+__all__ = ["StorageView"]
 
 T = TypeVar("T")
 
 
-class StoredView(ArrayView):
+class StorageView(ArrayView):
     """The methods of a view that query or change the stored array."""
 
     __slots__ = ()

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 import chunkwise
-from chunkwise.core.base.habits import HABITS, Instead
+from chunkwise.core.base.foreign_names import FOREIGN_NAMES, Instead
 from chunkwise.errors import AlreadyExistsError
 
 PAGE = Path(__file__).parents[2] / "docs" / "coming-from.md"
-ROWS = [(owner, name) for owner, names in HABITS.items() for name in names]
+ROWS = [(owner, name) for owner, names in FOREIGN_NAMES.items() for name in names]
 CLASSES = ("chunkwise", "Future", "TensorStore", "Group", "Attributes")
 FUNCTIONS = {
     "create_group": [chunkwise.create_group],
@@ -99,16 +99,16 @@ def owner_of(owner: str, scope: dict[str, Any]) -> Any:
 def test_an_attribute_of_others(owner: Any, name: str, tmp_path: Path) -> None:
     scope = named(tmp_path, owner, name)
     lacks = owner_of(owner, scope)
-    instead = HABITS[owner][name]
+    instead = FOREIGN_NAMES[owner][name]
     assert not hasattr(lacks, name) and name not in dir(lacks)
     with pytest.raises(AttributeError, match=re.escape(str(instead))):
         getattr(lacks, name)
     exec(instead.code, scope)
 
 
-@pytest.mark.parametrize("name", HABITS["create_array"])
+@pytest.mark.parametrize("name", FOREIGN_NAMES["create_array"])
 def test_an_argument_of_others(name: str, tmp_path: Path) -> None:
-    instead = HABITS["create_array"][name]
+    instead = FOREIGN_NAMES["create_array"][name]
     group = chunkwise.open_group(tmp_path / "g.zarr", mode="w", format="zarr3")
     calls: list[Callable[..., Any]] = [
         lambda **options: chunkwise.create_array(tmp_path / "a.zarr", **options),
@@ -131,7 +131,7 @@ def test_an_argument_of_others(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("owner", "name"), [row for row in ROWS if row[0] in FUNCTIONS])
 def test_an_argument_of_other_functions(owner: Any, name: str, tmp_path: Path) -> None:
-    instead = HABITS[owner][name]
+    instead = FOREIGN_NAMES[owner][name]
     group = chunkwise.create_group(tmp_path / "g.zarr", format="zarr2")
     source = group.create_array("a", VALUES)
     group.consolidate()
@@ -164,7 +164,7 @@ def test_an_argument_of_other_functions(owner: Any, name: str, tmp_path: Path) -
 def test_parameters_of_others(owner: Any) -> None:
     for function in OTHER_FUNCTIONS[owner]:
         own = inspect.signature(function).parameters
-        for name, instead in HABITS[owner].items():
+        for name, instead in FOREIGN_NAMES[owner].items():
             refused = f"^{function.__name__} got an unexpected argument '{name}'; {re.escape(str(instead))}$"
             with pytest.raises(TypeError, match=refused):
                 function(None, None, **{name: 1})
@@ -233,9 +233,9 @@ def test_options_of_another_function_are_known() -> None:
     assert chunkwise.concat([chunkwise.array([1])], 0, rank=1).rank == 1
 
 
-@pytest.mark.parametrize("name", HABITS["group.create_group"])
+@pytest.mark.parametrize("name", FOREIGN_NAMES["group.create_group"])
 def test_an_argument_of_a_group_in_a_group(name: str, tmp_path: Path) -> None:
-    instead = HABITS["group.create_group"][name]
+    instead = FOREIGN_NAMES["group.create_group"][name]
     group = chunkwise.create_group(tmp_path / "g.zarr")
     with pytest.raises(TypeError, match=re.escape(str(instead))):
         group.create_group("a", **{name: "zarr2"})
@@ -243,10 +243,10 @@ def test_an_argument_of_a_group_in_a_group(name: str, tmp_path: Path) -> None:
     group.create_group("a", **eval(f"dict({instead.code})"))
 
 
-@pytest.mark.parametrize("name", HABITS["resize"])
+@pytest.mark.parametrize("name", FOREIGN_NAMES["resize"])
 def test_resizing_as_others(name: str, tmp_path: Path) -> None:
     scope = named(tmp_path, "resize", name)
-    array, instead = scope["array"], HABITS["resize"][name]
+    array, instead = scope["array"], FOREIGN_NAMES["resize"][name]
     with pytest.raises(TypeError, match=re.escape(str(instead))):
         array.resize(**{name: 0})
     exec(f"({instead.code}).result()", {**scope, "size": 9})
@@ -257,7 +257,7 @@ def test_a_shape_is_no_lower_bound(tmp_path: Path) -> None:
     array = named(tmp_path, "", "")["array"]
     with pytest.raises(ValueError) as caught:
         array.resize((10, 6))
-    assert caught.value.__notes__ == [str(HABITS["resize"]["shape"])]
+    assert caught.value.__notes__ == [str(FOREIGN_NAMES["resize"]["shape"])]
 
 
 def test_statements_of_others(tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def rows() -> list[str]:
     """Return the rows of the table on the page, those with the same meaning as one."""
     called = {"TensorStore": "array", "Group": "group", "Attributes": "attrs", "Future": "future"}
     found: dict[tuple[str, Instead], list[str]] = {}
-    for owner, names in HABITS.items():
+    for owner, names in FOREIGN_NAMES.items():
         for name, instead in names.items():
             found.setdefault((owner, instead), []).append(name)
     out = []

@@ -21,7 +21,7 @@ from functools import cache, partial
 from typing import Any, TypeAlias
 
 from chunkwise.core.base.binding import JSON, expect_object
-from chunkwise.core.engine.together import together
+from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.keys_below import delete_but
 from chunkwise.core.kvstore.object_read import e_tag_in, is_version
@@ -77,7 +77,7 @@ def foreign_keys(location: Location, known: Iterable[Node] = (), made: list[str]
             return found
         return kv.read(path + name)
 
-    read = together(kv, read_one, documents)
+    read = map_requests(kv, read_one, documents)
     stored: dict[str, dict[str, Stamped]] = {}
     for (directory, last), found in zip(documents, read, strict=True):
         stored.setdefault(directory, {})[last] = found
