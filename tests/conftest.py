@@ -26,7 +26,7 @@ def _checked_descriptor(fd: int) -> None:
 
 
 # Thousands of small stores are written here, and a disk takes milliseconds for each of their files.  Tests
-# of the order of these calls, and of a loss of power, record them.  Processes that tests start wait for the disk.
+# of the order of these calls, and of a loss of power, record them.  Other processes wait for the disk.
 os.fsync = _checked_descriptor
 
 # How long an example takes, or takes to be made, depends on what else the machine does.
