@@ -65,9 +65,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
-    """Keep the objects of the collected tests, which are very many, out of later garbage collections."""
+@pytest.fixture(scope="module", autouse=True)
+def older_objects() -> None:
+    """Keep collected tests, and what earlier files leave, which is very much, out of garbage collections."""
     gc.collect()
     gc.freeze()
 

@@ -7,12 +7,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from failing_store import FailingStore, place_in
 
 from chunkwise.copying import journal as journal_module
 from chunkwise.copying.journal import Journal, Part, PartJournals, may_live
+from chunkwise.core.kvstore.lease import HeldError, end_turn, take_turn
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.this_process import process_name
 from chunkwise.core.trees.location import Location, locate
@@ -105,6 +108,20 @@ def test_work_is_begun_once(owned: bool, place: Location) -> None:
     assert written(place)["owner"] == (first.owner if owned else None)
     with pytest.raises(AlreadyExistsError, match="begun and not finished"):
         journal(place).begin()
+
+
+def test_work_begins_when_others_have_ended_theirs() -> None:
+    """Who replaces or deletes a node in steps; meanwhile no journal is there."""
+    place = place_in(FailingStore(MemoryStore(), lambda: None, 0, plain=True), "x/")
+    own, key = journal(place), place.path + JOURNAL
+    with ThreadPoolExecutor(1) as other:
+        turn = other.submit(take_turn, place.store, place.path, "a test").result()
+        with pytest.raises(HeldError):
+            own.begin()
+        assert written(place, key) is None
+        other.submit(end_turn, turn).result()
+    own.begin()
+    assert written(place, key)["owner"] == own.owner
 
 
 def test_some_passes_are_restarted(place: Location) -> None:

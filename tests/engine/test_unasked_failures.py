@@ -38,13 +38,6 @@ def _aborted(array: ts.TensorStore) -> Any:
     return transaction.commit_async()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _older_objects() -> None:
-    """Keep the objects of earlier tests out of this file's many garbage collections."""
-    gc.collect()
-    gc.freeze()
-
-
 @pytest.fixture
 def array(tmp_path: Path) -> ts.TensorStore:
     spec = f"file://{tmp_path}/a.zarr|zarr3"

@@ -278,11 +278,13 @@ def test_a_copy_of_a_file_with_one_array_is_a_copy(
 
 def test_an_image_is_whole_whatever_its_levels_are_called(tmp_path: Path) -> None:
     from chunkwise.extension.trees import locate
-    from chunkwise.images.pyramid.image_sources import names_beside
+    from chunkwise.images.pyramid.image_sources import images_in
 
     for kind, labels in THINGS:
         if kind in ("paintera", "bdv"):
             group, _ = KINDS[kind](tmp_path / f"{kind}{labels}.n5", labels=labels)
-            assert names_beside(locate(group)) == []
+            found = images_in(locate(group))
+            assert found is not None and found.beside == []
             cw.open_group(group, "a").create_array("other", np.zeros(3))
-            assert names_beside(locate(group)) == ["other"]
+            found = images_in(locate(group))
+            assert found is not None and found.beside == ["other"]

@@ -152,7 +152,7 @@ def test_a_node_that_is_its_own_child() -> None:
     for height in (1, 3, 255):
         put_node(base, "d/x", inner(height, (b"a", 0, place("d/x", size))))
         put_root(base, place("d/x", size), height)
-        with pytest.raises(DataCorruptionError, match=rf'"d/x": height {height}, but {height - 1} in what'):
+        with pytest.raises(DataCorruptionError, match=rf'"d/x": height {height}, but {height - 1} in'):
             read_all(over(base))
         with pytest.raises(DataCorruptionError, match='Error reading the node at byte 0 of "d/x"'):
             over(base).write("k", b"")

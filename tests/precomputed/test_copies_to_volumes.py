@@ -12,6 +12,7 @@ import tensorstore
 
 import chunkwise as cw
 from chunkwise.cli.main import main
+from chunkwise.core.trees.node import JOURNAL
 from chunkwise.errors import AlreadyExistsError, LossWarning
 
 VALUES = np.arange(20 * 30 * 40, dtype="u2").reshape(20, 30, 40)
@@ -237,6 +238,7 @@ def test_a_pyramid_of_an_image_that_is_stopped(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         cw.downsample_pyramid(scan, tmp_path / "v", progress=stop, **options).result()
     assert not (tmp_path / "v/info").exists()
+    assert json.loads((tmp_path / "v" / JOURNAL).read_text())["owner"] is None, "nobody is waited for"
     with pytest.raises(AlreadyExistsError, match="begun and not finished"):
         cw.downsample_pyramid(scan, tmp_path / "v", **options).result()
     made = cw.downsample_pyramid(scan, tmp_path / "v", resume=True, **options).result()

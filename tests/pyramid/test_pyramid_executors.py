@@ -118,8 +118,11 @@ def test_resumed_after_a_killed_driver(tmp_path: Path, processes: Executor) -> N
     assert not list(tmp_path.glob("**/.chunkwise*"))
 
 
-def test_a_driver_that_dies_while_levels_become_arrays(tmp_path: Path) -> None:
+def test_a_driver_that_dies_while_levels_become_arrays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Levels that were made together are finished again, those that are arrays already too."""
+    monkeypatch.setattr("chunkwise.copying.journal._SILENCE", 0.5)  # this process, its owner, is alive
     source, path = tmp_path / "source.zarr", tmp_path / "a.zarr"
     cw.create_array(source, IMAGE, chunks=(16, 16), dimension_names=["y", "x"])
     kept: dict[Path, bytes] = {}

@@ -38,7 +38,7 @@ from chunkwise.errors import (
     InvalidArgumentError,
     UnsafeWriteError,
 )
-from chunkwise.extension.inside import check_alone
+from chunkwise.extension.inside import HeldError, check_alone
 
 __all__ = [
     "MOST_PARTS",
@@ -160,7 +160,11 @@ class Journal:
                 "a copy to this destination was begun and not finished: --resume goes on with it, "
                 "--overwrite starts again"
             )
-        check_alone(self._kv, self.key, self._generation)
+        try:
+            check_alone(self._kv, self.key, self._generation)
+        except HeldError:  # the journal is deleted again
+            self._generation = MISSING_GENERATION
+            raise
 
     def resume(self) -> None:
         """Take over the journal of unfinished work.

@@ -207,6 +207,11 @@ class PlannedCopy(ABC):
         self.copy_arrays(progress, compared)
         return self.publish()
 
+    def tell_start(self, tell: Callable[[], None]) -> None:
+        """Report the progress before the first task; if that fails, another run can continue at once."""
+        with nullcontext() if self.complete else self._saving_journal():
+            tell()
+
     def copy_arrays(self, progress: Progress, compared: Progress) -> None:
         """Copy the arrays that are left, or this part's share of them."""
         self._progress, self._compared = progress, compared

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import ClassVar, NamedTuple
 
@@ -163,7 +164,7 @@ class PyramidCopy(PlannedCopy):
             self._check_wanted()
 
         if self._levels:
-            told(pyramid.names[self._start], self.nbytes_done)
+            self.tell_start(partial(told, pyramid.names[self._start], self.nbytes_done))
         self.run(told, told)
         top = self._top if self.archive is None else self.archive.location
         return Pyramid(

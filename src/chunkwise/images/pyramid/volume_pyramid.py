@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -114,7 +115,7 @@ class VolumePyramid(VolumeCopy):
             progress(PyramidProgress(int(path), n, done, self.nbytes_to_do))
             self._check_wanted()
 
-        told("0", self.nbytes_done)
+        self.tell_start(partial(told, "0", self.nbytes_done))
         self.run(told, told)
         place = {"driver": VOLUME, "kvstore": self._destination.location.kvstore(), "open": True}
         levels = [open_spec({**place, "scale_index": number}).result() for number in range(n)]

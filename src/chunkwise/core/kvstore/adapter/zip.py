@@ -37,6 +37,7 @@ from chunkwise.core.kvstore.adapter.zip_write import (
     Compression,
     Encoded,
     check_member_name,
+    default_compression,
     make_archive,
 )
 from chunkwise.core.kvstore.byte_range import slice_ranges
@@ -100,8 +101,7 @@ class ZipStore:
     ) -> None:
         self.base = base
         self.key = key
-        # of new values; OME-Zarr's archives have none
-        self.compression: Compression = compression or ("store" if key.endswith(".ozx") else "deflate")
+        self.compression: Compression = compression or default_compression(key)  # of new values
         self.slots = slots  # held while a member is compressed or decompressed
         self._lock = new_lock()
         self._known: _Archive | None = None

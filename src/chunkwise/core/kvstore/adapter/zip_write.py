@@ -27,6 +27,7 @@ __all__ = [
     "Compression",
     "Encoded",
     "check_member_name",
+    "default_compression",
     "make_archive",
     "member_order",
 ]
@@ -40,6 +41,11 @@ _MODE = 0o100644 << 16
 _UTF8_NAME = 0x800
 _UNIX = 3
 _LONGEST_NAME = 0xFFFF
+
+
+def default_compression(name: str) -> Compression:
+    """Return the compression of new members of an archive of that name: none in OME-Zarr's (RFC-9)."""
+    return "store" if name.endswith(".ozx") else "deflate"
 
 
 class Encoded(NamedTuple):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from chunkwise.core.base.binding import expect_one_of
 from chunkwise.core.kvstore.adapter.zip import ZipStore
-from chunkwise.core.kvstore.adapter.zip_write import Compression
+from chunkwise.core.kvstore.adapter.zip_write import Compression, default_compression
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.specs.kvstore_spec import member
 from chunkwise.core.specs.kvstores.adapter import OneBaseKvStoreSpec
@@ -28,11 +28,13 @@ class ZipKvStoreSpec(OneBaseKvStoreSpec):
 
     # of new values; by default deflate, and none in OME-Zarr's archives
     compression: Compression | None = member(
-        "compression",
-        partial(expect_one_of, choices=_COMPRESSIONS),
-        None,
-        shown="if set",
+        "compression", partial(expect_one_of, choices=_COMPRESSIONS), None, shown="if set"
     )
+
+    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+        """Return the driver's own members; the default of `compression` is that of the archive's name."""
+        chosen = {"compression": default_compression(self.below.path)} if include_defaults else {}
+        return chosen | super().own_members(include_defaults)
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store of the archive; the path stays a prefix of keys."""
