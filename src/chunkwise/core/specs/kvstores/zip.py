@@ -33,8 +33,9 @@ class ZipKvStoreSpec(OneBaseKvStoreSpec):
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
         """Return the driver's own members; the default of `compression` is that of the archive's name."""
-        chosen = {"compression": default_compression(self.below.path)} if include_defaults else {}
-        return chosen | super().own_members(include_defaults)
+        usual = default_compression(self.below.path)
+        is_shown = include_defaults or self.compression not in (None, usual)
+        return {"compression": self.compression or usual} if is_shown else {}
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store of the archive; the path stays a prefix of keys."""
