@@ -82,10 +82,6 @@ POINTS = tuple(RANDOM.integers(0, 128, 1000) for _ in range(3))
 def stored(tmp_path_factory):
     """Arrays as jobs read them: volumes in shards and in chunks, and samples, each a chunk of a shard."""
     path = tmp_path_factory.mktemp("jobs")
-    monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setattr(
-        "chunkwise.core.kvstore.file_read._SETTLED", -(10**18)
-    )  # no file is too new to be trusted
     grids = {
         "one shard": (VOLUME, VOLUME, (32, 32, 32)),
         "shards": (VOLUME, (64, 64, 64), (32, 32, 32)),
@@ -103,7 +99,10 @@ def stored(tmp_path_factory):
             codec="zstd",
             format="zarr3",
         )
-    return arrays
+    with pytest.MonkeyPatch.context() as patch:
+        # No file is too new to be trusted.
+        patch.setattr("chunkwise.core.kvstore.file_read._SETTLED", -(10**18))
+        yield arrays
 
 
 JOBS = {
