@@ -62,7 +62,7 @@ class Group(WritableGroup):
         Parameters
         ----------
         path : str
-            Of the link.
+            Path of the link, from the group.
         target : str
             Path of the target, which need not exist; with a leading "/" from the root of the tree, else from
             the group that the link is in.
@@ -87,7 +87,7 @@ class Group(WritableGroup):
         Parameters
         ----------
         path : str
-            Of the link.
+            Path of the link, from the group.
         """
         names = split_path(path, self.path)
         parent = resolve(self._tree, names[:-1]) if names else None

@@ -55,7 +55,7 @@ class DriverArrays:
         Members of ``metadata`` that each new array gets.
     dtypes : tuple of str
     fill_value : int or None
-        Of new arrays; None if the format has none, and missing chunks read as zero.
+        The fill value of new arrays; None if the format has none, and missing chunks read as zero.
     max_rank : int
     shard : int or None
         If given, each write chunk is so many read chunks wide.

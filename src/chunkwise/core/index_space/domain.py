@@ -148,7 +148,7 @@ class IndexDomain(Box, AllDimensionsMixin):
         Parameters
         ----------
         other : IndexDomain
-            Of the same rank; a dimension has the same label in both, or one without.
+            A domain of the same rank; a dimension has the same label in both, or one without.
 
         Raises
         ------
@@ -163,7 +163,7 @@ class IndexDomain(Box, AllDimensionsMixin):
         Parameters
         ----------
         other : IndexDomain
-            Of the same rank; a dimension has the same label in both, or one without.
+            A domain of the same rank; a dimension has the same label in both, or one without.
 
         Raises
         ------

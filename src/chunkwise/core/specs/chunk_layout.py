@@ -168,7 +168,7 @@ class ChunkLayout(LayoutConstraints):
         Parameters
         ----------
         other : ChunkLayout
-            Of the same rank, or without one.
+            With the same rank, or without one.
 
         Raises
         ------

@@ -90,7 +90,7 @@ class CodecSpec:
         Parameters
         ----------
         other : CodecSpec
-            Of the same driver.
+            A codec spec for the same driver.
 
         Raises
         ------

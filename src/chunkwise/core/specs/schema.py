@@ -170,7 +170,7 @@ class Schema(SchemaConstraints, IndexingMixin):
         Parameters
         ----------
         dtype : DataType
-            Of the result, which has shape ``()`` or one that broadcasts to the domain.
+            Data type of the result, which has shape ``()`` or one that broadcasts to the domain.
 
         Raises
         ------
@@ -190,7 +190,7 @@ class Schema(SchemaConstraints, IndexingMixin):
         Parameters
         ----------
         other : Schema
-            Of the same rank, or without one.
+            With the same rank, or without one.
 
         Raises
         ------
@@ -233,7 +233,7 @@ class Schema(SchemaConstraints, IndexingMixin):
         Parameters
         ----------
         domain : IndexDomain, optional
-            Of the rank of the schema; None for no domain.
+            Its rank is that of the schema; None for no domain.
         """
         out = self.copy()
         out._domain = domain

@@ -34,7 +34,7 @@ export function save() {
 
 export function write() {
   clearTimeout(save.timer);
-  // The browser sets a new hash before it tells of it; what somebody just asked for stays.
+  // The browser sets a new hash before it tells of it; a request made just now stays.
   if (location.hash !== write.hash) return;
   history.replaceState(null, "", save.text);
   write.hash = location.hash;
