@@ -2,11 +2,11 @@
 
 python release/mutants.py [--sample 30] [--seed 0] [--anew] [GROUP ...]
 
-A group is a folder of the source with the tests that bear on it (``GROUPS``).  Its tests run once with
+A group is a folder of the source with the tests that bear on it (``GROUPS``).  They run once with
 coverage, which tells for each line the tests that enter it; this map is kept in build/mutants.  Then a sample
-of mutants is made, each in a copy of the package.  The quickest of the tests that enter its line run, then
-all others of the group, until one fails that passes without the change.  A mutant that doesn't end is killed
-if the same tests end without it.  What isn't killed is kept in build/mutants/GROUP.json, too.
+of mutants is made, each in a copy of the package.  The tests that enter its line run, the quickest first, and
+then those that start processes, until one fails that passes without the change.  A mutant that doesn't end is
+killed if the same tests end without it.  What isn't killed is kept in build/mutants/GROUP.json, too.
 
 The tools of the index were looked at: mutmut's replaced functions are seen by tests of signatures, pickles
 and calls, and neither it nor cosmic-ray chooses tests by line. Needs Linux or macOS, and `coverage`.
@@ -21,6 +21,7 @@ import copy
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -176,7 +177,7 @@ class _Times:
 
 
 class _Chosen:
-    """A plugin that runs some of the collected tests, in their order, and notes which one failed."""
+    """A plugin that runs some of the collected tests, in their order, or all; it notes which one failed."""
 
     def __init__(self, tests: list[str], failed: Path) -> None:
         self._order = {test: at for at, test in enumerate(tests)}
@@ -184,8 +185,9 @@ class _Chosen:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        kept = [item for item in items if item.nodeid in self._order]
-        items[:] = sorted(kept, key=lambda item: self._order[item.nodeid])
+        if self._order:
+            kept = [item for item in items if item.nodeid in self._order]
+            items[:] = sorted(kept, key=lambda item: self._order[item.nodeid])
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed:
@@ -223,13 +225,28 @@ def child(work: Callable[[], int], seconds: float) -> int | None:
     return status
 
 
+_STARTS = re.compile(r"subprocess|child_process|children|multiprocessing|os\.fork")
 _PYTEST = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:npe2", "-m", "not slow"]
 
 
-def map_of(group: str, tests: list[str]) -> tuple[Any, dict[str, float]]:
-    """Return which tests enter each line, and how long each takes."""
-    data, times = BUILD / f"{group}.coverage", BUILD / f"{group}.times.json"
+def in_processes(paths: list[str]) -> list[str]:
+    """Return the files of tests that start processes, whose lines coverage doesn't see."""
+    files = [
+        file
+        for path in paths
+        for file in ([Path(path)] if path.endswith(".py") else Path(path).rglob("*.py"))
+    ]
+    return sorted(
+        str(file) for file in files if file.name.startswith("test_") and _STARTS.search(file.read_text())
+    )
+
+
+def map_of(path: str) -> tuple[Any, dict[str, float]]:
+    """Return which tests of a file or folder enter each line, and how long each takes."""
+    name = path.replace("/", ".")
+    data, times = BUILD / f"{name}.coverage", BUILD / f"{name}.json"
     if not times.exists():
+        left_out = [f"--ignore={file}" for file in in_processes([path])]
 
         def measure() -> int:
             measured = coverage.Coverage(
@@ -237,13 +254,13 @@ def map_of(group: str, tests: list[str]) -> tuple[Any, dict[str, float]]:
             )
             measured.start()
             plugin = _Times(measured)
-            pytest.main([*_PYTEST, *tests], plugins=[plugin])
+            pytest.main([*_PYTEST, path, *left_out], plugins=[plugin])
             measured.stop()
             measured.save()
             times.write_text(json.dumps(plugin.seconds))
             return 0
 
-        print(f"{group}: {' '.join(tests)} with coverage", flush=True)
+        print(f"{path} with coverage", flush=True)
         child(measure, 3600)
     known = coverage.CoverageData(str(data))
     known.read()
@@ -258,22 +275,19 @@ class Judge:
     """
 
     def __init__(self, folders: list[str], times: dict[str, float]) -> None:
-        self._folders, self._times = folders, times
+        self._folders, self._times, self._processes = folders, times, in_processes(folders)
         self._sound: dict[tuple[str, str], bool] = {}  # by file and test: whether it passes without a change
 
     def verdict(self, mutant: Mutant, entering: set[str]) -> str:
         """Return "killed", "survives", "is entered by no test" or "is not judged", and by what."""
         by_time = sorted((seconds, test) for test, seconds in self._times.items() if test in entering)
-        first, used = [], 0.0
+        first: list[str] = []
         for seconds, test in by_time[:MOST]:
-            if first and used + seconds > LONGEST:
+            if first and sum(self._times[one] for one in first) + seconds > LONGEST:
                 break
             first.append(test)
-            used += seconds
-        # Children of tests enter lines, too, unseen by coverage.
         rest = [test for _, test in by_time[len(first) :]]
-        rest += [test for test in self._times if test not in entering]
-        for tests in (first, rest):
+        for tests in (first, rest, self._processes):
             while tests:
                 status, failed = self._run(mutant.file, mutant.text, tests)
                 if status in (0, 5):  # all pass; all are left out
@@ -283,7 +297,7 @@ class Judge:
                     return f"killed by {by or f'status {status}'}"
                 if not failed:
                     return "is not judged: its tests don't end without it"
-                tests = [test for test in tests if test != failed]
+                tests = [test for test in tests if test not in (failed, failed.partition("::")[0])]
         return "survives" if entering else "is entered by no test"
 
     def _is_sound(self, file: str, tests: str | list[str]) -> bool:
@@ -308,11 +322,12 @@ class Judge:
             os.environ["PYTHONPATH"] = str(place)
             sys.dont_write_bytecode = True
             # A list of all names is slower than to collect their folders.
-            paths = tests if len(tests) <= MOST else self._folders
-            return pytest.main([*_PYTEST, "-x", *paths], plugins=[_Chosen(tests, failed)])
+            many = len(tests) > MOST
+            plugin = _Chosen(tests if many else [], failed)
+            return pytest.main([*_PYTEST, "-x", *(self._folders if many else tests)], plugins=[plugin])
 
         try:
-            seconds = 30 + 3 * sum(self._times[test] for test in tests)
+            seconds = 30 + 3 * sum(self._times.get(test, 30.0) for test in tests)
             return child(run, seconds), failed.read_text()
         finally:
             target.write_bytes(original)
@@ -321,15 +336,17 @@ class Judge:
 def run_group(group: str, n: int, seed: int) -> dict[str, int]:
     """Print what becomes of a sample of mutants, and keep those that aren't killed; return the numbers."""
     files, folders = GROUPS[group]
-    known, times = map_of(group, folders)
+    maps = [map_of(folder) for folder in folders]
+    times = {test: seconds for _, found in maps for test, seconds in found.items()}
     judge = Judge(folders, times)
     paths = [path for pattern in files for path in sorted((SOURCE / "chunkwise").glob(pattern))]
     found = [mutant for path in paths for mutant in mutants_of(path)]
     sample = random.Random(seed).sample(found, min(n, len(found)))
     left, numbers = [], dict.fromkeys(VERDICTS, 0)
     for at, mutant in enumerate(sample):
-        entering = set(known.contexts_by_lineno(str(SOURCE / mutant.file)).get(mutant.line, [])) & set(times)
-        told = judge.verdict(mutant, entering)
+        file = str(SOURCE / mutant.file)
+        entering = {test for known, _ in maps for test in known.contexts_by_lineno(file).get(mutant.line, [])}
+        told = judge.verdict(mutant, entering & times.keys())
         line = (SOURCE / mutant.file).read_text(encoding="utf-8").splitlines()[mutant.line - 1].strip()
         print(
             f"{group} {at + 1}/{len(sample)} {mutant.file}:{mutant.line} {told}: {mutant.what}  |  {line}",
@@ -338,7 +355,9 @@ def run_group(group: str, n: int, seed: int) -> dict[str, int]:
         (verdict,) = (verdict for verdict in VERDICTS if told.startswith(verdict))
         numbers[verdict] += 1
         if verdict != "killed":
-            left.append({**mutant._asdict(), "text": line, "told": told, "tests": len(entering)})
+            left.append(
+                {**mutant._asdict(), "text": line, "told": told, "tests": len(entering & times.keys())}
+            )
         (BUILD / f"{group}.json").write_text(json.dumps(left, indent=1))
     return numbers
 
