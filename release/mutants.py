@@ -43,7 +43,10 @@ GROUPS = {
     "engine": (["core/engine/*.py"], ["tests/engine", "tests/api/test_batch.py"]),
     "plan": (["core/plan/*.py"], ["tests/plan", "tests/engine", "tests/virtual"]),
     "grid": (["core/grid/*.py"], ["tests/grid", "tests/plan", "tests/engine/test_read_write.py"]),
-    "index_space": (["core/index_space/*.py"], ["tests/index_space", "tests/parity/test_parity.py"]),
+    "index_space": (
+        ["core/index_space/*.py"],
+        ["tests/index_space", "tests/parity/test_parity.py", "tests/bridges/test_numpy_keys.py"],
+    ),
     "codec": (["core/codec/*.py"], ["tests/codec", "tests/n5"]),
     "files": (
         ["core/kvstore/file_*.py", "core/kvstore/compare_and_swap.py", "core/kvstore/shard_index_cache.py"],
