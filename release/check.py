@@ -111,6 +111,7 @@ def check_kept(version: str) -> None:
     for kept in (f"tests/golden/stores/{version}.zip", f"tests/golden/surface/{version}.txt"):
         if not (ROOT / kept).exists():
             raise Wrong(f"{kept} is missing: docs/releasing.md says what makes it")
+    run(sys.executable, "-m", "tests.golden.public_surface", "--compare", cwd=ROOT)
 
 
 def build() -> tuple[Path, Path]:

@@ -277,8 +277,8 @@ class Judge:
     without its comments, as a mutant is.
     """
 
-    def __init__(self, folders: list[str], times: dict[str, float]) -> None:
-        self._folders, self._times, self._processes = folders, times, in_processes(folders)
+    def __init__(self, times: dict[str, float], processes: list[str]) -> None:
+        self._times, self._processes = times, processes
         self._sound: dict[tuple[str, str], bool] = {}  # by file and test: whether it passes without a change
 
     def verdict(self, mutant: Mutant, entering: set[str]) -> str:
@@ -324,10 +324,10 @@ class Judge:
             sys.path.insert(0, str(place))
             os.environ["PYTHONPATH"] = str(place)
             sys.dont_write_bytecode = True
-            # A list of all names is slower than to collect their folders.
-            many = len(tests) > MOST
-            plugin = _Chosen(tests if many else [], failed)
-            return pytest.main([*_PYTEST, "-x", *(self._folders if many else tests)], plugins=[plugin])
+            # Not all names of tests can be given as arguments.
+            paths = sorted({test.partition("::")[0] for test in tests})
+            plugin = _Chosen([test for test in tests if "::" in test], failed)
+            return pytest.main([*_PYTEST, "-x", *paths], plugins=[plugin])
 
         try:
             seconds = 30 + 3 * sum(self._times.get(test, 30.0) for test in tests)
@@ -341,7 +341,7 @@ def run_group(group: str, n: int, seed: int) -> dict[str, int]:
     files, folders = GROUPS[group]
     maps = [map_of(folder) for folder in folders]
     times = {test: seconds for _, found in maps for test, seconds in found.items()}
-    judge = Judge(folders, times)
+    judge = Judge(times, in_processes(folders))
     paths = [path for pattern in files for path in sorted((SOURCE / "chunkwise").glob(pattern))]
     found = [mutant for path in paths for mutant in mutants_of(path)]
     sample = random.Random(seed).sample(found, min(n, len(found)))
