@@ -55,7 +55,10 @@ def test_ranges_of_a_file_that_becomes_shorter(tmp_path, read, left):
             found = read(path, starts, stops, lambda: os.truncate(path, left))
             assert list(map(bytes, found)) == [VALUE[start:stop] for start, stop in ranges]
         else:
-            with pytest.raises(OutOfRangeError):
+            first = next(start for start, stop in ranges if stop > left and stop > start)
+            with pytest.raises(
+                OutOfRangeError, match=rf"size {left}\b" if first <= left else "for value of size"
+            ):
                 read(path, starts, stops, lambda: os.truncate(path, left))
 
 
@@ -231,5 +234,11 @@ def test_directories_that_lost_names_are_told(tmp_path, begin, end, kept):
     assert {file for file in FILES if f"{tmp_path}/{file}" in gone} == {
         file for file in FILES if begin <= file and (not end or file < end) and file != kept
     }
+    # A directory goes if all names that begin with its path are in the range, and none is left.
+    for directory in ("b", "b/d", "g", "g/h"):
+        beyond = directory[:-1] + chr(ord(directory[-1]) + 1)
+        is_empty = not any(file.startswith(f"{directory}/") and (tmp_path / file).exists() for file in FILES)
+        is_whole = begin <= directory and (not end or beyond <= end)
+        assert (tmp_path / directory).exists() == (not (is_empty and is_whole)), directory
     above = {os.path.dirname(name) for name in gone}
     assert {path.rstrip("/") for path in told} == {path for path in above if os.path.isdir(path)}
