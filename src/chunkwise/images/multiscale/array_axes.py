@@ -240,8 +240,8 @@ def _common_channels(
     """Return how the channels of a view are shown, if its layers agree, and else a note on the loss."""
     if not any(one.shown for one in layers):
         return (), ()
-    names = axis_names(store, [axis.name for axis in axes])
-    kinds = [axis.kind or axis_kind(name) for axis, name in zip(axes, names, strict=True)]
+    named = axis_names(store, [axis.name for axis in axes])
+    kinds = [axis.kind or axis_kind(name) for axis, name in zip(axes, named, strict=True)]
     dim = kinds.index("channel") if "channel" in kinds else None
     if dim is None:
         each = [{one.shown for one in layers}]
