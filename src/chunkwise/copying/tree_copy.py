@@ -33,7 +33,7 @@ from chunkwise.core.trees.node import JOURNAL, find_node, nodes_below
 from chunkwise.core.trees.resolve import group_links
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError
-from chunkwise.extension.trees import Kind, check_outside_arrays, check_place, create_parents
+from chunkwise.extension.trees import Kind, check_outside_arrays, check_place, create_parents, looking
 
 __all__ = ["Place", "TreeCopy", "check_new", "publish_groups", "tree_copy_to"]
 
@@ -342,7 +342,9 @@ def check_new(there: Location, kind: Kind, format: FormatName) -> None:
     """Raise AlreadyExistsError if there is something at the place of a copy, or inside an array."""
     if find_unfinished_copy(there) is not None:
         raise unfinished_copy_error(there)
-    check_place(there, kind, format)
+    with looking(there) as seen:
+        check_outside_arrays(seen)
+        check_place(seen, kind, format)
 
 
 def _no_other(location: Location, tree: Tree) -> NoReturn:
