@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import warnings
 from collections.abc import Iterator
@@ -203,6 +204,30 @@ def test_the_codec_of_a_conversion(
     found = document[-1]["name"] if format == "zarr3" else document and document["type"]
     assert found == (None if codec == "none" else codec)
     assert main(["nwb", "convert", str(compressed), str(tmp_path / "c.nwb"), "--codec", codec]) == 1
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
+def test_options_of_a_conversion_are_stored_or_refused(
+    compressed: Path, tmp_path: Path, format: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each form of a codec is what the arrays have afterwards, or an error before the target is made."""
+    target = tmp_path / "b"
+    command = ["nwb", "convert", str(compressed), str(target), "--format", format, "--quiet", "--codec"]
+    for codec in (
+        "none",
+        "gzip:3",
+        "blosc:zstd:4:shuffle",
+        '{"name": "gzip", "configuration": {"level": 3}}',
+    ):
+        assert main([*command, codec]) == 0
+        capsys.readouterr()
+        assert main(["info", str(target / "acquisition/plain/data"), "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)["codecs"]
+        assert found == ([] if codec == "none" else ["gzip:3"] if codec[0] == "{" else [codec]), codec
+        shutil.rmtree(target)
+    for wrong in ("zsdt", '{"name": 5}', "{}", "gzip:99"):
+        assert main([*command, wrong]) == 1 and "codec" in capsys.readouterr().err
+        assert not target.exists()
 
 
 def test_progress_of_a_conversion(compressed: Path, tmp_path: Path) -> None:

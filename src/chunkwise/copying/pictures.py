@@ -163,9 +163,7 @@ def _stacked(planes: Sequence[TensorStore], sizes: Sequence[int]) -> TensorStore
 
 
 def _opened(paths: Sequence[str]) -> Iterator[TensorStore]:
-    from chunkwise.core.api.stack import (
-        check_only_image,
-    )  # which a single picture, or an array, does not need
+    from chunkwise.core.api.stack import check_only_image  # which a single picture does not need
 
     first: TensorStore | None = None
     for path in paths:

@@ -18,9 +18,9 @@ _SUFFIX = ".json"
 
 
 def read_spec_file(place: str | os.PathLike[str], context: Context | None = None) -> dict[str, JSON] | None:
-    """Return the spec in a file ``*.json``, perhaps given as URL; None if `place` is not such a file.
+    """Return the spec in a file ``*.json``, perhaps given as URL.
 
-    References of kerchunk are none.
+    Return None if `place` is not such a file, or has references of kerchunk.
     """
     text = os.fspath(place)
     scheme = text.rpartition("|")[2].partition(":")[0] if "|" in text else ""

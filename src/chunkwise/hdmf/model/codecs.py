@@ -41,6 +41,10 @@ _NAMED: dict[str, dict[str, Any]] = {
 """Options of a codec given by name alone in Zarr v3, where they may not be left out."""
 
 
+class _LackingError(SpecError):
+    """A codec, with right options, that a format does not have."""
+
+
 def _does_nothing(codec: Any) -> bool:
     """Return True for values that mean no compressor, or the serializer that every format has."""
     described = codec.to_dict() if hasattr(codec, "to_dict") else codec
@@ -86,7 +90,7 @@ def _documents(given: Sequence[Any], format: Format) -> list[dict[str, Any]]:
     for codec in given:
         try:
             out.append(codec_document(codec, format))
-        except SpecError as e:
+        except _LackingError as e:
             if rules.codecs.has_filters:
                 raise
             warnings.warn(f"{rules.title} has no such codec, gzip is used: {e.message}", stacklevel=2)
@@ -121,7 +125,7 @@ def codec_document(codec: Any, format: Format) -> dict[str, Any]:
     parsed = parse_codec(dict(codec), written)
     try:
         return codec_to_json(parsed, format)
-    except ChunkwiseError:
+    except ChunkwiseError as e:
         if written == format:
             raise
         # The same name may exist in the other format without a translation of its options.
@@ -129,7 +133,7 @@ def codec_document(codec: Any, format: Format) -> dict[str, Any]:
             return _same_name(codec, member, format)
         except UnknownExtensionError:
             pass
-        raise
+        raise _LackingError(e.message) from None
 
 
 def check_compressor(codec: Any, format: Format) -> None:
@@ -140,7 +144,7 @@ def check_compressor(codec: Any, format: Format) -> None:
         try:
             codec_document(one, format)
         except ChunkwiseError as e:
-            if not isinstance(e, SpecError) or tree_format(format).codecs.has_filters:
+            if not isinstance(e, _LackingError) or tree_format(format).codecs.has_filters:
                 raise OptionError(f"codec: {e.message}") from None
 
 
