@@ -346,7 +346,9 @@ def check_new(there: Location, kind: Kind, format: FormatName) -> None:
     """Raise AlreadyExistsError if there is something at the place of a copy, or inside an array."""
     if find_unfinished_copy(there) is not None:
         raise unfinished_copy_error(there)
-    check_place(there, kind, format)
+    with looking(there) as seen:
+        check_outside_arrays(seen)
+        check_place(seen, kind, format)
 
 
 def _no_other(location: Location, tree: Tree) -> NoReturn:

@@ -30,6 +30,7 @@ __all__ = [
     "is_consolidated",
     "metadata_changed",
     "metadata_written",
+    "place_check",
     "whole_path",
     "wrapped",
 ]
@@ -61,6 +62,19 @@ def metadata_written(
         checks = checks_above(whole, path, tree_format(FORMATS[request.format.driver]))
     seen = None if wrap is None else wrapped(spec, whole, wrap)
     metadata_changed(whole, path, request.format.consolidated_key, seen, looks, checks)
+
+
+def place_check(
+    spec: ChunkedSpec, store: KvStoreDriver, path: str, wrap: WrapStore | None
+) -> Callable[[], None]:
+    """Return a check that raises AlreadyExistsError if a new array would lie inside another."""
+
+    def check() -> None:
+        whole, where = whole_path(store, path)
+        seen = whole if wrap is None else wrapped(spec, whole, wrap)
+        catalogue.hooks.find("check of a new place")(seen, where, spec.kvstore)
+
+    return check
 
 
 def wrapped(spec: ChunkedSpec, store: KvStoreDriver, wrap: WrapStore) -> KvStoreDriver:
