@@ -85,7 +85,7 @@ FORMATS = ["zarr3", "zarr2", "n5"]
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("is_slow", [True, False])
+@pytest.mark.parametrize("is_slow", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("make", ["array", "group", "opened group", "open"])
 @pytest.mark.parametrize("rival", ["replaces", "creates", "opens"])
 def test_an_array_takes_the_place_of_the_group_around(
