@@ -385,7 +385,7 @@ def create_array(location: Location, target: Target, *, overwrite: bool = False)
 
 
 def in_tree(spec: Mapping[str, Any]) -> Spec:
-    """Return the spec of a new array that is not to be beside, in or around what others make meanwhile."""
+    """Return the spec of a new array that is not to be around what others make meanwhile."""
     parsed = Spec(spec)
     driver = parsed._driver
     assert isinstance(driver, ChunkedSpec), "it is of a format of trees"
