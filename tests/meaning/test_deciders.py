@@ -12,8 +12,7 @@ SOURCE = Path(chunkwise.__file__).parent
 
 RECOGNIZERS = {
     "detect_format": {"core/arrays/auto"},
-    "sniff": {"core/arrays/auto", "core/driver/image/pixels"},
-    "is_one_picture": {"core/arrays/auto"},
+    "sniff": {"core/arrays/auto", "core/arrays/image"},
     "file_kind": {"core/arrays/auto", "core/trees/location"},
     "found_instead": {"core/arrays/auto", "core/trees/node"},
     "group_instead": {"core/arrays/auto"},
@@ -34,7 +33,6 @@ MAGIC = (b"PK\x03\x04", b"\x89HDF", b"II*\0", b"MM\0*", b"\x89PNG", b"\xff\xd8\x
 KNOW_MAGIC = {
     "core/codec/pictures",
     "core/driver/auto/found_instead",
-    "core/driver/auto/one_picture",
     "core/kvstore/adapter/zip_read",
     "hdmf/opening",
 }
