@@ -13,11 +13,12 @@ SOURCE = Path(chunkwise.__file__).parent
 RECOGNIZERS = {
     "detect_format": {"core/arrays/auto"},
     "sniff": {"core/arrays/auto", "core/arrays/image"},
+    "is_one_picture": {"core/arrays/auto"},
     "file_kind": {"core/arrays/auto", "core/trees/location"},
     "found_instead": {"core/arrays/auto", "core/trees/node"},
     "group_instead": {"core/arrays/auto"},
-    "database_instead": {"groups/open_group"},
-    "interrupted_instead": {"copying/new_array", "groups/open_group"},
+    "database_instead": {"core/trees/node"},
+    "interrupted_instead": {"core/trees/node"},
     "inside_file": {"copying/resolve", "core/trees/node"},
     "in_database": {"copying/resolve"},
     "read_spec_file": {"copying/resolve", "core/api/open"},
@@ -33,6 +34,7 @@ MAGIC = (b"PK\x03\x04", b"\x89HDF", b"II*\0", b"MM\0*", b"\x89PNG", b"\xff\xd8\x
 KNOW_MAGIC = {
     "core/codec/pictures",
     "core/driver/auto/found_instead",
+    "core/driver/auto/one_picture",
     "core/kvstore/adapter/zip_read",
     "hdmf/opening",
 }

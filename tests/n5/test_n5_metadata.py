@@ -1,6 +1,5 @@
 """Metadata documents and constraints: what is read, what is refused, in TensorStore's words."""
 
-import contextlib
 import json
 
 import numpy as np
@@ -218,9 +217,11 @@ def test_groups_with_a_data_type_are_groups():
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists) | st.binary())
 def test_no_document_fails_but_with_a_spec_error(value):
     for document in (value, {**BASE, "dimensions": value}, {**BASE, "compression": value}):
-        with contextlib.suppress(SpecError):
+        try:
             metadata = parse_metadata(document)
-            assert parse_metadata(to_json(metadata)) == metadata
+        except SpecError:
+            continue
+        assert parse_metadata(to_json(metadata)) == metadata
 
 
 # --- constraints

@@ -9,7 +9,7 @@ content                     data type             functions
 any number of elements      the ten numeric ones  `decode_elements`, `encode_elements`
 strings                     ``string``            `decode_strings`, `encode_strings`
 opaque bytes                ``object`` or any     `decode_object`, `encode_object`
-label multisets             ``uint8``             `chunkwise.core.codec.n5_label_multiset`
+label multisets             ``uint8``             `chunkwise.core.codec.n5_varlength`
 ==========================  ====================  ==========================
 
 Specification: N5 README, "File-system specification", item 9; n5-java 4 for ``string`` and ``object``.

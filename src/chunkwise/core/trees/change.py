@@ -30,7 +30,7 @@ from chunkwise.core.trees.destination import check_place
 from chunkwise.core.trees.key_ownership import foreign_keys
 from chunkwise.core.trees.link import Link, add_link, group_links, remove_link, resolve, target_names
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.node import DOCUMENTS, Node, find_node
+from chunkwise.core.trees.node import DOCUMENTS, Node, find_node, is_link
 from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import (
@@ -84,8 +84,12 @@ def delete_all(location: Location, node: Node, known: Iterable[Node] = ()) -> li
     Returns the keys that belong to no array or group; they stay, with their directories.  `known` are nodes
     there that were just read.  New data of another process for the place of the node stays.
     """
-    with _taking_turns(location) as held:
-        left = _delete(location, node, known, held)
+    left: list[str] = []
+    if is_link(location):
+        location.store.delete(location.path[:-1])  # its target stays
+    else:
+        with _taking_turns(location) as held:
+            left = _delete(location, node, known, held)
     update_consolidated(location.store, location.path)
     return left
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from chunkwise.core.arrays.new_node import NO_CHECKS, checks_above
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
@@ -186,8 +187,9 @@ def write_group(
         for other, _ in beside if made else ():
             if not write_new(kv, path + other, dict(attributes)):
                 change_document(kv, path + other, lambda before: {**(before or {}), **attributes})
-        if follow and rules.consolidated_key:
-            update_consolidated(kv, path, format=format)
+        if follow:
+            checks = checks_above(kv, path, rules) if made else NO_CHECKS
+            update_consolidated(kv, path, format=format, checks=checks)
     except BaseException:
         with suppress(ChunkwiseError):  # the store may have failed permanently
             if made:

@@ -55,6 +55,7 @@ class ChunkedSpec(DriverSpec):
     # The constraints are the metadata of an array that was pickled while open; they are read only when
     # needed.
     lazy: bool = False
+    in_tree: bool = False  # what others make around a new array must not be an array, nor in it
 
     @property
     def driver(self) -> str:

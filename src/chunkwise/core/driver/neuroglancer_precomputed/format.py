@@ -281,6 +281,8 @@ def open_scale(request: OpenRequest, format: PrecomputedFormat) -> Flow[Opened]:
         except ChunkwiseError as e:
             raise prefix(e, f"Error writing {request.name}") from None
         if_equal = MISSING_GENERATION if info is None else stamped.generation
+        if info is None:
+            request.check_place()
         written = yield Put(request.key, format.encode(metadata), if_equal)
         if written is not None:
             return Opened(metadata, written, stamped.time, written=True)
@@ -294,6 +296,7 @@ def _replaced(request: OpenRequest, format: PrecomputedFormat) -> Flow[Opened]:
         format.of_scale(metadata).stored_array(metadata, request.path, None)  # raises if its codecs fail
     except ChunkwiseError as e:
         raise prefix(e, f"Error writing {request.name}") from None
+    request.check_place()
     generation = yield from replaced(request, {format.metadata_key(None): format.encode(metadata)})
     return Opened(metadata, generation, now, written=True)
 
