@@ -7,12 +7,10 @@ archive, so an unfinished copy is found again.
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.kvstore.adapter.prefix import PrefixStore
-from chunkwise.core.kvstore.adapter.zip import ZipStore
-from chunkwise.core.kvstore.adapter.zip_export import export_archive
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.keys_below import delete_all_below
 from chunkwise.core.kvstore.staging import staging_name
@@ -20,6 +18,9 @@ from chunkwise.core.trees.key_ownership import foreign_keys
 from chunkwise.core.trees.location import Location, location_of
 from chunkwise.core.trees.new_location import create_parents
 from chunkwise.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from chunkwise.core.kvstore.adapter.zip import ZipStore
 
 __all__ = ["ArchivePlace", "archive_place"]
 
@@ -34,8 +35,10 @@ class ArchivePlace(NamedTuple):
 
     def pack(self) -> None:
         """Put the copy into the archive."""
+        from chunkwise.core.kvstore.adapter.zip_export import export_archive
+
         here, place = self.location, self.place
-        archive = cast(ZipStore, here.store)
+        archive = cast("ZipStore", here.store)
         gone = KeyRange.of_prefix(here.path) if here.path else KeyRange()
         foreign = set(foreign_keys(here))
         kept = [key for key in archive.list() if key not in gone or key in foreign]
@@ -59,7 +62,11 @@ def archive_place(
 
     The caller has checked the location.  A copy that `adds` to an archive writes to the archive itself.
     """
-    if not isinstance(location.store, ZipStore) or location.store_spec.base is None:
+    if location.store_spec.driver != "zip" or location.store_spec.base is None:
+        return None
+    from chunkwise.core.kvstore.adapter.zip import ZipStore  # several modules, for archives alone
+
+    if not isinstance(location.store, ZipStore):
         return None
     file = location_of(location.store_spec.base)
     assert file.parent is not None, "an archive has a name"
