@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 import tensorstore
 
+from chunkwise.core.codec import shard_layout
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.gzip import Gzip
+from chunkwise.core.engine import shard_write
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.read import read_into
 from chunkwise.core.engine.write import write_from
@@ -226,6 +228,65 @@ def test_parts_of_one_large_shard_are_shared_among_workers(stored_array: Any, re
         store.requests.clear()
         np.testing.assert_array_equal(read(array, store, request_of(shape, where)), data[where])
         assert len(store.requests) > 3
+
+
+SINGLE = (64, 64, 128)
+
+
+def single_shard(stored_array: Any) -> tuple[Any, np.ndarray]:
+    """Return an array of one shard that two threads encode, and data with inner chunks of the fill value."""
+    codecs = (Bytes(), Gzip(level=1))
+    array = stored_array(SINGLE, SINGLE, np.uint16, inner=(16, 16, 32), codecs=codecs)
+    data = np.random.default_rng(5).integers(0, 50, SINGLE, dtype=np.uint16)
+    data[16:48, :20] = 0
+    return array, data
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_single_shard_is_encoded_by_two_threads_to_the_same_bytes(
+    stored_array: Any, request_of: Any, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
+    array, data = single_shard(stored_array)
+    data, stores = np.asarray(data, order=order), (MemoryStore(), MemoryStore())
+    threads: set[int] = set()
+    encode = shard_write._ShardWriter.encode_whole
+
+    def noted(self: Any, *args: Any) -> None:
+        threads.add(threading.get_ident())
+        encode(self, *args)
+
+    monkeypatch.setattr(shard_write._ShardWriter, "encode_whole", noted)
+    write_from(array, stores[0], request_of(SINGLE), data, pool=Pool(1)).result(20)
+    threads.clear()
+    write(array, stores[1], request_of(SINGLE), data)
+    assert 1 <= len(threads - {threading.get_ident()}) <= 2
+    (key,) = stores[1].list()
+    assert bytes(stores[1].read(key).value) == bytes(stores[0].read(key).value)
+    np.testing.assert_array_equal(read(array, stores[1], request_of(SINGLE)), data)
+    write(array, stores[1], request_of(SINGLE), 0)
+    assert list(stores[1].list()) == []
+
+
+@pytest.mark.parametrize("failing", [0, 37, 63])
+def test_a_shard_stays_as_it_is_if_a_piece_fails(
+    stored_array: Any, request_of: Any, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    array, data = single_shard(stored_array)
+    store = MemoryStore()
+    write(array, store, request_of(SINGLE), data)
+    (key,) = store.list()
+    before, append = bytes(store.read(key).value), shard_layout.ShardBody.append
+
+    def broken(self: Any, position: int, encoded: Any) -> None:
+        if position == failing:
+            raise DataCorruptionError("no room")
+        append(self, position, encoded)
+
+    monkeypatch.setattr(shard_layout.ShardBody, "append", broken)
+    entry = ", ".join(map(str, np.unravel_index(failing, (4, 4, 4))))
+    with pytest.raises(DataCorruptionError, match=rf"shard entry {{{entry}}}/.* no room"):
+        write(array, store, request_of(SINGLE), data + 1)
+    assert bytes(store.read(key).value) == before
 
 
 def test_a_small_part_of_a_shard_is_read_at_once(stored_array: Any, request_of: Any) -> None:

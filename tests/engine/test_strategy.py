@@ -111,6 +111,36 @@ def test_cases_of_writes(case):
     assert (found.n_workers, found.inline) == expected
 
 
+# rate of encoding, bytes of an inner chunk, shards, inner chunks of each, processors -> pieces
+PIECES = {
+    "one shard": ((7.0, 64 * KIB, 1, 128, 2), 8),
+    "one shard of few inner chunks": ((7.0, 512 * KIB, 1, 4, 2), 4),
+    "several shards": ((7.0, 64 * KIB, 2, 128, 2), 1),
+    "one processor": ((7.0, 64 * KIB, 1, 128, 1), 1),
+    "copying takes most of the time": ((1.0, 64 * KIB, 1, 128, 2), 1),
+    "little work": ((7.0, 64 * KIB, 1, 4, 2), 1),
+    "small inner chunks": ((7.0, 2 * KIB, 1, 4096, 2), 1),
+    "a large chunk": ((7.0, 64 * MIB, 1, 1, 2), 1),
+}
+
+
+@pytest.mark.parametrize("concurrency", [None, 32], ids=["local", "slow"])
+@pytest.mark.parametrize("case", PIECES)
+def test_pieces_of_a_shard(case, concurrency):
+    """Several threads encode a single shard where that takes long, unless they have other work."""
+    (rate, nbytes, n_shards, n_chunks, n_processors), expected = PIECES[case]
+    chain = SimpleNamespace(item=SimpleNamespace(nbytes=nbytes), encode_rate=rate)
+    store = MemoryStore()
+    store.traits = store.traits._replace(request_concurrency=concurrency)
+    pool, busy = Pool(n_processors), Pool(1)
+    assert write_strategy(pool, store, chain, n_shards, n_chunks).n_pieces == expected
+    end = threading.Event()
+    work = busy.run([None], lambda _: lambda _: end.wait(20) and None, lambda: None, n_workers=1)
+    assert write_strategy(pool, store, chain, n_shards, n_chunks).n_pieces == 1
+    end.set()
+    work.result(20)
+
+
 def test_without_an_interpreter_lock_small_chunks_are_read_by_all_threads(monkeypatch):
     """Python says since 3.13 whether it has the lock; older versions always have it."""
     facts = {"source": "store", "decode_rate": ZSTD, "n_processors": 2}

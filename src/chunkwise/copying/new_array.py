@@ -29,6 +29,7 @@ from chunkwise.core.base.binding import JSON, dump, expect_object
 from chunkwise.core.base.catalogue import codecs as registered
 from chunkwise.core.base.extras import is_of
 from chunkwise.core.codec.codec_json import parse_codec
+from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.n5.members import DATASET_MEMBERS, ITEM_NBYTES, array_data_type
 from chunkwise.core.driver.tree_format import TreeFormat
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
@@ -38,6 +39,7 @@ from chunkwise.core.dtypes.zarr2 import fill_value_to_zarr2, stored_dtype, to_za
 from chunkwise.core.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
 from chunkwise.core.index_space import IndexTransform, align_by_position
 from chunkwise.core.kvstore.staging import is_staging
+from chunkwise.core.specs.spec import Spec
 from chunkwise.core.trees.attributes import write_first_attributes
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.location import Location
@@ -382,6 +384,14 @@ def create_array(location: Location, target: Target, *, overwrite: bool = False)
     return open_array(location)
 
 
+def in_tree(spec: Mapping[str, Any]) -> Spec:
+    """Return the spec of a new array that is not to be around what others make meanwhile."""
+    parsed = Spec(spec)
+    driver = parsed._driver
+    assert isinstance(driver, ChunkedSpec), "it is of a format of trees"
+    return Spec._of(replace(driver, in_tree=True), parsed._transform)
+
+
 def is_of_dask(data: object) -> bool:
     """Return True for an array of dask, which is computed in blocks."""
     return is_of(data, "dask") and hasattr(data, "store")
@@ -404,7 +414,8 @@ class NewArray:
         try:
             parents = make_parents()
             write_first_attributes(place, self.format, self.attributes)
-            store = create_checked({**self.spec, "kvstore": place.kvstore()}, **self.options)
+            spec = in_tree({**self.spec, "kvstore": place.kvstore()})
+            store = create_checked(spec, **self.options)
             made = True
             if self.data is not None:
                 self._fill(self._alone(store, place))

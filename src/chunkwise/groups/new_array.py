@@ -86,9 +86,6 @@ def new_array(
     # whether it is an array of text; it makes the groups above and returns them.
     parts = {name: value for name, value in schema_options.items() if name in CODEC_PARTS}
     schema_options = {name: value for name, value in schema_options.items() if name not in parts}
-    unknown = [name for name in schema_options if name not in SCHEMA_OPTIONS]
-    if unknown:
-        raise TypeError(f"create_array got an unexpected argument {unknown[0]!r}")
     check_flag(overwrite, "overwrite")
     check_non_finite(non_finite)
     if not isinstance(metadata, Mapping):

@@ -26,13 +26,14 @@ by both codecs, whatever ``useZlib`` says, since z5py does not store that member
 Libraries
 ---------
 libdeflate handles the usual case: one stream of the promised size, encoded at the level in the metadata.
-ISA-L decodes everything else, such as several streams or streams of any size, including what libdeflate
-refuses.  Without libdeflate, zlib encodes and ISA-L decodes.  ISA-L's levels differ from zlib's, so it
-encodes only on request.
+ISA-L decodes many small chunks with one call, and everything else, such as several streams or streams of any
+size, including what libdeflate refuses.  Without libdeflate, zlib encodes and ISA-L decodes.  ISA-L's levels
+differ from zlib's, so it encodes only on request.
 """
 
 from __future__ import annotations
 
+import ctypes
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -44,7 +45,14 @@ from isal import isal_zlib
 from chunkwise.core.base.binding import Members, expect_bool, expect_int
 from chunkwise.core.base.size_bound import largest_value
 from chunkwise.core.codec.notation import notation_of
-from chunkwise.core.codec.protocol import Buffer, BytesToBytes, ChunkSpec, Compressor, size_error
+from chunkwise.core.codec.protocol import (
+    BatchDecoder,
+    Buffer,
+    BytesToBytes,
+    ChunkSpec,
+    Compressor,
+    size_error,
+)
 from chunkwise.core.libraries import deflate
 from chunkwise.core.libraries.direct import Framing
 from chunkwise.errors import CodecError, DataCorruptionError
@@ -53,8 +61,15 @@ __all__ = ["Gzip", "Zlib"]
 
 _WBITS = {"gzip": 31, "zlib": 15}
 _GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_NUMBER = int.from_bytes(_GZIP_MAGIC, "little")
 _READ_STEP = 1 << 24
 _USUAL_LEVEL = 6
+# ISA-L decodes many members with one call, libdeflate each of them a fifth faster.  Chunks of 8 KiB take two
+# threads 23 us with one call for many, one thread with libdeflate 32, two 48; chunks of 64 KiB take two
+# threads as long with either.
+_LARGEST_TOGETHER = 1 << 14
+_LEAST_MEMBER = 18  # bytes of header and trailer
+_SHORT, _LONG = ctypes.c_uint16.__ctype_le__, ctypes.c_uint32.__ctype_le__
 _MAX_RATIO = 1032  # a code of two bits stands for at most 258 bytes
 _DEFAULT_LEVEL = {"zarr2": 1, "n5": 6}
 
@@ -102,6 +117,9 @@ class Gzip(BytesToBytes):
     def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
         return _open_decoder_into("gzip", decoded_nbytes)
 
+    def open_batch_decoder(self, decoded_nbytes: int) -> BatchDecoder | None:
+        return _open_members(decoded_nbytes)
+
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         return _open_encoder(self.framing, 6 if self.level is None else self.level, self.library)
 
@@ -141,6 +159,36 @@ def _open_decoder_into(codec: str, decoded_nbytes: int) -> Callable[[Buffer, mem
         out[:] = general[0](encoded)
 
     return decode
+
+
+def _open_members(decoded_nbytes: int) -> BatchDecoder | None:
+    """Return a decoder of many small chunks, each a gzip member, in one call."""
+    reader = getattr(isal_zlib, "_GzipReader", None)  # the class behind isal's GzipFile
+    if reader is None or not 0 < decoded_nbytes <= _LARGEST_TOGETHER:
+        return None
+
+    errors: Any = (isal_zlib.error, OSError, EOFError)
+
+    def takes(address: int, nbytes: int) -> bool:
+        # The reader compares the size after the last member with what that decodes to.  If others before it
+        # decode to more than nothing, the whole is too long.
+        if nbytes < _LEAST_MEMBER or _SHORT.from_address(address).value != _GZIP_NUMBER:
+            return False
+        size: int = _LONG.from_address(address + nbytes - 4).value
+        return size == decoded_nbytes
+
+    def decode(encoded: Buffer, out: memoryview) -> bool:
+        try:
+            stream, n = reader(encoded), 0
+            while n < len(out):
+                if not (got := stream.readinto(out[n:])):
+                    return False
+                n += got
+            return not stream.read(1)
+        except errors:
+            return False
+
+    return BatchDecoder(takes, decode)
 
 
 def _open_decoder(codec: str, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:

@@ -170,6 +170,12 @@ class ShardBody:
         self._entries[position] = (end, stop)
         self._end = stop
 
+    def extend(self, other: ShardBody) -> None:
+        """Append the inner chunks of `other`, whose positions follow."""
+        for position, (start, stop) in enumerate(other._entries):
+            if start != MISSING:
+                self.append(position, other._memory[start:stop])
+
     def finish(self) -> Buffer | None:
         """Return the shard with its index, valid until the next begins; None without inner chunks."""
         layout, end = self._layout, self._end

@@ -7,16 +7,21 @@
    that equal the fill value are left out, and an empty shard is deleted.
 4. The shard is written once, with inner chunks in C order.  A worker holds one shard at a time, as read and
    as it is being composed.
+5. If there is only one shard, workers encode pieces of it, and the one that adds the last piece writes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from math import prod
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.core.base.fork import new_lock
 from chunkwise.core.codec.shard_layout import MISSING, ShardBody, ShardLayout
 from chunkwise.core.driver.stored_array import ShardLevel, StoredArray, shard_layout
 from chunkwise.core.engine.chunk_codec import CodecLimit, Coder, open_fill_test
@@ -36,10 +41,10 @@ from chunkwise.core.engine.update import (
 )
 from chunkwise.core.engine.write_batches import WriteBatches, write_chunks
 from chunkwise.core.kvstore.protocol import Buffer, Readable, Writable, describe
-from chunkwise.core.plan.axis import is_indexed
+from chunkwise.core.plan.axis import PlanAxis, is_indexed
 from chunkwise.core.plan.partition import Transform
 from chunkwise.core.plan.plan import chunk_order, plan_write, selections, split, wholes
-from chunkwise.core.plan.shard import ShardAxis, ShardRequest, plan_shards, shard_requests
+from chunkwise.core.plan.shard import ShardAxis, ShardRequest, plan_shards, shard_requests, split_shards
 from chunkwise.errors import DataCorruptionError, OutOfRangeError, UnsafeWriteError, prefix
 
 __all__ = ["write_shards_from"]
@@ -76,26 +81,61 @@ def write_shards_from(
     for axis in axes:
         n_shards *= axis.n_entries
     strategy = write_strategy(pool, store, shard.chain, n_shards, layout.n_chunks)
-
+    pieces: list[Batch] = []
+    if strategy.n_pieces > 1 and _all_in_order([axis.parts[0] for axis in axes], layout):
+        pieces = split_shards(axes, strategy.n_pieces)
     limit = pool.codec_limit(0 if strategy.inline else strategy.n_workers)
+    whole = _Pieces(layout, len(pieces)) if pieces else None
 
-    def open_worker(stop: Stop) -> Callable[[Batch], None]:
-        return _ShardWriter(array, shard, layout, store, view, store_fill, stop, limit).write
+    def open_worker(stop: Stop) -> Callable[[Any], None]:
+        writer = _ShardWriter(array, shard, layout, store, view, store_fill, stop, limit)
+        return writer.write if whole is None else partial(writer.write_piece, whole)
 
-    batches = split(axes, strategy.n_batches)
     return pool.run(
-        batches,
+        list(enumerate(pieces)) or split(axes, strategy.n_batches),
         open_worker,
         _nothing,
-        n_workers=strategy.n_workers,
+        n_workers=min(pool.n_workers, len(pieces)) or strategy.n_workers,
         n_threads=strategy.n_threads,
         inline=strategy.inline,
         writes=store.identity,
     )
 
 
+def _all_in_order(axes: Sequence[PlanAxis], layout: ShardLayout) -> bool:
+    """Return True if a plan overwrites all inner chunks of one shard entirely, in C order."""
+    return prod(axis.n_entries for axis in axes) == layout.n_chunks and all(
+        axis.dims == (dim,) and not axis.indexed and all(axis.whole) for dim, axis in enumerate(axes)
+    )
+
+
 def _nothing() -> None:
     return None
+
+
+def _never(_: npt.NDArray[Any]) -> bool:
+    return False
+
+
+class _Pieces:
+    """The pieces of a shard that several workers encode, joined in C order."""
+
+    def __init__(self, layout: ShardLayout, n_pieces: int) -> None:
+        self.body = ShardBody(layout)
+        self._n_pieces = n_pieces
+        self._early: dict[int, ShardBody] = {}  # pieces before which another one is missing
+        self._next = 0
+        self._lock = new_lock()
+        self.body.clear()
+
+    def add(self, number: int, piece: ShardBody) -> bool:
+        """Add an encoded piece; return True if the shard is complete."""
+        with self._lock:
+            self._early[number] = piece
+            while (found := self._early.pop(self._next, None)) is not None:
+                self.body.extend(found)
+                self._next += 1
+            return self._next == self._n_pieces
 
 
 class _ShardWriter:
@@ -124,7 +164,7 @@ class _ShardWriter:
         self.later = as_transactional(store)
         self.coders: dict[tuple[int, ...], Coder] = {}
         self.body = ShardBody(layout)
-        self.sink = _BodySink(self.body, None if store_fill else open_fill_test(array.fill_value))
+        self.is_fill = _never if store_fill else open_fill_test(array.fill_value)
         self.context = ""
         self.position: int | None = None  # number of the current inner chunk, for messages
         self.batches = WriteBatches(shard.chain, view, regular=True, limit=limit)
@@ -136,29 +176,41 @@ class _ShardWriter:
         for request in shard_requests(axes, self.array.keys):
             if self.stop:
                 return
-            try:
+            with self.errors(request.key):
                 self.write_shard(request)
-            except Exception as e:
-                where = describe(self.store, request.key)
-                context = self.context
-                if self.position is not None:
-                    context += f" {self.layout.entry(self.position)} in"
-                raise prefix(e, f"Error {context} {where}") from e.__cause__
         if self.writer is not None:
             self.writer.flush()
 
+    def write_piece(self, whole: _Pieces, piece: tuple[int, Batch]) -> None:
+        """Encode a piece of the only shard; write the shard if no other piece is missing."""
+        number, axes = piece
+        (request,) = shard_requests(axes, self.array.keys)
+        with self.errors(request.key):
+            body = ShardBody(self.layout)
+            self.encode_whole(request, request.positions(), body, self.stop)
+            if not self.stop and whole.add(number, body):
+                self.put(request.key, whole.body.finish())
+        if self.writer is not None:
+            self.writer.flush()
+
+    @contextmanager
+    def errors(self, key: str) -> Iterator[None]:
+        """Prefix errors with what was done, with the inner chunk, and with the shard."""
+        try:
+            yield
+        except Exception as e:
+            context = self.context
+            if self.position is not None:
+                context += f" {self.layout.entry(self.position)} in"
+            raise prefix(e, f"Error {context} {describe(self.store, key)}") from e.__cause__
+
     def write_shard(self, request: ShardRequest) -> None:
-        store, layout = self.store, self.layout
+        layout = self.layout
         positions = request.positions()
         is_whole = list(wholes(request.axes))
         if len(positions) == layout.n_chunks and all(is_whole):
             value = self.put_together(request, positions, is_whole, None, None)
-            self.context, self.position = "writing", None
-            target = store if self.writer is None else self.writer
-            if value is None:
-                target.delete(request.key)
-            else:
-                target.write(request.key, value)
+            self.put(request.key, value)
             return
         if self.later is None:
             self.change(request, positions, is_whole)
@@ -170,6 +222,27 @@ class _ShardWriter:
 
         self.context, self.position = "writing", None
         defer(self.later, request.key, do)
+
+    def put(self, key: str, value: Buffer | None) -> None:
+        """Store a shard that replaces whatever is there; None if it has no inner chunks."""
+        self.context, self.position = "writing", None
+        target = self.store if self.writer is None else self.writer
+        if value is None:
+            target.delete(key)
+        else:
+            target.write(key, value)
+
+    def encode_whole(
+        self, request: ShardRequest, positions: npt.NDArray[np.int64], body: ShardBody, stop: Stop
+    ) -> None:
+        """Encode inner chunks that are overwritten entirely, in C order, to a new `body`."""
+        self.context = "writing"
+        body.clear()
+        sink = _BodySink(body, self.is_fill)
+        try:
+            write_chunks(self.batches.batches(request.axes, positions.tolist()), sink, stop)
+        finally:
+            self.position = sink.position
 
     def change(self, request: ShardRequest, positions: npt.NDArray[np.int64], is_whole: list[bool]) -> None:
         """Overwrite a part of a stored shard; other writers' simultaneous changes are not lost."""
@@ -242,13 +315,8 @@ class _ShardWriter:
         """Return the new shard, valid until the next call, or None if all inner chunks are missing."""
         layout = self.layout
         self.context = "writing"
-        in_order = all(axis.dims == (dim,) and not axis.indexed for dim, axis in enumerate(request.axes))
-        if old is None and in_order and len(positions) == layout.n_chunks and all(is_whole):
-            self.body.clear()
-            try:
-                write_chunks(self.batches.batches(request.axes, positions.tolist()), self.sink, [])
-            finally:
-                self.position = self.sink.position
+        if old is None and _all_in_order(request.axes, layout):
+            self.encode_whole(request, positions, self.body, [])
             return self.body.finish()
         chunk_at, out_at = map(list, selections(request.axes))
         coder = self.coder(request)
@@ -309,7 +377,7 @@ class _ShardWriter:
                         chunk[...] = self.array.fill_value
                     self.context = "writing"
             coder.ordered[inside] = values
-        if self.sink.is_fill(chunk):
+        if self.is_fill(chunk):
             return None
         return coder.encode(chunk)
 
@@ -317,14 +385,10 @@ class _ShardWriter:
 class _BodySink:
     """The body of a shard whose inner chunks are all overwritten, in ascending order."""
 
-    def __init__(self, body: ShardBody, fill_test: Callable[[npt.NDArray[Any]], bool] | None) -> None:
+    def __init__(self, body: ShardBody, is_fill: Callable[[npt.NDArray[Any]], bool]) -> None:
         self._body = body
-        self._fill_test = fill_test
+        self.is_fill = is_fill
         self.position: int | None = None  # number of the inner chunk that failed
-
-    def is_fill(self, chunk: npt.NDArray[Any]) -> bool:
-        """Return True for an inner chunk that need not be stored."""
-        return self._fill_test is not None and self._fill_test(chunk)
 
     def write(self, name: int, encoded: Buffer) -> None:
         """Append an inner chunk."""
