@@ -10,8 +10,7 @@ import pytest
 from cli_arrays import Run, make
 
 from chunkwise.cli.command import text_of
-from chunkwise.cli.main import COMMANDS, make_parser
-from chunkwise.cli.parser import CommandParser
+from chunkwise.cli.main import COMMANDS, CommandParser, make_parser
 from chunkwise.errors import ChunkwiseError, noted
 from chunkwise.version import __version__
 

@@ -35,7 +35,7 @@ from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.block_threads import work_through
 from chunkwise.core.engine.pool import Pool, Stop
 from chunkwise.core.engine.unasked import fail_at_exit, watches
-from chunkwise.core.grid.protocol import ChunkGrid
+from chunkwise.core.grid.regular import ChunkGrid
 from chunkwise.core.index_space import align
 from chunkwise.core.index_space.numpy_rules import as_key, as_slice, position, positions
 from chunkwise.core.kvstore.atomic import answers_at_once
