@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from chunkwise.core.arrays.new_node import NO_CHECKS, checks_above
+from chunkwise.core.arrays.metadata_observers import NO_CHECKS
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
@@ -189,6 +189,8 @@ def write_group(
             if not write_new(kv, path + other, dict(attributes)):
                 change_document(kv, path + other, lambda before: {**(before or {}), **attributes})
         if follow:
+            from chunkwise.core.arrays.new_node import checks_above  # not loaded before it is needed
+
             checks = checks_above(kv, path, rules) if made else NO_CHECKS
             update_consolidated(kv, path, format=format, checks=checks)
     except BaseException:
