@@ -12,7 +12,7 @@ SOURCE = Path(chunkwise.__file__).parent
 
 RECOGNIZERS = {
     "detect_format": {"core/arrays/auto"},
-    "sniff": {"core/arrays/auto", "core/driver/image/pixels"},
+    "sniff": {"core/arrays/auto", "core/arrays/image"},
     "is_one_picture": {"core/arrays/auto"},
     "file_kind": {"core/arrays/auto", "core/trees/location"},
     "found_instead": {"core/arrays/auto", "core/trees/node"},

@@ -13,7 +13,8 @@ from chunkwise.core.codec.bz2_lzma import Bzip2
 from chunkwise.core.codec.n5_block import N5Block
 from chunkwise.core.codec.n5_parts import parse_compression, read_compression
 from chunkwise.core.driver.n5.constraints import check_constraints, constraints_to_json, parse_constraints
-from chunkwise.core.driver.n5.document import (
+from chunkwise.core.driver.n5.metadata import block_codec, parse_metadata, resize, to_json
+from chunkwise.core.driver.n5.tree import (
     Version,
     check_version,
     dump_document,
@@ -21,7 +22,6 @@ from chunkwise.core.driver.n5.document import (
     load_document,
     parse_version,
 )
-from chunkwise.core.driver.n5.metadata import block_codec, parse_metadata, resize, to_json
 from chunkwise.errors import FailedPreconditionError, SpecError, UnknownExtensionError, UnsupportedError
 
 BASE = {"dimensions": [5, 3], "blockSize": [3, 2], "dataType": "int16", "compression": {"type": "raw"}}

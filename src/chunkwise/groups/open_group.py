@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from chunkwise.copying.resolve import Resolvable, inside_array, resolve
 from chunkwise.core.base.arguments import check_choice
 from chunkwise.core.base.binding import load_json, not_too_deep
-from chunkwise.core.driver.n5.document import check_version
+from chunkwise.core.driver.n5.tree import check_version
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import TREE_FORMATS
 from chunkwise.core.kvstore.value_bound import read_bounded

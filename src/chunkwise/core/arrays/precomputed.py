@@ -14,8 +14,11 @@ from chunkwise.core.arrays.shared_metadata import shared_with
 from chunkwise.core.driver.chunked.open_flow import Opened
 from chunkwise.core.driver.flow import run
 from chunkwise.core.driver.neuroglancer_precomputed.chunk_keys import parse_chunk_name
-from chunkwise.core.driver.neuroglancer_precomputed.format import PrecomputedMetadata, scale_directory
-from chunkwise.core.driver.neuroglancer_precomputed.open_flow import open_scale
+from chunkwise.core.driver.neuroglancer_precomputed.format import (
+    PrecomputedMetadata,
+    open_scale,
+    scale_directory,
+)
 from chunkwise.core.driver.neuroglancer_precomputed.spec import PrecomputedSpec
 from chunkwise.core.engine.choose import explain_read
 from chunkwise.core.engine.count_stored import count_stored

@@ -6,7 +6,6 @@ the forms.
 
 from __future__ import annotations
 
-import cmath
 import math
 from collections.abc import Callable
 from typing import Any
@@ -21,8 +20,10 @@ from chunkwise.core.dtypes.extension import Extension
 from chunkwise.core.dtypes.fixed import (
     parse_fixed_bytes,
     parse_fixed_text,
+    parse_variable,
     print_fixed_bytes,
     print_fixed_text,
+    print_variable,
 )
 from chunkwise.core.dtypes.floating import parse_complex, parse_float, print_complex, print_float
 from chunkwise.core.dtypes.integer import (
@@ -36,7 +37,6 @@ from chunkwise.core.dtypes.integer import (
 )
 from chunkwise.core.dtypes.names import Kind, Notation
 from chunkwise.core.dtypes.tensor import elements_of
-from chunkwise.core.dtypes.variable import parse_variable, print_variable
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, SpecError
 
 __all__ = [
@@ -178,5 +178,7 @@ def _holds(asked: complex, stored: Any, dtype: DataType) -> bool:
         return int(stored) == asked
     if dtype.kind not in ("float", "complex"):
         return True
+    from cmath import isfinite, isnan  # for fill values in schemas alone
+
     found = complex(stored) if dtype.kind == "complex" else complex(float(stored))
-    return cmath.isfinite(found) == cmath.isfinite(asked) and cmath.isnan(found) == cmath.isnan(asked)
+    return isfinite(found) == isfinite(asked) and isnan(found) == isnan(asked)

@@ -30,7 +30,6 @@ from typing import IO, Any, TypeVar
 from chunkwise.core.base.binding import dump
 from chunkwise.core.base.size_bound import held
 from chunkwise.core.kvstore.byte_range import resolve_range
-from chunkwise.core.kvstore.file_error import MISSING, NOT_EMPTY, file_error
 from chunkwise.core.kvstore.file_list import (
     delete_files,
     is_directory,
@@ -39,8 +38,11 @@ from chunkwise.core.kvstore.file_list import (
     walk,
 )
 from chunkwise.core.kvstore.file_path import (
+    MISSING,
+    NOT_EMPTY,
     check_case,
     check_key,
+    file_error,
     is_suspect,
     other_case,
     path_of,

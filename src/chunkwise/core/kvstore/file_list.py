@@ -11,8 +11,7 @@ import stat
 from collections.abc import Callable, Iterator
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.kvstore.file_error import NOT_EMPTY, file_error
-from chunkwise.core.kvstore.file_path import LOCK_SUFFIX, is_valid
+from chunkwise.core.kvstore.file_path import LOCK_SUFFIX, NOT_EMPTY, file_error, is_valid
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.platform import DECOMPOSES_NAMES, extended_path, key_name
 from chunkwise.core.kvstore.platform import remove as remove_file

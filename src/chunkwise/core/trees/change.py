@@ -28,11 +28,10 @@ from chunkwise.core.trees.consolidated_tree import renew_copies_above
 from chunkwise.core.trees.create import check_no_link, make_groups
 from chunkwise.core.trees.destination import check_place
 from chunkwise.core.trees.key_ownership import foreign_keys
-from chunkwise.core.trees.link import Link, add_link, remove_link, target_names
+from chunkwise.core.trees.link import Link, add_link, group_links, remove_link, resolve, target_names
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import DOCUMENTS, Node, find_node, is_link
 from chunkwise.core.trees.node_name import check_new_names
-from chunkwise.core.trees.resolve import group_links, resolve
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import (
     AlreadyExistsError,
@@ -153,7 +152,8 @@ def check_unused(location: Location) -> None:
     others: list[str] = []
     node = find_node(location, None, others)
     if node is not None:
-        raise AlreadyExistsError(f"there is an array or group at {location.text} already")
+        inside = "; a place in it is PATH/NAME" if node.kind == "group" else ""
+        raise AlreadyExistsError(f"there is an array or group at {location.text} already{inside}")
     check_place(location, "group", "zarr3", "new", (node, others))
 
 

@@ -14,7 +14,7 @@ from typing import Literal, Self, TypeAlias
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.driver.auto.detect import is_info
-from chunkwise.core.driver.n5.document import is_marker
+from chunkwise.core.driver.n5.tree import is_marker
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.protocol import (
