@@ -17,6 +17,7 @@ too.
 
 from __future__ import annotations
 
+import base64
 import binascii
 from typing import Any
 
