@@ -17,7 +17,6 @@ too.
 
 from __future__ import annotations
 
-import base64
 import binascii
 from typing import Any
 
