@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
-from chunkwise.core.arrays.new_node import NO_CHECKS, Checks, check_holds_nothing, checks_above
 from chunkwise.core.arrays.protocol import WrapStore
 from chunkwise.core.base import catalogue
 from chunkwise.core.driver.chunked.open_flow import OpenRequest
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
-from chunkwise.core.driver.tree_formats import FORMATS, tree_format
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.kvstore.adapter.cache import CacheStore
 from chunkwise.core.kvstore.adapter.prefix import whole_store
@@ -24,8 +23,12 @@ from chunkwise.core.kvstore.staging import APPEND, in_staging, upwards
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.errors import PermissionDeniedError
 
+if TYPE_CHECKING:
+    from chunkwise.core.arrays.new_node import Checks
+
 __all__ = [
     "HOLDERS",
+    "NO_CHECKS",
     "find_holders",
     "is_consolidated",
     "metadata_changed",
@@ -37,6 +40,9 @@ __all__ = [
 
 HOLDERS = (("zarr2", ".zmetadata", b"metadata"), ("zarr3", "zarr.json", b"consolidated_metadata"))
 """Format and key of documents that may have copies, and a word that documents with copies contain."""
+
+
+NO_CHECKS: Checks = {}
 
 
 def metadata_written(
@@ -58,6 +64,9 @@ def metadata_written(
         looks.append(partial(check_not_held, whole, path + APPEND))
     checks: Checks = NO_CHECKS
     if is_new and not in_staging(path):
+        from chunkwise.core.arrays.new_node import check_holds_nothing, checks_above  # loads all formats
+        from chunkwise.core.driver.tree_formats import FORMATS, tree_format
+
         looks = [partial(check_holds_nothing, whole, path)] if spec.in_tree else looks
         checks = checks_above(whole, path, tree_format(FORMATS[request.format.driver]))
     seen = None if wrap is None else wrapped(spec, whole, wrap)

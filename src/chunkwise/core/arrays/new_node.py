@@ -18,12 +18,10 @@ from chunkwise.core.kvstore.protocol import FewListable, KvStoreDriver, offers
 from chunkwise.core.kvstore.staging import APPEND, is_staging, upwards
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, PermissionDeniedError, UnsupportedError
 
-__all__ = ["NO_CHECKS", "Checks", "check_holds_nothing", "checks_above"]
+__all__ = ["Checks", "check_holds_nothing", "checks_above"]
 
 Checks: TypeAlias = Mapping[str, Callable[[bytes], None]]
 """Keys of documents, with a function that raises for what a document must not say."""
-
-NO_CHECKS: Checks = {}
 
 _DOCUMENTS = tuple(key for format in TREE_FORMATS.values() for key in format.documents)
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from chunkwise.core.arrays.metadata_observers import HOLDERS, find_holders
-from chunkwise.core.arrays.new_node import NO_CHECKS, Checks
+from chunkwise.core.arrays.metadata_observers import HOLDERS, NO_CHECKS, find_holders
+from chunkwise.core.arrays.new_node import Checks
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import TreeFormat
 from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format
@@ -43,11 +43,15 @@ _V2_DOCUMENTS = (".zarray", ".zgroup", ".zattrs")
 
 
 def update_consolidated(
-    kv: KvStoreDriver, *paths: str, format: str | None = None, checks: Checks = NO_CHECKS
+    kv: KvStoreDriver,
+    *paths: str,
+    format: str | None = None,
+    checks: Checks = NO_CHECKS,
+    looks: Sequence[Callable[[], object]] = (),
 ) -> None:
     """Update the copies of nodes' documents in them and all groups above; in each group together."""
     # Copies of nodes below are removed if the node is gone, and otherwise stay unchanged.  Only those of
-    # `format` are looked at, if documents of no other have changed.  `checks` are made in the same round.
+    # `format` are looked at, if documents of no other have changed.  `checks` and `looks` come with that.
     places: dict[_Place, list[str]] = {}
     for path in paths:
         for group in upwards(path):
@@ -55,7 +59,7 @@ def update_consolidated(
                 is_itself = group == path and place.key == "zarr.json"  # which has no copy of itself
                 if not is_itself and format in (None, place.format):
                     places.setdefault(place, []).append(path)
-    for place in _holding(kv, list(places), checks):
+    for place in _holding(kv, list(places), looks, checks):
         _change_copies(kv, place, partial(_nodes_changed, kv=kv, group=place.group, paths=places[place]))
 
 
@@ -81,9 +85,14 @@ class _Place(NamedTuple):
     word: bytes
 
 
-def _holding(kv: KvStoreDriver, places: Sequence[_Place], checks: Checks = NO_CHECKS) -> list[_Place]:
+def _holding(
+    kv: KvStoreDriver,
+    places: Sequence[_Place],
+    looks: Sequence[Callable[[], object]] = (),
+    checks: Checks = NO_CHECKS,
+) -> list[_Place]:
     """Return the places with copies."""
-    found = find_holders(kv, [(place.group + place.key, place.word) for place in places], (), checks)
+    found = find_holders(kv, [(place.group + place.key, place.word) for place in places], looks, checks)
     return [place for place, there in zip(places, found, strict=True) if there]
 
 

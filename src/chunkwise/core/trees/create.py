@@ -13,18 +13,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from chunkwise.core.arrays.new_node import NO_CHECKS, checks_above
+from chunkwise.core.arrays.metadata_observers import NO_CHECKS
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Stamped
+from chunkwise.core.kvstore.protocol import Stamped
 from chunkwise.core.trees.attribute_value import attributes_to_json
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.destination import check_place
 from chunkwise.core.trees.document import change_document, dump_like, write_new
 from chunkwise.core.trees.link import group_links, remove_link
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.new_location import remove_groups
+from chunkwise.core.trees.new_location import remove_groups, write_alone
 from chunkwise.core.trees.node import Node, find_node, node_of
 from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.core.trees.replacement import replacing
@@ -181,21 +181,26 @@ def write_group(
     rules.check_group_attributes(attributes)
     (key, document), *beside = rules.group_documents(attributes).items()
     raw = dump_like(document, b"")
-    generation = kv.write(path + key, raw, if_equal=MISSING_GENERATION)
-    made = None if generation is None else node_of(location, key, Stamped(raw, generation, time.time()))
-    try:
-        for other, _ in beside if made else ():
+
+    def finish(looks: Sequence[Callable[[], object]], *, is_new: bool = True) -> None:
+        if beside or not follow:
+            for look in looks if follow else ():
+                look()
+            looks = ()
+        for other, _ in beside if is_new else ():
             if not write_new(kv, path + other, dict(attributes)):
                 change_document(kv, path + other, lambda before: {**(before or {}), **attributes})
         if follow:
-            checks = checks_above(kv, path, rules) if made else NO_CHECKS
-            update_consolidated(kv, path, format=format, checks=checks)
-    except BaseException:
-        with suppress(ChunkwiseError):  # the store may have failed permanently
-            if made:
-                remove_groups([location])
-        raise
-    return made
+            from chunkwise.core.arrays.new_node import checks_above  # not loaded before it is needed
+
+            checks = checks_above(kv, path, rules) if is_new else NO_CHECKS
+            update_consolidated(kv, path, format=format, checks=checks, looks=looks)
+
+    generation = write_alone(location, key, raw, finish)
+    if generation is None:
+        finish((), is_new=False)
+        return None
+    return node_of(location, key, Stamped(raw, generation, time.time()))
 
 
 def get_or_create(get: Callable[[], T | None], create: Callable[[], T]) -> T:

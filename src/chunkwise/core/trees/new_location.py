@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import takewhile
 from types import EllipsisType
 
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.keys_below import delete_wanted_below
-from chunkwise.core.kvstore.protocol import WithDirectories, offers
-from chunkwise.core.kvstore.staging import APPEND
+from chunkwise.core.kvstore.lease import HeldError, check_not_held, takes_turns
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, WithDirectories, offers
+from chunkwise.core.kvstore.staging import APPEND, in_staging
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import CONTAINER_FORMAT, mark_container
-from chunkwise.core.trees.document import write_new
+from chunkwise.core.trees.document import dump_like
 from chunkwise.core.trees.key_ownership import is_made_here
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.look import looking
@@ -22,7 +24,7 @@ from chunkwise.core.trees.new_format import is_named
 from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, PermissionDeniedError
 
-__all__ = ["create_parents", "missing_groups", "parents_made", "remove_groups"]
+__all__ = ["create_parents", "missing_groups", "parents_made", "remove_groups", "write_alone"]
 
 _TREES = ("object", "zip")  # stores that are trees as a whole: of another library, archives
 _MOST_BESIDE = 100  # nodes in a directory that no document declares
@@ -41,9 +43,8 @@ def create_parents(
     try:
         for between in missing:
             ((key, group),) = tree_format(format).group_documents({}).items()
-            if write_new(between.store, between.path + key, group):
+            if write_alone(between, key, dump_like(group, b""), partial(_follow, between, format)):
                 made.append(between)
-                update_consolidated(between.store, between.path, format=format)
             elif (node := find_documented(between)) is not None and node.kind == "array":
                 raise AlreadyExistsError(f"{between.text} is an array; nothing can be below it")
     except BaseException:
@@ -51,6 +52,36 @@ def create_parents(
             remove_groups(made)
         raise
     return made
+
+
+def _follow(location: Location, format: str, looks: Sequence[Callable[[], object]]) -> None:
+    update_consolidated(location.store, location.path, format=format, looks=looks)
+
+
+def write_alone(
+    location: Location, key: str, raw: bytes, finish: Callable[[Sequence[Callable[[], object]]], object]
+) -> bytes | None:
+    """Write the document of a new group unless there is one, and `finish` it; return its generation, or None.
+
+    `finish` is given looks, which raise HeldError while another process replaces or deletes what was there:
+    then the document is deleted again, and the group is made when that is over.
+    """
+    kv, turn = location.store, location.path + APPEND
+    has_turns = takes_turns(kv, turn) and not in_staging(location.path)
+    looks = [partial(check_not_held, kv, turn)] if has_turns else []
+    while (generation := kv.write(location.path + key, raw, if_equal=MISSING_GENERATION)) is not None:
+        try:
+            finish(looks)
+            return generation
+        except HeldError as e:
+            with suppress(ChunkwiseError):  # the store may have failed for good
+                kv.delete(location.path + key, if_equal=generation)
+            e.wait()
+        except BaseException:
+            with suppress(ChunkwiseError):
+                remove_groups([location])
+            raise
+    return None
 
 
 def missing_groups(
