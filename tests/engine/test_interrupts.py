@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -223,7 +224,12 @@ def test_signals_at_random_moments(tmp_path: Path, sync: str, locking: str) -> N
     log = tmp_path / "log"
     command = [sys.executable, "-c", LOOP, str(tmp_path / "a"), sync, locking]
     assert child_process.run(command, log=log) == 0, log.read_text()
-    assert log.read_text() == ""
+    # The interpreter can't raise what interrupts a finalizer, and reports it.
+    reported = (
+        r"Exception ignored [^\n]*\n"
+        r"Traceback(?:[^\n]*\n  )*[^\n]*\nKeyboardInterrupt:? ?\n"
+    )
+    assert re.sub(reported, "", log.read_text()) == ""
 
 
 @pytest.mark.parametrize("action", ["set_result", "force"])

@@ -103,7 +103,10 @@ def test_no_memory(tmp_path: Path) -> None:
     log = tmp_path / "log"
     command = [sys.executable, "-c", LITTLE_MEMORY, str(tmp_path / "a")]
     assert child_process.run(command, log=log, seconds=250) == 0, log.read_text()
-    assert 0 < int(log.read_text()) < 12, "there was always or never enough; the test has shown nothing"
+    # What is collected meanwhile lacks memory, too, which the interpreter reports in lines above.
+    assert 0 < int(log.read_text().splitlines()[-1]) < 12, (
+        "there was always or never enough; the test has shown nothing"
+    )
 
 
 _ALLOCATIONS = """
