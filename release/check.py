@@ -55,6 +55,13 @@ def run(*command: object, **options: object) -> None:
         raise Wrong(" ".join(words))
 
 
+def run_tool(requirement: str, *command: object) -> None:
+    """Run a command of a package in an environment of its own: the tests may need other versions."""
+    from uv import find_uv_bin
+
+    run(find_uv_bin(), "tool", "run", "--quiet", "--from", requirement, *command)
+
+
 def search(pattern: str, path: str) -> tuple[str, ...]:
     """Return the groups of a pattern in a file of the repository."""
     found = re.search(pattern, (ROOT / path).read_text(), flags=re.MULTILINE)
@@ -104,6 +111,7 @@ def check_kept(version: str) -> None:
     for kept in (f"tests/golden/stores/{version}.zip", f"tests/golden/surface/{version}.txt"):
         if not (ROOT / kept).exists():
             raise Wrong(f"{kept} is missing: docs/releasing.md says what makes it")
+    run(sys.executable, "-m", "tests.golden.public_surface", "--compare", cwd=ROOT)
 
 
 def build() -> tuple[Path, Path]:
@@ -132,28 +140,9 @@ def list_dependencies(wheel: Path) -> None:
         run(find_uv_bin(), "pip", "install", "--quiet", "-p", python, f"{wheel}[all]")
         bill, table = DIST / "bill.cdx.json", DIST / "licences.md"
         described = ["--pyproject", ROOT / "pyproject.toml", "--mc-type", "library", "--output-reproducible"]
-        # Each in an environment of its own: what they need contradicts cffconvert's needs.
-        tool = [find_uv_bin(), "tool", "run", "--quiet"]
-        run(
-            *tool,
-            "--from",
-            "cyclonedx-bom>=7,<8",
-            "cyclonedx-py",
-            "environment",
-            *described,
-            "-o",
-            bill,
-            python,
-        )
-        run(
-            *tool,
-            "pip-licenses",
-            "--python",
-            python,
-            "--format=markdown",
-            "--with-urls",
-            f"--output-file={table}",
-        )
+        run_tool("cyclonedx-bom>=7,<8", "cyclonedx-py", "environment", *described, "-o", bill, python)
+        shown = ["--format=markdown", "--with-urls", f"--output-file={table}"]
+        run_tool("pip-licenses", "pip-licenses", "--python", python, *shown)
     unknown = [line for line in table.read_text().splitlines() if "UNKNOWN" in line.split("|")[3:4]]
     print(
         f"{bill.name}, {table.name}: {len(table.read_text().splitlines()) - 2} packages", *unknown, sep="\n"
@@ -237,7 +226,7 @@ def main() -> None:
     check_recipe(version)
     check_tried_versions()
     check_kept(version)
-    run("cffconvert", "--validate", "--infile", ROOT / "CITATION.cff")
+    run_tool("cffconvert>=2", "cffconvert", "--validate", "--infile", ROOT / "CITATION.cff")
     sdist, wheel = build()
     check_contents(sdist, wheel, version)
     list_dependencies(wheel)

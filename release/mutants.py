@@ -2,10 +2,11 @@
 
 python release/mutants.py [--sample 30] [--seed 0] [--anew] [GROUP ...]
 
-A group is a folder of the source with the tests that bear on it (``GROUPS``).  Its tests run once with
+A group is a folder of the source with the tests that bear on it (``GROUPS``).  They run once with
 coverage, which tells for each line the tests that enter it; this map is kept in build/mutants.  Then a sample
-of mutants is made, each in a copy of the package, and the quickest of the tests that enter its line run until
-one fails.  Survivors are printed and kept in build/mutants/GROUP.json.
+of mutants is made, each in a copy of the package.  The tests that enter its line run, the quickest first, and
+then those that start processes, until one fails that passes without the change.  A mutant that doesn't end is
+killed if the same tests end without it.  What isn't killed is kept in build/mutants/GROUP.json, too.
 
 The tools of the index were looked at: mutmut's replaced functions are seen by tests of signatures, pickles
 and calls, and neither it nor cosmic-ray chooses tests by line. Needs Linux or macOS, and `coverage`.
@@ -20,11 +21,13 @@ import copy
 import json
 import os
 import random
+import re
+import resource
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,7 +43,10 @@ GROUPS = {
     "engine": (["core/engine/*.py"], ["tests/engine", "tests/api/test_batch.py"]),
     "plan": (["core/plan/*.py"], ["tests/plan", "tests/engine", "tests/virtual"]),
     "grid": (["core/grid/*.py"], ["tests/grid", "tests/plan", "tests/engine/test_read_write.py"]),
-    "index_space": (["core/index_space/*.py"], ["tests/index_space", "tests/parity/test_parity.py"]),
+    "index_space": (
+        ["core/index_space/*.py"],
+        ["tests/index_space", "tests/parity/test_parity.py", "tests/bridges/test_numpy_keys.py"],
+    ),
     "codec": (["core/codec/*.py"], ["tests/codec", "tests/n5"]),
     "files": (
         ["core/kvstore/file_*.py", "core/kvstore/compare_and_swap.py", "core/kvstore/shard_index_cache.py"],
@@ -52,8 +58,10 @@ GROUPS = {
     ),
     "hdmf": (["hdmf/model/*.py"], ["tests/hdmf"]),
 }
-LONGEST = 20.0  # seconds of tests for one mutant
-MOST = 40  # tests for one mutant
+LONGEST = 20.0  # seconds of the tests that run first
+MOST = 40  # tests that run first
+MEMORY = 12 << 30  # bytes of addresses that the tests may use
+VERDICTS = ("killed", "survives", "is entered by no test", "is not judged")
 
 
 class Mutant(NamedTuple):
@@ -171,11 +179,34 @@ class _Times:
         return done
 
 
-def child(work: Any, seconds: float) -> int:
-    """Run `work` in a process of its own; return its exit status, or -1 when it takes too long."""
+class _Chosen:
+    """A plugin that runs some of the collected tests, in their order, or all; it notes which one failed."""
+
+    def __init__(self, tests: list[str], failed: Path) -> None:
+        self._order = {test: at for at, test in enumerate(tests)}
+        self._failed = failed
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        if self._order:
+            kept = [item for item in items if item.nodeid in self._order]
+            items[:] = sorted(kept, key=lambda item: self._order[item.nodeid])
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self._failed.write_text(report.nodeid)
+
+
+def child(work: Callable[[], int], seconds: float) -> int | None:
+    """Run `work` in a process of its own; return its exit status, or None when it takes too long.
+
+    Most processor time is used up by a loop without end, however much else the machine does.
+    """
     number = os.fork()
     if not number:
         os.setsid()
+        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         null = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(null, stream)
@@ -183,25 +214,42 @@ def child(work: Any, seconds: float) -> int:
         with contextlib.suppress(BaseException):
             status = int(work())
         os._exit(status)
-    give_up = time.monotonic() + seconds
-    while time.monotonic() < give_up:
+    give_up = time.monotonic() + 3 * seconds
+    status = None
+    while status is None and time.monotonic() < give_up:
         found, how = os.waitpid(number, os.WNOHANG)
         if found:
-            return os.waitstatus_to_exitcode(how)
+            status = os.waitstatus_to_exitcode(how)
         time.sleep(0.05)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(number, signal.SIGKILL)
-    os.waitpid(number, 0)
-    return -1
+    if status is None:
+        os.waitpid(number, 0)
+    return status
 
 
-_PYTEST = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:npe2", "-m", "not slow"]
+_STARTS = re.compile(r"subprocess|child_process|children|multiprocessing|os\.fork")
+_PYTEST = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:npe2", "-m", "not slow"]
 
 
-def map_of(group: str, tests: list[str]) -> tuple[Any, dict[str, float]]:
-    """Return which tests enter each line, and how long each takes."""
-    data, times = BUILD / f"{group}.coverage", BUILD / f"{group}.times.json"
+def in_processes(paths: list[str]) -> list[str]:
+    """Return the files of tests that start processes, whose lines coverage doesn't see."""
+    files = [
+        file
+        for path in paths
+        for file in ([Path(path)] if path.endswith(".py") else Path(path).rglob("*.py"))
+    ]
+    return sorted(
+        str(file) for file in files if file.name.startswith("test_") and _STARTS.search(file.read_text())
+    )
+
+
+def map_of(path: str) -> tuple[Any, dict[str, float]]:
+    """Return which tests of a file or folder enter each line, and how long each takes."""
+    name = path.replace("/", ".")
+    data, times = BUILD / f"{name}.coverage", BUILD / f"{name}.json"
     if not times.exists():
+        left_out = [f"--ignore={file}" for file in in_processes([path])]
 
         def measure() -> int:
             measured = coverage.Coverage(
@@ -209,68 +257,112 @@ def map_of(group: str, tests: list[str]) -> tuple[Any, dict[str, float]]:
             )
             measured.start()
             plugin = _Times(measured)
-            pytest.main([*(word for word in _PYTEST if word != "-x"), *tests], plugins=[plugin])
+            pytest.main([*_PYTEST, path, *left_out], plugins=[plugin])
             measured.stop()
             measured.save()
             times.write_text(json.dumps(plugin.seconds))
             return 0
 
-        print(f"{group}: {' '.join(tests)} with coverage", flush=True)
+        print(f"{path} with coverage", flush=True)
         child(measure, 3600)
     known = coverage.CoverageData(str(data))
     known.read()
     return known, json.loads(times.read_text())
 
 
-def is_killed(mutant: Mutant, tests: list[str], seconds: float) -> bool:
-    """Return whether a test fails with a mutant in place of the package."""
-    place = BUILD / "src"
-    target = place / mutant.file
-    original = target.read_bytes()
-    target.write_text(mutant.text, encoding="utf-8")
-    try:
+class Judge:
+    """Says what the tests of a group say about a mutant.
+
+    A test that fails without a change, too, kills nothing: what failed runs again with the unchanged file,
+    without its comments, as a mutant is.
+    """
+
+    def __init__(self, times: dict[str, float], processes: list[str]) -> None:
+        self._times, self._processes = times, processes
+        self._sound: dict[tuple[str, str], bool] = {}  # by file and test: whether it passes without a change
+
+    def verdict(self, mutant: Mutant, entering: set[str]) -> str:
+        """Return "killed", "survives", "is entered by no test" or "is not judged", and by what."""
+        by_time = sorted((seconds, test) for test, seconds in self._times.items() if test in entering)
+        first: list[str] = []
+        for seconds, test in by_time[:MOST]:
+            if first and sum(self._times[one] for one in first) + seconds > LONGEST:
+                break
+            first.append(test)
+        rest = [test for _, test in by_time[len(first) :]]
+        for tests in (first, rest, self._processes):
+            while tests:
+                status, failed = self._run(mutant.file, mutant.text, tests)
+                if status in (0, 5):  # all pass; all are left out
+                    break
+                if self._is_sound(mutant.file, failed or tests):
+                    by = "no end" if status in (None, -signal.SIGXCPU, -signal.SIGKILL) else failed
+                    return f"killed by {by or f'status {status}'}"
+                if not failed:
+                    return "is not judged: its tests don't end without it"
+                tests = [test for test in tests if test not in (failed, failed.partition("::")[0])]
+        return "survives" if entering else "is entered by no test"
+
+    def _is_sound(self, file: str, tests: str | list[str]) -> bool:
+        """Return whether tests pass with the unchanged file."""
+        key = (file, str(tests))
+        if key not in self._sound:
+            original = ast.unparse(ast.parse((SOURCE / file).read_text(encoding="utf-8")))
+            status, _ = self._run(file, original, [tests] if isinstance(tests, str) else tests)
+            self._sound[key] = status == 0
+        return self._sound[key]
+
+    def _run(self, file: str, text: str, tests: list[str]) -> tuple[int | None, str]:
+        """Run tests until one fails, with a text in place of a file; return the status, and which failed."""
+        place, failed = BUILD / "src", BUILD / "failed"
+        target = place / file
+        original = target.read_bytes()
+        target.write_text(text, encoding="utf-8")
+        failed.write_text("")
 
         def run() -> int:
             sys.path.insert(0, str(place))
             os.environ["PYTHONPATH"] = str(place)
             sys.dont_write_bytecode = True
-            return pytest.main([*_PYTEST, *tests])
+            # Not all names of tests can be given as arguments.
+            paths = sorted({test.partition("::")[0] for test in tests})
+            plugin = _Chosen([test for test in tests if "::" in test], failed)
+            return pytest.main([*_PYTEST, "-x", *paths], plugins=[plugin])
 
-        return child(run, 60 + 10 * seconds) != 0
-    finally:
-        target.write_bytes(original)
+        try:
+            seconds = 30 + 3 * sum(self._times.get(test, 30.0) for test in tests)
+            return child(run, seconds), failed.read_text()
+        finally:
+            target.write_bytes(original)
 
 
-def run_group(group: str, n: int, seed: int) -> tuple[int, list[dict[str, Any]], int]:
-    """Return how many mutants were killed, the survivors, and how many no test enters."""
-    files, tests = GROUPS[group]
-    known, times = map_of(group, tests)
+def run_group(group: str, n: int, seed: int) -> dict[str, int]:
+    """Print what becomes of a sample of mutants, and keep those that aren't killed; return the numbers."""
+    files, folders = GROUPS[group]
+    maps = [map_of(folder) for folder in folders]
+    times = {test: seconds for _, found in maps for test, seconds in found.items()}
+    judge = Judge(times, in_processes(folders))
     paths = [path for pattern in files for path in sorted((SOURCE / "chunkwise").glob(pattern))]
     found = [mutant for path in paths for mutant in mutants_of(path)]
     sample = random.Random(seed).sample(found, min(n, len(found)))
-    killed, survivors, unseen = 0, [], 0
+    left, numbers = [], dict.fromkeys(VERDICTS, 0)
     for at, mutant in enumerate(sample):
-        entering = known.contexts_by_lineno(str(SOURCE / mutant.file)).get(mutant.line, [])
-        quickest = sorted((times[test], test) for test in entering if test in times)[:MOST]
-        chosen, seconds = [], 0.0
-        for needed, test in quickest:
-            if chosen and seconds + needed > LONGEST:
-                break
-            chosen.append(test)
-            seconds += needed
-        is_dead = bool(chosen) and is_killed(mutant, chosen, seconds)
+        file = str(SOURCE / mutant.file)
+        entering = {test for known, _ in maps for test in known.contexts_by_lineno(file).get(mutant.line, [])}
+        told = judge.verdict(mutant, entering & times.keys())
         line = (SOURCE / mutant.file).read_text(encoding="utf-8").splitlines()[mutant.line - 1].strip()
-        told = "killed" if is_dead else "survives" if chosen else "is entered by no test"
         print(
             f"{group} {at + 1}/{len(sample)} {mutant.file}:{mutant.line} {told}: {mutant.what}  |  {line}",
             flush=True,
         )
-        killed += is_dead
-        unseen += not chosen
-        if not is_dead:
-            survivors.append({**mutant._asdict(), "text": line, "tests": len(chosen)})
-    (BUILD / f"{group}.json").write_text(json.dumps(survivors, indent=1))
-    return killed, survivors, unseen
+        (verdict,) = (verdict for verdict in VERDICTS if told.startswith(verdict))
+        numbers[verdict] += 1
+        if verdict != "killed":
+            left.append(
+                {**mutant._asdict(), "text": line, "told": told, "tests": len(entering & times.keys())}
+            )
+        (BUILD / f"{group}.json").write_text(json.dumps(left, indent=1))
+    return numbers
 
 
 def main() -> None:
@@ -286,13 +378,12 @@ def main() -> None:
     BUILD.mkdir(parents=True, exist_ok=True)
     shutil.copytree(SOURCE, BUILD / "src", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     os.chdir(ROOT)
-    rows = []
-    for group in arguments.groups or GROUPS:
-        killed, survivors, unseen = run_group(group, arguments.sample, arguments.seed)
-        rows.append((group, killed, len(survivors) - unseen, unseen))
-    print(f"{'group':12} {'killed':>7} {'survive':>8} {'not entered':>12}")
-    for group, *figures in rows:
-        print(f"{group:12} {figures[0]:7} {figures[1]:8} {figures[2]:12}")
+    rows = [
+        (group, run_group(group, arguments.sample, arguments.seed)) for group in arguments.groups or GROUPS
+    ]
+    print("group       ", *VERDICTS, sep="  ")
+    for group, numbers in rows:
+        print(f"{group:12}", *(f"{numbers[verdict]:{len(verdict)}}" for verdict in VERDICTS), sep="  ")
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ if _TYPE_CHECKING:
         RecheckCacheOption,
         T,
     )
-    from chunkwise.core.api.array import array
+    from chunkwise.core.api.held import array
     from chunkwise.core.api.kvstore import KvStore
     from chunkwise.core.api.monitoring import (
         experimental_collect_matching_metrics,
@@ -98,8 +98,7 @@ if _TYPE_CHECKING:
     from chunkwise.images.server.app import asgi_app
     from chunkwise.images.server.running import serve
     from chunkwise.n5.blocks import N5Blocks
-    from chunkwise.n5.label_multisets import open_label_multisets
-    from chunkwise.n5.open_blocks import create_n5_blocks, open_n5_blocks
+    from chunkwise.n5.label_multisets import create_n5_blocks, open_label_multisets, open_n5_blocks
     from chunkwise.z5py.stand_in import install_as_z5py
 
 dtype = DataType
@@ -250,7 +249,7 @@ _later = _Later(
             "RecheckCacheOption",
             "T",
         ],
-        "chunkwise.core.api.array": ["array"],
+        "chunkwise.core.api.held": ["array"],
         "chunkwise.core.api.kvstore": ["KvStore"],
         "chunkwise.core.api.views": ["cast", "downsample"],
         "chunkwise.core.api.monitoring": [
@@ -280,8 +279,7 @@ _later = _Later(
         "chunkwise.images.conventions.ome_plates": ["Plate", "Well"],
         "chunkwise.images.multiscale.open": ["open_multiscale"],
         "chunkwise.n5.blocks": ["N5Blocks"],
-        "chunkwise.n5.open_blocks": ["create_n5_blocks", "open_n5_blocks"],
-        "chunkwise.n5.label_multisets": ["open_label_multisets"],
+        "chunkwise.n5.label_multisets": ["create_n5_blocks", "open_label_multisets", "open_n5_blocks"],
         "chunkwise.images.multiscale.edit_image": ["edit_image"],
         "chunkwise.images.pyramid.downsample_pyramid": ["downsample_pyramid"],
         "chunkwise.images.pyramid.pyramid_copy": ["Pyramid", "PyramidProgress"],

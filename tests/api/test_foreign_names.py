@@ -11,9 +11,12 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+import dask.array
 import h5py
 import numpy as np
 import pytest
+import xarray
+import zarr
 
 import chunkwise
 from chunkwise.core.base.foreign_names import FOREIGN_NAMES, Instead
@@ -57,14 +60,19 @@ def named(path: Path, owner: str, name: str) -> dict[str, Any]:
     chunkwise.create_array(path / "there.zarr", VALUES)
     if name in ("open_consolidated", "consolidate_metadata", "copy_all", "copy_store"):
         chunkwise.open_group(path / "s.zarr", mode="r+").consolidate()
-    place: Any = path / ("there.zarr" if name in ("load", "imread", "result") else "new.zarr")
-    if name in ("open_consolidated", "consolidate_metadata", "tree", "__enter__", "__exit__"):
+    there = ("load", "imread", "result", "asarray", "from_zarr")
+    place: Any = path / ("there.zarr" if name in there else "new.zarr")
+    of_dataset = (
+        owner in ("Group", "chunkwise") and "open_dataset" in FOREIGN_NAMES[owner][name].code  # type: ignore[index]
+    )
+    if of_dataset or name in ("open_consolidated", "consolidate_metadata", "tree", "__enter__", "__exit__"):
         place = path / "s.zarr"
     elif owner == "Group" or name == "save_group":
         place = "a" if name == "rename" else "new"
     indices = (np.array([0, 3]), np.array([1, 2])) if "mask" not in name else (VALUES % 2 == 0,)
     return {
         "chunkwise": chunkwise,
+        "xarray": xarray,
         "array": array,
         "group": group,
         "attrs": array.attrs,
@@ -77,7 +85,7 @@ def named(path: Path, owner: str, name: str) -> dict[str, Any]:
         "selection": (slice(0, 3), 2),
         "indices": indices,
         "block": (1, 0),
-        "values": VALUES if name not in ("append", "write_direct") and "set_" not in name else 1.5,
+        "values": VALUES if name not in ("append", "write_direct") and not name.startswith("set_") else 1.5,
         "value": 2,
         "name": "unit",
         "target": "/a",
@@ -115,7 +123,9 @@ def test_an_argument_of_others(name: str, tmp_path: Path) -> None:
         lambda **options: group.create_array("a", **options),
         lambda **options: group.require_array("a", **options),
     ]
-    if name not in ("compression", "compression_opts", "fillvalue"):  # which h5py's calls have
+    if name in ("name", "path"):  # which methods have
+        del calls[1:]
+    elif name not in ("compression", "compression_opts", "fillvalue"):  # which h5py's calls have
         calls += [
             lambda **options: group.create_dataset("a", **options),
             lambda **options: group.require_dataset("a", **options),
@@ -301,3 +311,30 @@ def test_the_page_has_the_table() -> None:
     section = PAGE.read_text().partition("\n## Names that are not here\n")[2].partition("\n## ")[0]
     table = [line for line in section.splitlines() if line.startswith("|")][2:]
     assert table == rows()
+
+
+NEIGHBOURS: dict[str, tuple[list[Any], str]] = {
+    "TensorStore": (
+        [h5py.Dataset, zarr.Array, np.ndarray, dask.array.Array],
+        "A compute_chunk_sizes create fields from_dict open to_tiledb with_config",
+    ),
+    "Group": (
+        [h5py.Group, h5py.File, zarr.Group],
+        "create_hierarchy from_store meta_block_size open synchronizer update_attributes_async visit_links "
+        "visititems_links",
+    ),
+    "Attributes": ([h5py.AttributeManager, zarr.core.attributes.Attributes], "get_id"),
+    "chunkwise": ([zarr], "AsyncArray AsyncGroup print_debug_info"),
+}
+"""Classes whose public names are here or explained, but for those in the text."""
+
+
+@pytest.mark.parametrize("owner", NEIGHBOURS)
+def test_every_name_of_the_neighbours_is_here_or_explained(owner: Any, tmp_path: Path) -> None:
+    lacks = owner_of(owner, named(tmp_path, owner, next(iter(FOREIGN_NAMES[owner]))))
+    classes, unknown = NEIGHBOURS[owner]
+    names = {
+        name for one in classes for name in getattr(one, "__all__", dir(one)) if not name.startswith("_")
+    }
+    here = set(dir(type(lacks))) | set(dir(lacks)) | FOREIGN_NAMES[owner].keys()
+    assert sorted(names - here) == unknown.split()

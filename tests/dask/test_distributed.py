@@ -91,7 +91,8 @@ def test_tasks_of_copies_have_telling_names(client: Client, tmp_path: Path) -> N
     tree.create_array("small", np.arange(3))
     executor = client.get_executor()
     cw.copy_tree(tmp_path / "a.zarr", tmp_path / "b.zarr", executor=executor, memory="200kB", verify=True)
-    assert all(not report.bad for report in cw.verify(tmp_path / "b.zarr", executor=executor))
+    reports = list(cw.verify(tmp_path / "b.zarr", executor=executor))
+    assert [report.bad for report in reports if report.kind == "array"] == [[], []]
     assert not list(cw.diff(tmp_path / "a.zarr", tmp_path / "b.zarr", executor=executor))
     large = tmp_path / "b.zarr/large"
     cw.downsample_pyramid(large, tmp_path / "p.zarr", levels=1, executor=executor).result()

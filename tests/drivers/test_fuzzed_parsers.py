@@ -12,7 +12,7 @@ from chunkwise.core.base import catalogue
 from chunkwise.core.chunk_key.key_encoding import KeyEncoding
 from chunkwise.core.codec.codec_json import parse_codec
 from chunkwise.core.driver.n5.metadata import parse_metadata as parse_n5
-from chunkwise.core.driver.zarr1.document import to_zarr2
+from chunkwise.core.driver.zarr1.tree import to_zarr2
 from chunkwise.core.driver.zarr2.metadata import parse_metadata as parse_zarr2
 from chunkwise.core.driver.zarr3.constraints import parse_constraints as parse_zarr3_constraints
 from chunkwise.core.driver.zarr3.metadata import parse_grid, parse_key_encoding

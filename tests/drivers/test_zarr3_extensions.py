@@ -452,12 +452,14 @@ FILLS = [
 @pytest.mark.parametrize(("data_type", "fill", "raw"), FILLS, ids=lambda v: str(v)[:24])
 def test_fill_values(data_type, fill, raw, tmp_path):
     """Bit for bit what a missing chunk reads as, and the very same JSON when written again."""
+    stored = tmp_path / "stored"
+    stored.mkdir()
     codec = LITTLE if data_type not in ("bool", "r24") else {"name": "bytes"}
-    _put(tmp_path, _document((3,), (2,), data_type, [codec], fill_value=fill))
-    store = ts.open(_spec(tmp_path)).result()
+    _put(stored, _document((3,), (2,), data_type, [codec], fill_value=fill))
+    store = ts.open(_spec(stored)).result()
     assert store.read().result().tobytes() == raw * 3
     store.write(store[0].read().result()).result()
-    assert not (tmp_path / "c").exists()  # equal to the fill value, bit by bit
+    assert not (stored / "c").exists()  # equal to the fill value, bit by bit
     copy = tmp_path / "copy"
     made = ts.open(_spec(copy, metadata=store.spec().to_json()["metadata"]), create=True).result()
     assert made.read().result().tobytes() == raw * 3
@@ -528,15 +530,17 @@ def _record(name, *fields):
 )
 def test_a_byte_order_that_is_missing(data_type, fill, refused, sharded, tmp_path):
     codecs = [{"name": "bytes"}]
+    stored = tmp_path / "stored"
+    stored.mkdir()
     if sharded:
         options = {"chunk_shape": [1], "codecs": codecs, "index_codecs": [LITTLE]}
         codecs = [{"name": "sharding_indexed", "configuration": options}]
-    _put(tmp_path, _document((3,), (2,), data_type, codecs, fill_value=fill))
+    _put(stored, _document((3,), (2,), data_type, codecs, fill_value=fill))
     if refused:
         with pytest.raises(ValueError, match=r'member "codecs": "bytes" codec requires that "endian" is'):
-            ts.open(_spec(tmp_path)).result()
+            ts.open(_spec(stored)).result()
     else:
-        assert ts.open(_spec(tmp_path)).result().shape == (3,)
+        assert ts.open(_spec(stored)).result().shape == (3,)
     metadata = {"codecs": codecs, "data_type": data_type, "shape": [3]}  # a spec may leave it open
     made = ts.open(_spec(tmp_path / "new", metadata=metadata), create=True).result()
     assert ts.open(made.spec()).result().shape == (3,)

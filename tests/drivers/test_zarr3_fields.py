@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as ts
-from chunkwise.testing.selections import selections
+from chunkwise.testing.driver_arrays import selections
 
 FIELDS = [["x", "uint8"], ["y", "int32"], ["z", "float64"]]
 DTYPE = np.dtype([("x", "u1"), ("y", "<i4"), ("z", "<f8")])

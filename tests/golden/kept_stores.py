@@ -33,6 +33,9 @@ from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.staging import new_owner
 from chunkwise.core.kvstore.this_process import process_name
 from chunkwise.errors import ChunkwiseError
+from chunkwise.images.conventions.known import PYRAMIDS
+from chunkwise.images.conventions.n5_viewers import N5_CONVENTIONS
+from chunkwise.images.conventions.precomputed import PRECOMPUTED
 from chunkwise.version import __version__
 
 ARCHIVES = Path(__file__).with_name("stores")
@@ -359,6 +362,8 @@ def containers(folder: Path) -> Iterator[tuple[str, Any]]:
         {"a": [1, None, "x"]}
     ).result()
     yield "json", f"{folder}/document.json|json:"
+    _command("stack", folder / "stack.json", folder / "tree/a", folder / "tree/a", "--concat", "0")
+    yield "stack", json.loads((folder / "stack.json").read_bytes())
     _command("slice", folder / "tree" / "a", "--png", folder / "slice.png")
     yield "png", f"{folder}/slice.png|png:"
 
@@ -415,6 +420,76 @@ def trees(folder: Path) -> Iterator[tuple[str, str]]:
         yield f"NWB in {format}", f"nwb {format}"
 
 
+def images(folder: Path) -> Iterator[tuple[str, str]]:
+    """Write an image in each convention that is written, with channels or as labels where it has them."""
+    values = numbers("uint16", (2, 4, 6, 8))
+    four = {"axes": list("czyx"), "units": [None, "40 nm", "4 nm", "4 nm"], "factors": [1, 2, 2, 2]}
+    three = {name: value[1:] for name, value in four.items()}
+    for version in ("0.4", "0.5"):
+        place = folder / f"ome {version}.zarr"
+        how = {"levels": 2, "convention": f"ome-ngff-{version}"}
+        cw.downsample_pyramid(cw.array(values), place, chunks=[1, 2, 4, 4], **how, **four).result()
+        cw.edit_image(place, channels=["DAPI", "µ"], colors={1: "00ff80"})
+        ids = place / "labels/cells"
+        cw.downsample_pyramid(cw.array(values[0] // 9), ids, labels=True, **how, **three).result()
+        yield f"OME-Zarr {version}", place.name
+        yield f"labels in OME-Zarr {version}", f"{place.name}/labels/cells"
+    one = folder / "one.zarr"
+    cw.downsample_pyramid(cw.array(values[0]), one, chunks=[2, 4, 4], levels=2, **three).result()
+    for name in ("n5-viewer", "cosem"):
+        cw.downsample_pyramid(one, folder / f"{name}.n5", convention=name, levels=2, **three).result()
+        yield name, f"{name}.n5"
+    for name, at in (("paintera", "paintera.n5"), ("bdv", "bdv.n5/setup0")):
+        _command("cp", "-r", one, folder / f"{name}.n5", "--layout", name, "--quiet")
+        yield name, at
+    yield "file of BigDataViewer", "bdv.xml"
+    _command("cp", "-r", one, folder / "volume", "--format", "neuroglancer_precomputed", "--quiet")
+    yield "precomputed", "volume"
+
+
+def image(place: Path) -> dict[str, Any]:
+    """Return what an image says of itself, and the values of its levels; of a collection the first image."""
+    found = cw.open_multiscale(place)
+    if isinstance(found, cw.ImageCollection):
+        found = found[next(iter(found))]
+    return {
+        "convention": found.convention,
+        "is_labels": found.is_labels,
+        "axes": [[axis.name, axis.type, axis.unit] for axis in found.axes],
+        "scales": _plain(found.scales),
+        "translations": _plain(found.translations),
+        "channels": [[channel.label, channel.color] for channel in found.channels or ()],
+        "levels": [content(level.read().result()) for level in found.levels],
+    }
+
+
+def blocks(folder: Path) -> Iterator[tuple[str, str]]:
+    """Write the blocks that only N5 has: of any length, of text, of bytes, label multisets."""
+    size = {"dimensions": [6, 4], "block_size": [2, 2]}
+    texts, sets = np.array([["a", ""], ["日本", "é"]], object), np.empty((2, 2), object)
+    sets[:] = [[[[7, 3], [8, 5]], [[1, 8]]], [[], [[2, 1]]]]
+    written: dict[str, tuple[str, dict[str, Any], Any]] = {
+        "numbers": ("uint64", {}, [3, 5, 1 << 60]),
+        "texts": ("string", {}, texts),
+        "bytes": ("object", {}, b"\xac\xed\0\5"),
+        "label multisets": ("uint8", {"isLabelMultiset": True}, sets),
+    }
+    for name, (data_type, attributes, value) in written.items():
+        made = cw.create_n5_blocks(folder / name, data_type=data_type, attributes=attributes, **size)
+        made[2, 1] = value
+        yield name, name
+
+
+def block(place: Path) -> dict[str, Any]:
+    """Return all blocks of a dataset of N5, by their cells."""
+    found = cw.open_n5_blocks(place)
+    values = {cell: found[cell] for cell in found}
+    return {
+        json.dumps(cell): content(value) if isinstance(value, np.ndarray) else _element(value)
+        for cell, value in values.items()
+    }
+
+
 def write_nwb(place: Path, format: str) -> None:
     from hdmf.common import DynamicTable, VectorData
     from pynwb import NWBFile
@@ -457,6 +532,14 @@ def nodes(place: Path) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str))
+
+
+# What writes things of a kind, and what is read of each.
+KINDS: dict[str, tuple[Callable[[Path], Iterator[tuple[str, str]]], Callable[[Path], Any]]] = {
+    "trees": (trees, nodes),
+    "images": (images, image),
+    "blocks": (blocks, block),
+}
 
 
 # -- unfinished work -------------------------------------------------------------------------------------
@@ -574,17 +657,19 @@ def unfinished(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _made(folder: Path) -> dict[str, Any]:
-    manifest: dict[str, Any] = {"version": __version__, "arrays": {}, "trees": {}, "unfinished": {}}
+    manifest: dict[str, Any] = {"version": __version__, "arrays": {}, "unfinished": {}}
     for function in ARRAYS:
         place = folder / function.__name__
         place.mkdir()
         for name, spec in function(place):
-            known = content(cw.open(spec).result().read().result())
             assert name not in manifest["arrays"], name
-            manifest["arrays"][name] = {"spec": spec, **known}
-    (folder / "trees").mkdir()
-    for name, path in trees(folder / "trees"):
-        manifest["trees"][name] = {"path": f"trees/{path}", "nodes": nodes(folder / "trees" / path)}
+            manifest["arrays"][name] = {"spec": spec, **content(cw.open(spec).result().read().result())}
+    for kind, (written, known) in KINDS.items():
+        (folder / kind).mkdir()
+        manifest[kind] = {
+            name: {"path": f"{kind}/{path}", "known": known(folder / kind / path)}
+            for name, path in written(folder / kind)
+        }
     (folder / "unfinished").mkdir()
     for name, how in unfinished(folder / "unfinished"):
         manifest["unfinished"][name] = how
@@ -592,7 +677,7 @@ def _made(folder: Path) -> dict[str, Any]:
 
 
 def check_whole(folder: Path, manifest: dict[str, Any]) -> None:
-    """End the program if a codec, grid, key encoding or data type of the catalogue is in no store."""
+    """End the program if a codec, grid, key encoding, data type or convention of images is in no store."""
     names: dict[str, set[str]] = {"zarr3": set(), "zarr2": set(), "n5": set()}
     for file, format in (("zarr.json", "zarr3"), (".zarray", "zarr2"), ("attributes.json", "n5")):
         for path in folder.rglob(file):
@@ -607,6 +692,8 @@ def check_whole(folder: Path, manifest: dict[str, Any]) -> None:
     missing += [
         name for name in catalogue.DATA_TYPES if f"data type {name} in zarr3" not in manifest["arrays"]
     ]
+    written = {known["known"]["convention"] for known in manifest["images"].values()}
+    missing += sorted({*PYRAMIDS, *N5_CONVENTIONS, PRECOMPUTED.name} - written)
     if missing:
         raise SystemExit(f"no store has {missing}: add what writes it, or a reason to NOT_WRITTEN")
 

@@ -1,9 +1,10 @@
 """What is public, as lines of text: names with their parameters, commands, exit statuses, members of JSON.
 
-python -m tests.golden.public_surface
+python -m tests.golden.public_surface [--compare]
 
-Writes tests/golden/surface/VERSION.txt.  A line that a version had may go only with a line in the section
-*Changed* of the changelog (`test_public_surface`); new lines are free.
+Writes tests/golden/surface/VERSION.txt, or fails unless it says what is public now.  A line that a version
+had may go only with a line in the section *Changed* of the changelog (`test_public_surface`); new lines are
+free.
 """
 
 from __future__ import annotations
@@ -105,6 +106,8 @@ def _options(parser: argparse.ArgumentParser, command: str) -> Iterator[str]:
         for name in action.option_strings or [str(action.metavar or action.dest)]:
             yield f"{command} {name} | {'' if action.nargs is None else f'takes {action.nargs}'}"
             yield from (f"{command} {name} | {choice}" for choice in action.choices or ())
+            if action.default not in (None, False, argparse.SUPPRESS):
+                yield f"{command} {name} | {action.default!r} by default"
 
 
 def _statuses() -> list[tuple[str, str]]:
@@ -207,15 +210,7 @@ _KINDS: dict[type, str] = {
 
 def _shape(value: Any, path: str = "") -> Iterator[str]:
     """Yield the path and the JSON type of each member."""
-    kinds = {
-        dict: "object",
-        list: "array",
-        str: "text",
-        bool: "true or false",
-        int: "number",
-        float: "number",
-    }
-    yield f"{path or '.'}: {kinds.get(type(value), 'null')}"
+    yield f"{path or '.'}: {_KINDS.get(type(value), 'null')}"
     if isinstance(value, dict) and path.rpartition(".")[2] not in _ANY:
         for name, member in value.items():
             yield from _shape(member, f"{path}.{name}")
@@ -224,6 +219,16 @@ def _shape(value: Any, path: str = "") -> Iterator[str]:
             yield from _shape(member, f"{path}[]")
 
 
+def write() -> None:
+    """Write what is public, or compare it with what is written."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--compare", action="store_true")
+    path, text = SURFACES / f"{__version__}.txt", "\n".join(surface()) + "\n"
+    if not parser.parse_args().compare:
+        path.write_text(text, encoding="utf-8")
+    elif text != path.read_text(encoding="utf-8"):
+        raise SystemExit(f"{path} is not what is public now: run `python -m tests.golden.public_surface`")
+
+
 if __name__ == "__main__":
-    SURFACES.mkdir(exist_ok=True)
-    (SURFACES / f"{__version__}.txt").write_text("\n".join(surface()) + "\n", encoding="utf-8")
+    write()

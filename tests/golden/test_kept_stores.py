@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.golden.kept_stores import ARCHIVES, PLACE, content, nodes, unpack
+from tests.golden.kept_stores import ARCHIVES, KINDS, PLACE, content, unpack
 
 import chunkwise as cw
 from chunkwise.errors import FailedPreconditionError, NotFoundError
@@ -29,7 +29,12 @@ def manifest_of(version: str) -> dict[str, Any]:
         return json.loads(archive.read("manifest.json"))
 
 
-TREES = [(version, name) for version in VERSIONS for name in manifest_of(version)["trees"]]
+THINGS = [
+    (version, kind, name)
+    for version in VERSIONS
+    for kind in KINDS
+    for name in manifest_of(version).get(kind, ())
+]
 UNFINISHED = [(version, name) for version in VERSIONS for name in manifest_of(version)["unfinished"]]
 
 
@@ -62,13 +67,18 @@ def test_every_array_is_read(unpacked: dict[str, Path], version: str) -> None:
     assert len(arrays) > 180
 
 
-@pytest.mark.parametrize(("version", "name"), TREES)
-def test_every_tree_is_read(unpacked: dict[str, Path], version: str, name: str) -> None:
-    known = manifest_of(version)["trees"][name]
+@pytest.mark.parametrize(("version", "kind", "name"), THINGS)
+def test_everything_is_read(unpacked: dict[str, Path], version: str, kind: str, name: str) -> None:
+    known = manifest_of(version)[kind][name]
     place = unpacked[version] / known["path"]
-    found = json.loads(json.dumps(nodes(place)).replace(str(unpacked[version]), PLACE))
-    assert found == known["nodes"]
-    assert not [report for report in cw.verify(place) if report.bad]
+    found = json.loads(json.dumps(KINDS[kind][1](place)).replace(str(unpacked[version]), PLACE))
+    assert found == known["known"]
+
+
+@pytest.mark.parametrize(("version", "name"), [(v, name) for v, kind, name in THINGS if kind == "trees"])
+def test_every_tree_is_whole(unpacked: dict[str, Path], version: str, name: str) -> None:
+    reports = list(cw.verify(unpacked[version] / manifest_of(version)["trees"][name]["path"]))
+    assert reports and not [report for report in reports if report.bad]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

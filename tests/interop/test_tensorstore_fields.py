@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import chunkwise as ts
-from chunkwise.testing.selections import selections
+from chunkwise.testing.driver_arrays import selections
 
 FIELDS = [["x", "<i2"], ["y", ">f4", [2, 3]], ["z", "|u1"], ["w", "<u8"]]
 DTYPE = np.dtype([("x", "<i2"), ("y", ">f4", (2, 3)), ("z", "|u1"), ("w", "<u8")])

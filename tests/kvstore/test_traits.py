@@ -24,8 +24,7 @@ from chunkwise.core.kvstore.adapter.ocdbt import OcdbtStore
 from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
 from chunkwise.core.kvstore.adapter.pending import PendingPart, PendingStore
 from chunkwise.core.kvstore.adapter.prefix import PrefixStore, whole_store
-from chunkwise.core.kvstore.adapter.read_through import ReadThroughStore
-from chunkwise.core.kvstore.adapter.read_through_memory import MemoryEntries
+from chunkwise.core.kvstore.adapter.read_through import MemoryEntries, ReadThroughStore
 from chunkwise.core.kvstore.adapter.sharded import ShardedStore
 from chunkwise.core.kvstore.adapter.sharding_spec import Sharding
 from chunkwise.core.kvstore.adapter.trace import TraceStore

@@ -12,13 +12,13 @@ SOURCE = Path(chunkwise.__file__).parent
 
 RECOGNIZERS = {
     "detect_format": {"core/arrays/auto"},
-    "sniff": {"core/arrays/auto", "core/driver/image/pixels"},
+    "sniff": {"core/arrays/auto", "core/arrays/image"},
     "is_one_picture": {"core/arrays/auto"},
     "file_kind": {"core/arrays/auto", "core/trees/location"},
     "found_instead": {"core/arrays/auto", "core/trees/node"},
     "group_instead": {"core/arrays/auto"},
-    "database_instead": {"groups/open_group"},
-    "interrupted_instead": {"copying/new_array", "groups/open_group"},
+    "database_instead": {"core/trees/node"},
+    "interrupted_instead": {"core/trees/node"},
     "inside_file": {"copying/resolve", "core/trees/node"},
     "in_database": {"copying/resolve"},
     "read_spec_file": {"copying/resolve", "core/api/open"},

@@ -14,7 +14,7 @@ from kerchunk_references import kerchunk_references
 
 import chunkwise as cw
 from chunkwise.cli.main import main
-from chunkwise.images.server.content import Document
+from chunkwise.images.server.answer import Document
 from chunkwise.images.server.neuroglancer import neuroglancer_state
 from chunkwise.images.server.sources import Sources, sources_of
 from chunkwise.images.server.spaces import find_content

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from chunkwise.core.codec.protocol import ChunkSpec
-from chunkwise.core.driver.n5.document import load_document
 from chunkwise.core.driver.n5.metadata import block_codec, parse_metadata
+from chunkwise.core.driver.n5.tree import load_document
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -12,8 +12,7 @@ from doc_examples import run_examples
 
 from chunkwise.errors import ChunkwiseError
 from chunkwise.n5 import blocks, label_multisets
-from chunkwise.n5.label_multisets import open_label_multisets
-from chunkwise.n5.open_blocks import create_n5_blocks, open_n5_blocks
+from chunkwise.n5.label_multisets import create_n5_blocks, open_label_multisets, open_n5_blocks
 
 COMPRESSIONS = [{"type": "raw"}, {"type": "gzip"}, {"type": "lz4"}, {"type": "zstd"}]
 

@@ -1,6 +1,5 @@
 """Metadata documents and constraints: what is read, what is refused, in TensorStore's words."""
 
-import contextlib
 import json
 
 import numpy as np
@@ -14,7 +13,8 @@ from chunkwise.core.codec.bz2_lzma import Bzip2
 from chunkwise.core.codec.n5_block import N5Block
 from chunkwise.core.codec.n5_parts import parse_compression, read_compression
 from chunkwise.core.driver.n5.constraints import check_constraints, constraints_to_json, parse_constraints
-from chunkwise.core.driver.n5.document import (
+from chunkwise.core.driver.n5.metadata import block_codec, parse_metadata, resize, to_json
+from chunkwise.core.driver.n5.tree import (
     Version,
     check_version,
     dump_document,
@@ -22,7 +22,6 @@ from chunkwise.core.driver.n5.document import (
     load_document,
     parse_version,
 )
-from chunkwise.core.driver.n5.metadata import block_codec, parse_metadata, resize, to_json
 from chunkwise.errors import FailedPreconditionError, SpecError, UnknownExtensionError, UnsupportedError
 
 BASE = {"dimensions": [5, 3], "blockSize": [3, 2], "dataType": "int16", "compression": {"type": "raw"}}
@@ -218,9 +217,11 @@ def test_groups_with_a_data_type_are_groups():
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists) | st.binary())
 def test_no_document_fails_but_with_a_spec_error(value):
     for document in (value, {**BASE, "dimensions": value}, {**BASE, "compression": value}):
-        with contextlib.suppress(SpecError):
+        try:
             metadata = parse_metadata(document)
-            assert parse_metadata(to_json(metadata)) == metadata
+        except SpecError:
+            continue
+        assert parse_metadata(to_json(metadata)) == metadata
 
 
 # --- constraints

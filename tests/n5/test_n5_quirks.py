@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chunkwise.core.driver.n5.document import is_dataset, load_document
+from chunkwise.core.driver.n5.tree import is_dataset, load_document
 from chunkwise.errors import ChunkwiseError
 
 QUIRKS = json.loads((Path(__file__).parent / "fixtures" / "quirks.json").read_text("utf-8"))

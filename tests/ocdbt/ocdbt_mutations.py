@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from chunkwise.core.kvstore.ocdbt.frame import make_frame
+from chunkwise.core.kvstore.ocdbt.fields import make_frame
 
 MANIFEST = 0x0CDB3A2A
 

@@ -14,8 +14,7 @@ from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
 from chunkwise.core.kvstore.adapter.trace import TraceStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.ocdbt.config import ConfigMembers
-from chunkwise.core.kvstore.ocdbt.fields import varint, varints
-from chunkwise.core.kvstore.ocdbt.frame import make_frame
+from chunkwise.core.kvstore.ocdbt.fields import make_frame, varint, varints
 from chunkwise.core.kvstore.ocdbt.manifest import Config, Manifest, encode_manifest
 from chunkwise.core.kvstore.ocdbt.node import Child, Entry, Inner, Leaf, Node, encode_node
 from chunkwise.core.kvstore.ocdbt.places import DataFile, Place

@@ -23,7 +23,7 @@ from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.key_range import KeyRange, decode_key
 from chunkwise.core.kvstore.ocdbt.config import parse_config
-from chunkwise.core.kvstore.ocdbt.frame import frame_body
+from chunkwise.core.kvstore.ocdbt.fields import frame_body
 from chunkwise.core.kvstore.ocdbt.manifest import encode_manifest, read_manifest
 from chunkwise.core.kvstore.ocdbt.node import encode_node
 from chunkwise.core.kvstore.ocdbt.places import Place as DataPlace

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from chunkwise.core.chunk_key.key_encoding import KeyEncoding
 from chunkwise.core.grid.rectilinear import RectilinearGrid
 from chunkwise.core.grid.regular import RegularGrid
-from chunkwise.core.plan.indexed import _group
+from chunkwise.core.plan.partition import _group
 from chunkwise.core.plan.plan import chunk_order, extents, plan_read, plan_write, selections, split, wholes
 
 

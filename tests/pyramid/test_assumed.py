@@ -10,6 +10,7 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 import tifffile
+from PIL import Image as pillow
 
 import chunkwise as cw
 from chunkwise.cli.main import main, make_parser
@@ -128,3 +129,51 @@ def test_axes_without_a_name(
     told = capsys.readouterr()
     assert "taken as" not in told.err and json.loads(told.out)["assumed"] == []
     assert [axis.name for axis in cw.open_multiscale(out).axes] == list(letters)
+
+
+COLORS = [("red", "FF0000"), ("green", "00FF00"), ("blue", "0000FF")]
+
+
+@pytest.mark.parametrize("kind", ["png", "jpg", "tif", "folder of png", "folder of tif", "array", "stack"])
+def test_pixels_in_colour_keep_their_colours(tmp_path: Path, kind: str) -> None:
+    """Red is red in the image, in views of it, and in a pyramid of it."""
+    pixels = np.random.default_rng(1).integers(0, 256, (16, 12, 3)).astype("u1")
+
+    def save(path: Path) -> str:
+        if path.suffix == ".tif":
+            tifffile.imwrite(path, pixels, photometric="rgb")
+        else:
+            pillow.fromarray(pixels).save(path)
+        return str(path)
+
+    if kind == "array":
+        source: object = cw.array(pixels)
+    elif kind == "stack":
+        source = cw.stack([cw.open(save(tmp_path / name)).result() for name in ("a.png", "b.png")])
+    elif kind.startswith("folder"):
+        for number in range(2):
+            (tmp_path / "in").mkdir(exist_ok=True)
+            save(tmp_path / "in" / f"p{number}.{kind[-3:]}")
+        source = str(tmp_path / "in")
+    else:
+        source = save(tmp_path / f"p.{kind}")
+    image = cw.open_multiscale(source)
+    assert [(channel.label, channel.color) for channel in image.channels] == COLORS
+    assert [channel.label for channel in cw.open_multiscale(image.levels[0][..., ::-1]).channels] == [
+        "blue", "green", "red",
+    ]  # fmt: skip
+    assert [channel.label for channel in cw.open_multiscale(image.levels[0][..., 1]).channels] == ["green"]
+    cw.downsample_pyramid(source, tmp_path / "o.zarr", levels=1).result()
+    made = cw.open_multiscale(tmp_path / "o.zarr")
+    assert [(channel.label, channel.color) for channel in made.channels] == COLORS
+    channel = [axis.name for axis in made.axes].index("c")
+    values = np.moveaxis(made.levels[0].translate_to[0].read().result(), channel, -1)
+    if kind == "jpg":
+        pixels = np.asarray(pillow.open(str(source)))
+    np.testing.assert_array_equal(values, np.broadcast_to(pixels, values.shape))
+
+
+def test_bytes_that_are_no_pixels_have_no_colours(tmp_path: Path) -> None:
+    named = cw.create_array(tmp_path / "a.zarr", np.zeros((8, 8, 3), "u1"), dimension_names=["z", "y", "x"])
+    for array in (named, cw.array(np.zeros((8, 8, 3), "u2")), cw.array(np.zeros((8, 8, 5), "u1"))):
+        assert cw.open_multiscale(array).channels == ()

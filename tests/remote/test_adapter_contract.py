@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from chunkwise.core.kvstore.adapter.kvstack import Layer, StackStore
-from chunkwise.core.kvstore.adapter.read_through import ReadThroughStore
-from chunkwise.core.kvstore.adapter.read_through_disk import DiskEntries
-from chunkwise.core.kvstore.adapter.read_through_memory import MemoryEntries
+from chunkwise.core.kvstore.adapter.read_through import DiskEntries, MemoryEntries, ReadThroughStore
 from chunkwise.core.kvstore.adapter.zip import ZipStore
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.key_range import KeyRange

@@ -15,9 +15,7 @@ import pytest
 
 import chunkwise as ts
 from chunkwise import errors
-from chunkwise.core.kvstore.adapter.read_through import ReadThroughStore
-from chunkwise.core.kvstore.adapter.read_through_disk import DiskEntries
-from chunkwise.core.kvstore.adapter.read_through_memory import MemoryEntries
+from chunkwise.core.kvstore.adapter.read_through import DiskEntries, MemoryEntries, ReadThroughStore
 from chunkwise.core.kvstore.adapter.trace import TraceStore
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore

@@ -39,7 +39,8 @@ class Web:
 
     def __init__(self, port: int) -> None:
         self.port = port
-        self.requests: list[str] = []
+        self.requests: list[str] = []  # their heads
+        self.bodies: list[str] = []
         self.n_connections = 0
 
     @property
@@ -64,8 +65,8 @@ def web(answers: Answers) -> Iterator[Web]:
                         head += line
                     found.requests.append(head)
                     length = re.search(r"(?im)^content-length: *([0-9]+)", head)
-                    if length:  # a body may look like the head of another request
-                        self.rfile.read(int(length[1]))
+                    # A body may look like the head of another request.
+                    found.bodies.append(self.rfile.read(int(length[1])).decode("latin-1") if length else "")
                     for piece in answers(head.split(" ")[1], head):
                         self.wfile.write(piece)
             except OSError:  # the client has had enough

@@ -11,7 +11,7 @@ from driven_page import PLATE_IDLE, keep, wait
 import chunkwise
 from chunkwise.core.kvstore.adapter.trace import TraceStore
 from chunkwise.core.kvstore.file import FileStore
-from chunkwise.images.server.content import Computed
+from chunkwise.images.server.answer import Computed
 from chunkwise.images.server.drawing import label_color
 from chunkwise.images.server.page_api import page_content
 from chunkwise.images.server.sources import sources_of

@@ -11,7 +11,8 @@ import chunkwise as cw
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.trees.location import locate
 from chunkwise.core.trees.look import looking
-from chunkwise.errors import AlreadyExistsError
+from chunkwise.core.trees.node import DOCUMENTS
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError
 
 
 class SlowStore(MemoryStore):
@@ -78,6 +79,95 @@ def test_what_appears_after_the_look(
             assert ("mid/x" in found) == answers["ours"] or (rival is array and answers["rival"])
             assert not (answers["ours"] and answers["rival"] and rival is array), found
     assert n > 4
+
+
+FORMATS = ["zarr3", "zarr2", "n5"]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("is_slow", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("make", ["array", "group", "opened group", "open"])
+@pytest.mark.parametrize("rival", ["replaces", "creates", "opens"])
+def test_an_array_takes_the_place_of_the_group_around(
+    rival: str, make: str, is_slow: bool, format: str
+) -> None:
+    """Nothing is inside an array in the end, at whatever moment another process puts one there."""
+    n, made = 0, set()
+    while True:
+        store = SlowStore() if is_slow else FastStore()
+        top = cw.create_group(locate(store).child(top_name(format)), format=format)
+        if rival != "creates":
+            top.create_group("mid")
+        store.number, answers = 0, {}
+
+        def act(top: Any = top, answers: dict[str, bool] = answers, store: Any = store) -> None:
+            answers["rival"] = attempt(lambda: takes(rival, top, store, format))
+
+        n += 1
+        store.at, store.act = n, act
+        answers["ours"] = attempt(lambda top=top, store=store: makes(make, top, store, format))
+        if "rival" not in answers:
+            break
+        found = {
+            path.strip("/"): type(node).__name__
+            for path, node in cw.open_group(locate(store).child(top_name(format))).walk()
+        }
+        keys = [key for key in store.list() if "mid/x" in key]
+        is_array = found.get("mid") == "TensorStore"
+        assert not (is_array and any(key.rpartition("/")[2] in DOCUMENTS for key in keys)), (n, keys, answers)
+        assert not (is_array and answers["ours"] and rival == "creates"), (n, found, answers)
+        made.add((answers["ours"], answers["rival"]))
+    assert n > 3 and any(ours for ours, _ in made) | any(other for _, other in made)
+
+
+def top_name(format: str) -> str:
+    return "top.n5" if format == "n5" else "top"
+
+
+class FastStore(SlowStore):
+    """The same, of which one request is made at a time."""
+
+    traits = MemoryStore.traits
+
+    def list_children(self, prefix: str) -> Any:
+        self._asked()
+        return super().list_children(prefix)
+
+
+def takes(rival: str, top: Any, store: Any, format: str) -> None:
+    """Put an array at ``mid``."""
+    if rival == "replaces":
+        del top["mid"]
+    if rival == "opens":
+        opens(store, format, "mid", delete_existing=True)
+    else:
+        top.create_array("mid", shape=(4,), dtype="uint8")
+
+
+def opens(store: Any, format: str, path: str, **mode: bool) -> None:
+    driver = {"zarr3": "zarr3", "zarr2": "zarr", "n5": "n5"}[format]
+    spec = {"driver": driver, "kvstore": locate(store).child(top_name(format)).child(path).kvstore()}
+    cw.open(spec, create=True, dtype="uint8", shape=[4], **mode).result()
+
+
+def makes(make: str, top: Any, store: Any, format: str) -> None:
+    """Make something at ``mid/x``."""
+    if make == "array":
+        top.create_array("mid/x", shape=(4,), dtype="uint8")
+    elif make == "group":
+        top.create_group("mid/x")
+    elif make == "open":
+        opens(store, format, "mid/x")
+    else:
+        top.require_group("mid").create_group("x")
+
+
+def attempt(act: Callable[[], object]) -> bool:
+    try:
+        act()
+    except ChunkwiseError:
+        return False
+    return True
 
 
 def done(make: Callable[[Any, str], None], store: Any, path: str) -> bool:

@@ -29,7 +29,13 @@ from chunkwise.core.kvstore.staging import APPEND, COMPLETE, JOURNAL, is_staging
 from chunkwise.core.kvstore.take_place import replace_below
 from chunkwise.core.trees.change import delete_all, relocate
 from chunkwise.core.trees.node import DOCUMENTS, find_node
-from chunkwise.errors import AbortedError, AlreadyExistsError, ChunkwiseError, NodeNotFoundError
+from chunkwise.errors import (
+    AbortedError,
+    AlreadyExistsError,
+    ChunkwiseError,
+    NodeNotFoundError,
+    NotFoundError,
+)
 
 FORMATS = ["zarr3", "zarr2", "n5"]
 VALUES = {"one": np.full((6, 4), 1, "u1"), "two": np.full((9, 2), 2, "u2")}
@@ -179,12 +185,16 @@ def both(format: str, old: str, first: str, second: str, at: int) -> tuple[Memor
 
 
 def moments(
-    some: random.Random | None, act: Callable[[FailingStore], object], store: MemoryStore
+    some: random.Random | None,
+    act: Callable[[FailingStore], object],
+    store: MemoryStore,
+    *,
+    plain: bool = True,
 ) -> list[int]:
     """Return at which calls of an act the other begins: at all of them, or at some."""
     if some is None:
         return list(range(1, 400))
-    alone = FailingStore(store, lambda: None, 0, plain=True)
+    alone = FailingStore(store, lambda: None, 0, plain=plain)
     with suppress(ChunkwiseError):
         act(alone)
     return sorted(some.sample(range(1, alone.n_calls + 1), min(4, alone.n_calls)))
@@ -354,11 +364,16 @@ def meet(format: str, member: str, act: str, kind: str, at: int, stands_at: int)
     with tempfile.TemporaryDirectory() as folder:
         store: KvStoreDriver = with_members(format)
         if kind == "files":
-            files = FileStore(folder, sync=False)
-            for key, value in contents(store).items():
-                files.write(key, value)
-            store = files
+            store = in_files(store, folder)
         return meet_in(store, format, member, act, kind, at, stands_at)
+
+
+def in_files(store: KvStoreDriver, folder: str) -> FileStore:
+    """Return files with the content of a store."""
+    files = FileStore(folder, sync=False)
+    for key, value in contents(store).items():
+        files.write(key, value)
+    return files
 
 
 def meet_in(
@@ -467,6 +482,13 @@ def create_in_transaction(
         fill(cw.open(spec, transaction=transaction).result())
 
 
+def replace_in_transaction(store: KvStoreDriver, which: str, format: str) -> None:
+    """Replace an array by one with other elements in a transaction."""
+    with cw.Transaction() as transaction:
+        spec = {**spec_of(store, format, "t/"), "delete_existing": True}
+        cw.open(spec, transaction=transaction).result()[1:7, 3].write(5).result()
+
+
 def create_by_copy(store: KvStoreDriver, format: str, path: str = "t/") -> None:
     """Copy an array with these elements to where there is none."""
     source = np.zeros((8, 8), "u1")
@@ -524,6 +546,53 @@ def test_an_array_is_created_while_what_was_there_is_replaced(act: str, creator:
             assert np.array_equal(found, replaced), errors
         elif other.error is None:
             assert np.array_equal(found, made) or (creator[0] == "r" and found is None), errors
+    if some is None:
+        pytest.fail("it never came to an end")
+
+
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["directories", "files"])
+@pytest.mark.parametrize("act", ["array", "opening", "transaction"])
+@pytest.mark.parametrize("begins", ["exchange", "transaction"])
+def test_a_transaction_replaces_what_is_exchanged(begins: str, act: str, kind: str, every: bool) -> None:
+    """Directories are exchanged, and transactions write key by key: one or the other is there."""
+    some, format = (None, "zarr3") if every else drawn("any")
+    acts: dict[str, Callable[[KvStoreDriver], None]] = {
+        "transaction": lambda store: create_in_transaction(store, format, delete_existing=True),
+        "exchange": lambda store: ACTS.get(act, replace_in_transaction)(store, "one", format),
+    }
+    first, second = acts[begins], acts["exchange" if begins == "transaction" else "transaction"]
+    alone = []
+    for one in acts.values():
+        store = filled(format, "array")
+        one(STORES[kind](store, lambda: None, 0))
+        alone.append(node_at(store))
+    for at in moments(some, first, filled(format, "array"), plain=False):
+        with tempfile.TemporaryDirectory() as folder:
+            store = (
+                filled(format, "array")
+                if kind == "directories"
+                else in_files(filled(format, "array"), folder)
+            )
+            others = STORES[kind](store, lambda: None, 0)
+            other = Act(partial(second, others))
+
+            def begin(other: Act = other, others: FailingStore = others) -> None:
+                other.start()
+                settle(other, others)
+
+            failing = STORES[kind](store, begin, at)
+            run = Act(partial(first, failing))
+            run.start()
+            run.join(30)
+            assert not run.is_alive()
+            if failing.n_calls < at:
+                return
+            other.join(30)
+            assert not other.is_alive()
+            for error in (run.error, other.error):  # the other was faster when it opens what it made
+                assert error is None or isinstance(error, NotFoundError), at
+            assert node_at(store) in alone, (at, sorted(node_at(store)))
     if some is None:
         pytest.fail("it never came to an end")
 

@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from virtual_oracle import coordinates, gather, scatter, transforms
 
-from chunkwise.core.api.array import array
+from chunkwise.core.api.held import array
 from chunkwise.core.api.stack import overlay
 from chunkwise.core.api.views import downsample
 from chunkwise.core.index_space import IndexDomain

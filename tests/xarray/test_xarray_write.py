@@ -344,7 +344,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "categories": (xr.Dataset({"o": ("x", pd.Categorical(["a", "b"]))}), {"mode": "w"}, "data type category"),
     "nullable": (xr.Dataset({"o": ("x", pd.array([1, None], "Int64"))}), {"mode": "w"}, "data type Int64"),
     "bytes in N5": (xr.Dataset({"o": ("x", [b"a"])}), {"mode": "w", "format": "n5"}, "no data type"),
-    "attribute": (xr.Dataset({"o": ("x", [1], {"k": b"x"})}), {"mode": "a"}, "JSON can't hold"),
+    "attribute": (xr.Dataset({"o": ("x", [1], {"k": b"\xff"})}), {"mode": "a"}, "JSON can't hold"),
     "region dimension": (series(0, 2), {"region": {"zz": slice(0, 1)}}, 'no dimension "zz"'),
     "region word": (series(0, 2), {"region": "here"}, "expected"),
     "region list": (series(0, 2), {"region": [slice(0, 1)]}, "expected"),

@@ -15,7 +15,7 @@ from chunkwise.cli.cp_tree import (
     show_copy,
     show_left,
 )
-from chunkwise.cli.nwb_copy import run_conversion
+from chunkwise.cli.nwb import copy_nwb
 from chunkwise.cli.options import add_memory, add_on, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.cli.region import index_of, select
@@ -134,7 +134,7 @@ def run(arguments: argparse.Namespace) -> int:
         if root is not None and is_hdmf_file(root):
             format = choose_format(arguments, destination, root.own_format, kind="group")
             if is_converted(root, format):
-                return run_conversion(arguments, root)
+                return copy_nwb(arguments, root)
         _tell(found.assumed)
         return run_copy_tree(arguments, found, destination)
     if arguments.layout is not None:

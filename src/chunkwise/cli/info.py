@@ -3,26 +3,99 @@
 from __future__ import annotations
 
 import argparse
+import platform
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, requires, version
+from typing import Any
 
 from chunkwise import TensorStore
 from chunkwise.cli.command import UsageError, message, rows_as_lines, show
-from chunkwise.cli.system_info import show_system
 from chunkwise.copying.journal_document import read_journal
 from chunkwise.copying.node_arrays import Occupancy, occupancy, stored_array
 from chunkwise.copying.quantities import format_chunks, format_nbytes, format_ratio, format_shape, plural
 from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.copying.summary import ArraySummary, file_format, is_stack, report_stack, summarize
+from chunkwise.core.libraries import LIBRARIES, Library
 from chunkwise.errors import ChunkwiseError, PermissionDeniedError, UnlistedError
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import unit_text
+from chunkwise.extension.inside import PLATFORM_TRAITS, memory_limit, n_processors, unit_text
 from chunkwise.extension.trees import Node, read_attributes, walk
 from chunkwise.images.multiscale.describe import describe_images
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.open import open_multiscale
+from chunkwise.version import __version__
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["add_arguments", "run", "show_system"]
+
+
+def show_system(arguments: argparse.Namespace) -> None:
+    """Print the information of ``info --system``."""
+    info = _system_info()
+    show(arguments, info, *_lines(info))
+
+
+def _lines(info: dict[str, JSON]) -> Iterator[str]:
+    info = {**info, "memory": format_nbytes(info["memory"])}
+    yield from rows_as_lines(((k, v) for k, v in info.items() if not isinstance(v, dict)), 16)
+    for part in ("libraries", "files", "packages"):
+        yield f"\n{part}"
+        for label, value in info[part].items():
+            yield f"  {label:<14} {value or 'not installed'}"
+    yield "\nextras"
+    for extra, packages in info["extras"].items():
+        found = ", ".join(f"{name} {version or 'not installed'}" for name, version in packages.items())
+        yield f"  {extra:<14} {found}"
+
+
+def _system_info() -> dict[str, JSON]:
+    """Return the information as JSON; a package that is not installed has no version."""
+    packages, extras = _packages()
+    return {
+        "chunkwise": __version__,
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "system": f"{platform.system()} {platform.machine()}",
+        "processors": n_processors(),
+        "memory": memory_limit(),
+        "libraries": {library.work: _used(library) for library in LIBRARIES},
+        "files": dict(PLATFORM_TRAITS),
+        "packages": packages,
+        "extras": extras,
+    }
+
+
+def _used(library: Library[Any]) -> str | None:
+    try:
+        library()
+    except ImportError:
+        return None
+    return str(library.used)
+
+
+def _packages() -> tuple[dict[str, str | None], dict[str, dict[str, str | None]]]:
+    """Return the versions of the required packages, and those of each extra."""
+    required: dict[str, str | None] = {}
+    extras: dict[str, dict[str, str | None]] = {}
+    try:
+        requirements = requires("chunkwise") or []
+    except PackageNotFoundError:  # a source tree that isn't installed
+        requirements = []
+    for requirement in requirements:
+        name = re.split(r"[^\w.-]", requirement)[0]
+        extra = re.search(r"extra == ['\"]([\w-]+)['\"]", requirement)
+        if extra is None and "sys_platform" not in requirement:
+            required[name] = _version(name)
+        elif extra is not None and extra[1] != "all":  # that one has those of the others
+            extras.setdefault(extra[1], {})[name] = _version(name)
+    return required, extras
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

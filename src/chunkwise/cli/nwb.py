@@ -1,4 +1,4 @@
-"""``chunkwise nwb``: NWB and HDMF files in Zarr v2, Zarr v3, N5 and HDF5."""
+"""``chunkwise nwb``: NWB and HDMF files, and ``chunkwise cp -r`` of one, which is a conversion."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ import warnings
 from typing import Any
 
 from chunkwise.cli.command import INCOMPLETE, UsageError, message, required, show, tell
+from chunkwise.cli.cp_tree import copy_options
 from chunkwise.cli.options import add_memory, add_on, parse_codec, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.cli.servers import add_action_arguments
+from chunkwise.copying.conventions import converted_name
+from chunkwise.copying.copy_options import flags_of_copies
 from chunkwise.copying.quantities import plural
+from chunkwise.extension.trees import Node
 
-__all__ = ["add_arguments", "run", "run_conversion"]
+__all__ = ["add_arguments", "copy_nwb", "run", "run_conversion"]
+
 
 _FORMATS = ("zarr2", "zarr3", "n5", "hdf5")
 
@@ -224,3 +229,45 @@ def _repack(arguments: argparse.Namespace) -> int:
     done = {"repacked": arguments.path, "format": format}
     tell(arguments, done, f"repacked {arguments.path}, format {format}")
     return 0
+
+
+_OPTIONS = {
+    "dtype": "--dtype",
+    "chunk": "--chunk",
+    "shard": "--shard",
+    "fill_value": "--fill-value",
+    "dimension_names": "--dimension-names",
+    "units": "--units",
+    "codec": "--codec",
+    "region": "--region",
+    "layout": "--layout",
+    "part": "--part",
+    "dry_run": "--dry-run",
+    "checksum": "--checksum",
+}
+"""Options of ``cp`` that a conversion doesn't have, beside those of `CopyOptions`."""
+
+_TAKEN = {"verify", "resume", "overwrite"}
+
+
+def copy_nwb(arguments: argparse.Namespace, root: Node) -> int:
+    """Convert the file at the source, of which `root` is the root."""
+    values = {name: getattr(arguments, option, None) for option, name in _OPTIONS.items()}
+    how = copy_options(arguments)
+    flags = [flag for flag in flags_of_copies() if flag.name not in _TAKEN]
+    given = [flag.metadata["flag"] for flag in flags if getattr(how, flag.name) != flag.default]
+    given += [name for name, value in values.items() if value is not None and value is not False]
+    if given:
+        raise UsageError(
+            f"{arguments.source} is an NWB file, which is converted as by `chunkwise nwb convert`, without "
+            f"{', '.join(given)}"
+        )
+    with required("a copy of an NWB file in another format", "hdmf"):
+        import hdmf  # noqa: F401
+    path = converted_name(root.location._replace(text=arguments.source))
+    if path is None:
+        raise UsageError(
+            f"{arguments.source} is an NWB file in HDF5, which is converted from local files only"
+        )
+    message(f"{arguments.source} is an NWB file: it is converted")
+    return run_conversion(arguments, path, arguments.destination, {})

@@ -13,7 +13,7 @@ from chunkwise.core.kvstore.adapter.zip_export import export_archive
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.extension import KvStoreDriver
 from chunkwise.extension.inside import hooks
-from chunkwise.extension.trees import JOURNAL, is_ome_archive, locate, location_of, walk, with_added
+from chunkwise.extension.trees import JOURNAL, is_link, is_ome_archive, locate, location_of, walk, with_added
 
 __all__ = ["add_arguments", "run"]
 
@@ -55,6 +55,11 @@ def run(arguments: argparse.Namespace) -> int:
         if node.error or node.key == JOURNAL:
             what = node.error or "a copy to it was begun and not finished"
             raise FailedPreconditionError(f"{name or arguments.source} can't be archived: {what}")
+        if name and is_link(node.location):
+            raise FailedPreconditionError(
+                f"{name} is a symbolic link, which an archive doesn't have: `chunkwise cp -r` to "
+                f'"{arguments.archive}|zip:" copies what it leads to'
+            )
     source = with_added(source, hooks.find("label marks")(root, ""))
     below = PrefixStore(source.store, source.path)
     with progress_of(arguments, "archiving", None) as progress:

@@ -37,8 +37,7 @@ from chunkwise.core.arrays.open_chunked import create_document
 from chunkwise.core.base.cached import json_key, put_bounded
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.dtypes.conversion import converter
-from chunkwise.core.dtypes.convert_number import Convert
+from chunkwise.core.dtypes.conversion import Convert, converter
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.open_mode import OpenMode
 from chunkwise.core.specs.spec import Spec

@@ -112,6 +112,17 @@ class CopyPlace:
         replacement = Replacement.begin(location, resumable=True, **rules)
         return cls(location, replacement.staging, replacement)
 
+    def in_store(self, store: KvStoreDriver) -> Self:
+        """Return the same in another store of the same storage."""
+        replacement = self.replacement
+        if replacement is not None:
+            staging = replacement.staging._replace(store=store)
+            replacement = replace(
+                replacement, location=replacement.location._replace(store=store), staging=staging
+            )
+        location, place = (at._replace(store=store) for at in (self.location, self.place))
+        return replace(self, location=location, place=place, replacement=replacement)
+
     @property
     def is_made(self) -> bool:
         """True if the copy is complete but has not replaced the old data yet: a process was killed in

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.conventions import ome_attributes
-from chunkwise.copying.copy_source import CopySource, source_of, stored_source, with_labels
+from chunkwise.copying.copy_source import CopySource, source_of, stored_source, tree_source, with_labels
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.resolve import resolve
@@ -34,10 +34,12 @@ from chunkwise.core.base.binding import JSON, MISSING, dump
 from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.dtypes.fill_value import same_fill
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
+from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.link import Link, parse_links, without_links
 from chunkwise.core.trees.location import LocationLike, located
 from chunkwise.core.trees.node import Node
+from chunkwise.core.trees.tree import Tree
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.extension.inside import RecordList
@@ -168,7 +170,8 @@ def differences(
     progress: Progress,
 ) -> Iterator[Difference]:
     """Yield the differences of `diff` as they are found."""
-    with TaskRunner(workers_of(executor)) as runner:
+    workers = workers_of(executor)
+    with TaskRunner(workers) as runner:
         places = [_found(place) for place in (left, right)]
         if not any(isinstance(place, CopySource) for place in places):
             for kind in ("HDMF files", "images"):
@@ -183,7 +186,7 @@ def differences(
             pairs = [
                 (name, nodes[0].get(name), nodes[1].get(name)) for name in names[first : first + _AT_ONCE]
             ]
-            ready = _ready(pairs, values and executor is None)
+            ready = _ready(pairs, values and workers.unasked)
             for name, a, b in pairs:
                 if name not in ready:
                     yield Difference(name, "structure", a and _kind(a), b and _kind(b))
@@ -231,7 +234,12 @@ def _ready(
 def _read(at: Node | CopySource) -> _Read:
     if isinstance(at, CopySource):
         return at
-    return stored_source(at.location, at) if at.kind == "array" else _group_attributes(at)
+    if at.kind != "array":
+        return _group_attributes(at)
+    if at.format is None or at.found is None or traits_of(at.location.store).by_reference:
+        return stored_source(at.location, at)
+    tree = Tree(root=at.location, format=at.format, writable=False, open_other=lambda _, tree: tree)
+    return tree_source(tree, (), at)
 
 
 def _store_of(at: Node | CopySource) -> object:

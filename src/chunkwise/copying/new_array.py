@@ -22,13 +22,14 @@ from chunkwise.copying.array_template import (
 )
 from chunkwise.copying.codec_option import Compressor, compressor_to_json
 from chunkwise.copying.losses import finite_attributes
+from chunkwise.core.api.open import create_checked
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON, dump, expect_object
 from chunkwise.core.base.catalogue import codecs as registered
 from chunkwise.core.base.extras import is_of
 from chunkwise.core.codec.codec_json import parse_codec
-from chunkwise.core.driver.auto.found_instead import interrupted_instead
+from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.n5.members import DATASET_MEMBERS, ITEM_NBYTES, array_data_type
 from chunkwise.core.driver.tree_format import TreeFormat
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
@@ -37,11 +38,12 @@ from chunkwise.core.dtypes.zarr2 import fill_value_to_zarr2, stored_dtype, to_za
 from chunkwise.core.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
 from chunkwise.core.index_space import IndexTransform, align_by_position
 from chunkwise.core.kvstore.staging import is_staging
+from chunkwise.core.specs.spec import Spec
 from chunkwise.core.trees.attributes import write_first_attributes
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.new_location import create_parents, remove_groups
-from chunkwise.core.trees.node import Node, find_documented, require_node
+from chunkwise.core.trees.node import Node, find_documented, instead_of_node, require_node
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.extension.trees import check_outside_arrays, check_place, delete_own, looking, replacing
@@ -340,8 +342,8 @@ def open_array(location: Location, *, found: Node | None = None, **options: Any)
     """Open the array at `location`, of any format; `found` is its node, if that is known."""
     node = found or require_node(location)
     if node.kind == "group" or node.format is None:
-        if node.implicit and (why := interrupted_instead(location.store, location.path, location.text)):
-            raise NotFoundError(f"there is no array at {location.text}: {why}")
+        if instead := instead_of_node(node):
+            raise NotFoundError(f"there is no array at {location.text}: {instead}")
         what = "a directory" if node.implicit else f"{node.format} group"
         raise InvalidArgumentError(
             f"{location.text} is a group, not an array ({what}); chunkwise.open_group opens it"
@@ -366,8 +368,8 @@ def create_array(location: Location, target: Target, *, overwrite: bool = False)
     """
     format = FORMATS[target.spec["driver"]]
     with looking(location) as seen:
-        if not is_staging(location.name):  # which is in the array that it replaces, in some stores
-            check_outside_arrays(seen)
+        is_staged = is_staging(location.name)  # in the array that it replaces, in some stores
+        above = ... if is_staged else check_outside_arrays(seen)
         check_place(seen, "array", format, "overwrite" if overwrite else "new")
     spec = {**target.spec, "kvstore": location.kvstore()}
     # Nothing may remain of an array that can't be made.
@@ -375,12 +377,20 @@ def create_array(location: Location, target: Target, *, overwrite: bool = False)
     text = planned.dtype.name == "ustring"
     new = NewArray(format, spec, target.attributes)
     if not overwrite:
-        new.write_to(location, lambda: create_parents(location, format, text=text))
+        new.write_to(location, lambda: create_parents(location, format, text=text, above=above))
     else:
         with replacing(location) as staging:
             new.write_to(staging)
-            create_parents(location, format, text=text)
+            create_parents(location, format, text=text, above=above)
     return open_array(location)
+
+
+def in_tree(spec: Mapping[str, Any]) -> Spec:
+    """Return the spec of a new array that is not to be around what others make meanwhile."""
+    parsed = Spec(spec)
+    driver = parsed._driver
+    assert isinstance(driver, ChunkedSpec), "it is of a format of trees"
+    return Spec._of(replace(driver, in_tree=True), parsed._transform)
 
 
 def is_of_dask(data: object) -> bool:
@@ -405,9 +415,8 @@ class NewArray:
         try:
             parents = make_parents()
             write_first_attributes(place, self.format, self.attributes)
-            store = open_spec(
-                {**self.spec, "kvstore": place.kvstore(), "create": True}, **self.options
-            ).result()
+            spec = in_tree({**self.spec, "kvstore": place.kvstore()})
+            store = create_checked(spec, **self.options)
             made = True
             if self.data is not None:
                 self._fill(self._alone(store, place))

@@ -17,7 +17,7 @@ from chunkwise.core.driver.chunked.format import Format
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS
 from chunkwise.core.engine.count_stored import StoredCount, count_stored
-from chunkwise.core.grid.protocol import n_array_cells
+from chunkwise.core.grid.regular import n_array_cells
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.kvstore.byte_range import open_size
 from chunkwise.core.kvstore.key_range import KeyRange

@@ -155,7 +155,7 @@ def _varying_numbers(names: Sequence[str]) -> list[tuple[str, list[int]]]:
 
 def _stacked(planes: Sequence[TensorStore], sizes: Sequence[int]) -> TensorStore:
     """Return planes in the order of their indices as one array with a dimension for each size."""
-    from chunkwise.core.api.stack import stack  # which a single picture, or an array, does not need
+    from chunkwise.core.api.stack import stack
 
     step = len(planes) // sizes[0]
     if len(sizes) == 1:
@@ -164,12 +164,15 @@ def _stacked(planes: Sequence[TensorStore], sizes: Sequence[int]) -> TensorStore
 
 
 def _opened(paths: Sequence[str]) -> Iterator[TensorStore]:
+    from chunkwise.core.api.stack import check_only_image  # which a single picture does not need
+
     first: TensorStore | None = None
     for path in paths:
         try:
             store = named_axes(open_spec(path, read=True).result())
         except ChunkwiseError as e:
             raise prefix(e, path) from None
+        check_only_image(store, path)
         store = store[d[:].mark_bounds_implicit[False]] if store.rank else store
         first = first or store
         if path.lower().endswith(_OME) and store.rank > 2:

@@ -106,6 +106,7 @@ class ResolvedPlace(Resolvable):
         context: Context | None = None,
         is_spec: bool = False,
         assumed: str = "",
+        file: Location | None = None,
         images: Callable[[], Any] | None = None,
         image: Any = None,
     ) -> None:
@@ -114,7 +115,8 @@ class ResolvedPlace(Resolvable):
         self.context = context
         self.is_spec = is_spec  # named by a spec, or a file with one
         self.assumed = assumed  # about it, since nothing says so
-        self.images = images  # opens the images in a container, as the file that is named describes them
+        self.file = file  # that describes the images in a container
+        self.images = images  # opens the images in a container, as the file describes them
         self.image = image  # whose full resolution `as_array` returns, or the array that a program holds
         self.left_out = ""  # note on other things than the array that `as_array` returns
         self._view, self._known = view, found
@@ -363,7 +365,7 @@ def _described(named: str, location: Location, context: Context | None) -> Resol
     if found is None:
         return None
     container, images = found
-    return ResolvedPlace(named, asked=container, context=context, images=images)
+    return ResolvedPlace(named, asked=container, context=context, file=location, images=images)
 
 
 def _pictures(named: str, location: Location) -> ResolvedPlace | None:

@@ -37,7 +37,7 @@ from chunkwise.errors import prefix
 
 __all__ = ["SmallArray", "SmallArrays", "location_below", "n_together", "small_array", "small_view"]
 
-_MOST_TOGETHER = 16
+_MOST_TOGETHER = 32
 
 
 class SmallArray(NamedTuple):

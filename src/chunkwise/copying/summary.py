@@ -10,7 +10,7 @@ from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.catalogue import grids
 from chunkwise.core.index_space import IndexDomain
-from chunkwise.core.plan.coverage import Box, Overlap, overlaps, uncovered
+from chunkwise.core.plan.layers import Box, Overlap, overlaps, uncovered
 from chunkwise.core.trees.node import Node
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extension.inside import codec_text

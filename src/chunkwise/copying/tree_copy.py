@@ -27,13 +27,12 @@ from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.consolidated_tree import consolidate, renew_copies_above
 from chunkwise.core.trees.container import check_container, container_root, create_container, mark_container
 from chunkwise.core.trees.create import write_group
-from chunkwise.core.trees.link import Link, with_link
+from chunkwise.core.trees.link import Link, group_links, with_link
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import JOURNAL, find_node, nodes_below
-from chunkwise.core.trees.resolve import group_links
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError
-from chunkwise.extension.trees import Kind, check_outside_arrays, check_place, create_parents
+from chunkwise.extension.trees import Kind, check_outside_arrays, check_place, create_parents, looking
 
 __all__ = ["Place", "TreeCopy", "check_new", "publish_groups", "tree_copy_to"]
 
@@ -66,10 +65,12 @@ class Place:
 
         They are pairs, as the journal has them: of a pass, and of a number.
         """
-        check_outside_arrays(self._location)
-        if tree_format(self._format).has_containers:
-            check_container(self._location)
-        self._check_top(resume, into_group=into_group, among_others=among_others)
+        with looking(self._location) as seen:
+            check_outside_arrays(seen)
+            if tree_format(self._format).has_containers:
+                check_container(seen)
+            top = self._top._replace(store=seen.store)
+            self._check_top(top, resume, into_group=into_group, among_others=among_others)
         if self.is_empty:
             return []
         self._check_files(plan.top_names())
@@ -87,15 +88,14 @@ class Place:
     def is_whole(self, plan: TreePlan, small: SmallArrays) -> bool:
         """Return True if all groups and arrays are there."""
         found = Place(self._top, self._format)
-        found._check_top(True, into_group=False, among_others=False)
+        found._check_top(self._top, True, into_group=False, among_others=False)
         if found.is_empty:
             return False
         found._find_groups(plan.groups, True)
         return found.groups >= set(plan.groups) and all(job().is_there() for *_, job in _jobs(plan, small))
 
-    def _check_top(self, resume: bool, *, into_group: bool, among_others: bool) -> None:
+    def _check_top(self, top: Location, resume: bool, *, into_group: bool, among_others: bool) -> None:
         """Raise AlreadyExistsError if there is anything, unless it is a group that may be copied into."""
-        top = self._top
         node = find_node(top, self._format, self._files)
         self.is_empty = (node is None or (node.implicit and not nodes_below(top))) and not self._files
         if node is None or (node.implicit and (among_others or not nodes_below(top))):
@@ -326,12 +326,15 @@ def tree_copy_to(
     consolidated: bool = False,
 ) -> TreeCopy:
     """Return the copy to a location; raise AlreadyExistsError for what `how` doesn't replace."""
-    if not (how.overwrite or how.go_on):
-        check_new(there, "group", format)
-    elif how.overwrite:
-        check_place(there, "group", format, "overwrite")
-    archive, there, how = packed(there, format, how)
-    to = CopyPlace.choose(there, "group", format, overwrite=how.overwrite, go_on=how.go_on)
+    with looking(there) as seen:
+        if not (how.overwrite or how.go_on):
+            check_new(seen, "group", format)
+        elif how.overwrite:
+            check_place(seen, "group", format, "overwrite")
+        archive, there, how = packed(there, format, how)
+        at = seen if archive is None else there
+        to = CopyPlace.choose(at, "group", format, overwrite=how.overwrite, go_on=how.go_on)
+    to = to.in_store(there.store)
     target = Tree(root=to.place, format=format, writable=True, non_finite="literal", open_other=_no_other)
     copy = TreeCopy(source, target, (), how, destination=to, workers=workers, consolidated=consolidated)
     copy.archive = archive
@@ -342,7 +345,9 @@ def check_new(there: Location, kind: Kind, format: FormatName) -> None:
     """Raise AlreadyExistsError if there is something at the place of a copy, or inside an array."""
     if find_unfinished_copy(there) is not None:
         raise unfinished_copy_error(there)
-    check_place(there, kind, format)
+    with looking(there) as seen:
+        check_outside_arrays(seen)
+        check_place(seen, kind, format)
 
 
 def _no_other(location: Location, tree: Tree) -> NoReturn:

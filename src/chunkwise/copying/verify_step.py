@@ -22,7 +22,7 @@ from chunkwise.core.chunk_key.key_encoding import KeyEncoding
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.engine.concurrent_requests import map_requests
-from chunkwise.core.grid.protocol import n_array_cells
+from chunkwise.core.grid.regular import n_array_cells
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.traits import traits_of

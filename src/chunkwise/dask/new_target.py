@@ -31,6 +31,7 @@ from chunkwise.extension.trees import (
     create_parents,
     delete_own,
     find_documented,
+    is_in_archive,
     locate,
     parents_made,
     replacing,
@@ -61,11 +62,12 @@ def create_and_write(
     location = None if place is None else locate(place, context)
     if location is None or json["driver"] not in FORMATS:
         return _fill(open_spec(spec, create=True, **options).result(), location, write, attributes)
-    check_outside_arrays(location)
+    above = check_outside_arrays(location)
     mode: Mode = "overwrite" if delete_existing else "new"
     state, _ = check_place(location, "array", FORMATS[json["driver"]], mode, way="delete_existing=True")
-    if state == "nothing" or not delete_existing:
-        with parents_made(location, FORMATS[json["driver"]]):
+    is_beside = write is not None and is_in_archive(location)
+    if not is_beside and (state == "nothing" or not delete_existing):
+        with parents_made(location, FORMATS[json["driver"]], above=above):
             return _fill(open_spec(spec, create=True, **options).result(), location, write, attributes)
     if write is None:
         for _, name in reads_of(source).of([location]):
@@ -76,7 +78,7 @@ def create_and_write(
     open_spec({**json, "open": True, "assume_metadata": True}, **options).result()
     bare = {name: value for name, value in json.items() if name not in ("kvstore", "path")}
     with replacing(location) as staging:
-        create_parents(location, FORMATS[json["driver"]])
+        create_parents(location, FORMATS[json["driver"]], above=above)
         target = open_spec({**bare, "kvstore": staging.kvstore(), "create": True}, **options).result()
         if attributes:
             target.attrs.update(attributes)

@@ -6,11 +6,11 @@ These names are not promised: they may change from one version to the next.
 from __future__ import annotations
 
 from chunkwise.core.arrays.chunked import ChunkedArray
-from chunkwise.core.driver.auto.detect import NoFormatError
+from chunkwise.core.driver.auto.detect import NoFormatError, is_references
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
 from chunkwise.core.engine.concurrent_requests import map_requests
-from chunkwise.core.trees.archive_place import ArchivePlace, archive_place
+from chunkwise.core.trees.archive_place import ArchivePlace, archive_place, is_in_archive
 from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, has_non_finite, to_json_value
 from chunkwise.core.trees.attributes import (
     node_attributes,
@@ -38,7 +38,7 @@ from chunkwise.core.trees.location import (
     located,
     location_of,
 )
-from chunkwise.core.trees.look import is_vacant, looking
+from chunkwise.core.trees.look import is_vacant, looking, looking_above
 from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_from_json, marker_to_json
 from chunkwise.core.trees.new_format import VOLUME, Kind, format_of, format_said, is_volume, node_above
 from chunkwise.core.trees.new_location import create_parents, missing_groups, parents_made, remove_groups
@@ -48,6 +48,7 @@ from chunkwise.core.trees.node import (
     find_documented,
     find_node,
     is_declared,
+    is_link,
     node_of,
     nothing_at,
     require_node,
@@ -104,8 +105,11 @@ __all__ = [
     "has_non_finite",
     "is_consolidated",
     "is_declared",
+    "is_in_archive",
+    "is_link",
     "is_made_here",
     "is_ome_archive",
+    "is_references",
     "is_root_of_file",
     "is_vacant",
     "is_volume",
@@ -114,6 +118,7 @@ __all__ = [
     "located",
     "location_of",
     "looking",
+    "looking_above",
     "map_requests",
     "mark_container",
     "marker_from_json",

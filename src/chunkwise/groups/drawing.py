@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from chunkwise.copying.summary import shape_text, summarize
-from chunkwise.core.trees.link import without_links
+from chunkwise.core.trees.link import group_links, without_links
 from chunkwise.core.trees.node import Node
-from chunkwise.core.trees.resolve import group_links
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import ChunkwiseError
 

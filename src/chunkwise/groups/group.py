@@ -17,10 +17,9 @@ from chunkwise.core.base.unknown_names import checks_arguments, explains_foreign
 from chunkwise.core.trees.change import make_link, move_node
 from chunkwise.core.trees.consolidated_tree import consolidate
 from chunkwise.core.trees.create import make_groups
-from chunkwise.core.trees.link import Link
+from chunkwise.core.trees.link import Link, ResolvedNode, group_links, resolve
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node_name import split_path
-from chunkwise.core.trees.resolve import ResolvedNode, group_links, resolve
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import (
     InvalidArgumentError,

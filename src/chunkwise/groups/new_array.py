@@ -49,7 +49,7 @@ from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.replacement import Replacement, replacing
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError
 from chunkwise.extension.inside import elements_of
-from chunkwise.extension.trees import remove_groups
+from chunkwise.extension.trees import is_in_archive, remove_groups
 
 __all__ = ["SCHEMA_OPTIONS", "new_array"]
 
@@ -86,9 +86,6 @@ def new_array(
     # whether it is an array of text; it makes the groups above and returns them.
     parts = {name: value for name, value in schema_options.items() if name in CODEC_PARTS}
     schema_options = {name: value for name, value in schema_options.items() if name not in parts}
-    unknown = [name for name in schema_options if name not in SCHEMA_OPTIONS]
-    if unknown:
-        raise TypeError(f"create_array got an unexpected argument {unknown[0]!r}")
     check_flag(overwrite, "overwrite")
     check_non_finite(non_finite)
     if not isinstance(metadata, Mapping):
@@ -174,9 +171,11 @@ def new_array(
     look()
     text = template.dtype.name == "ustring"
     new = NewArray(format, spec, target.attributes, options, data)
-    is_root = rules.has_containers and (container_root(location) or location).path == location.path
+    root = container_root(location) if rules.has_containers else None
+    is_root = rules.has_containers and (root or location).path == location.path
     beside = None if data is None or overwrite or is_root else Replacement.begin_vacant(location)
-    if not (overwrite or beside):
+    is_packed = data is not None and is_in_archive(location) and not (is_root and root)
+    if not (overwrite or beside or is_packed):
         return new.write_to(location, partial(make_parents, text))
     # Also where nothing is yet: another process may be making it at the same time, and after a loss of power
     # an array without all of its data could not be told from a whole one.

@@ -9,8 +9,7 @@ from typing import Any, Literal, TypeAlias
 from chunkwise.copying.resolve import Resolvable, inside_array, resolve
 from chunkwise.core.base.arguments import check_choice
 from chunkwise.core.base.binding import load_json, not_too_deep
-from chunkwise.core.driver.auto.found_instead import database_instead, interrupted_instead
-from chunkwise.core.driver.n5.document import check_version
+from chunkwise.core.driver.n5.tree import check_version
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import TREE_FORMATS
 from chunkwise.core.kvstore.value_bound import read_bounded
@@ -21,7 +20,15 @@ from chunkwise.core.trees.container import check_container, container_root, crea
 from chunkwise.core.trees.create import get_or_create, group_attributes, write_group
 from chunkwise.core.trees.destination import Destination
 from chunkwise.core.trees.location import Location, LocationLike, locate
-from chunkwise.core.trees.node import Node, find_documented, find_node, how_to_say, node_of, nothing_at
+from chunkwise.core.trees.node import (
+    Node,
+    find_documented,
+    find_node,
+    how_to_say,
+    instead_of_node,
+    node_of,
+    nothing_at,
+)
 from chunkwise.core.trees.replacement import replacing
 from chunkwise.core.trees.snapshot import parse_snapshot
 from chunkwise.core.trees.tree import ExternalLinks, Tree, check_format, check_group
@@ -195,9 +202,8 @@ def check_implicit(node: Node) -> None:
     if inside := inside_array(location):
         raise inside
     if node.format is None:
-        for instead in (database_instead, interrupted_instead):
-            if found := instead(location.store, location.path, location.text):
-                raise NotFoundError(f"there is no group at {location.text}: {found}")
+        if instead := instead_of_node(node):
+            raise NotFoundError(f"there is no group at {location.text}: {instead}")
         raise NotFoundError(
             f"there is no group at {location.text}, but a directory without metadata, which a format makes a "
             f'group: format="zarr3", "zarr2" or "n5"{how_to_say(node)}'

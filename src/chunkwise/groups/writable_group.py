@@ -9,9 +9,10 @@ from functools import partial
 from typing import Any, NoReturn, Self
 
 from chunkwise.copying.array_options import Sizes, data_type, read_shape
+from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.extras import is_of
-from chunkwise.core.base.unknown_names import checks_arguments
+from chunkwise.core.base.unknown_names import checks_arguments, options_of
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.change import delete_node
 from chunkwise.core.trees.create import check_names, get_or_create, make_group, make_groups
@@ -21,7 +22,7 @@ from chunkwise.core.trees.node_name import check_new_names, split_path
 from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.trees import looking
-from chunkwise.groups.new_array import new_array
+from chunkwise.groups.new_array import SCHEMA_OPTIONS, new_array
 from chunkwise.groups.readable_group import ReadableGroup
 
 __all__ = ["WritableGroup"]
@@ -91,6 +92,7 @@ class WritableGroup(ReadableGroup):
         return len(self._names) if tuple(names[: len(self._names)]) == self._names else 0
 
     @checks_arguments("create_array")
+    @options_of(SCHEMA_OPTIONS, CODEC_PARTS)
     def create_array(
         self,
         path: str,
@@ -213,6 +215,7 @@ class WritableGroup(ReadableGroup):
         return TensorStore._make(store._array, store._transform, None, self._tree.array_node(names, node))
 
     @checks_arguments("create_array")
+    @options_of(create_array)
     def require_array(
         self, path: str, *, shape: Sequence[int] | int | None = None, dtype: Any = None, **options: Any
     ) -> TensorStore:
@@ -260,6 +263,7 @@ class WritableGroup(ReadableGroup):
         return member
 
     @checks_arguments("create_array")
+    @options_of(create_array)
     def create_dataset(
         self,
         name: str,
@@ -302,6 +306,7 @@ class WritableGroup(ReadableGroup):
         return self.create_array(name, data, shape=shape, dtype=dtype, chunks=chunks, **options)
 
     @checks_arguments("create_array")
+    @options_of(create_dataset)
     def require_dataset(
         self, name: str, shape: Sequence[int] | int, dtype: Any, **options: Any
     ) -> TensorStore:

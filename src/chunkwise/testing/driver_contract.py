@@ -23,8 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import chunkwise as ts
-from chunkwise.testing.driver_arrays import Place
-from chunkwise.testing.selections import Selection, selections
+from chunkwise.testing.driver_arrays import Place, Selection, selections
 from chunkwise.testing.shared_writes import SharedWrites
 
 __all__ = ["DriverContract", "Place"]

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.copying.array_template import FINGERPRINT
 from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.errors import InvalidArgumentError, OptionError, prefix
-from chunkwise.extension.inside import load
+from chunkwise.extension.inside import DATASET_MEMBERS, load
 from chunkwise.extension.trees import FILL_VALUE, NonFinite, marker_to_json, to_json_value, tree_format
-from chunkwise.xarray.attributes import hide_attributes
 from chunkwise.xarray.encoding_check import EncodingCheck
 
 __all__ = [
@@ -24,9 +24,43 @@ __all__ = [
     "check_storable",
     "encode_by_cf",
     "encode_variable",
+    "hide_attributes",
     "in_memory",
+    "restore_attributes",
     "with_check",
+    "without_fingerprint",
+    "without_nczarr",
 ]
+
+
+_MEMBER = "xarray"
+_TAKEN = (*DATASET_MEMBERS, "compressionType", "codecs", "n5", _MEMBER)
+
+
+def without_nczarr(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes without those that NCZarr keeps for itself, such as ``_nczarr_array``."""
+    return {name: value for name, value in attributes.items() if not name.lower().startswith("_nc")}
+
+
+def without_fingerprint(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes without the fingerprint that a copy keeps."""
+    return {name: value for name, value in attributes.items() if name != FINGERPRINT}
+
+
+def hide_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes that N5 can hold: the others move into the attribute ``xarray``."""
+    hidden = {name: value for name, value in attributes.items() if name in _TAKEN or value is None}
+    shown = {name: value for name, value in attributes.items() if name not in hidden}
+    return {**shown, _MEMBER: hidden} if hidden else shown
+
+
+def restore_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that `hide_attributes` was given; leave others unchanged."""
+    hidden = attributes.get(_MEMBER)
+    if not isinstance(hidden, Mapping) or not all(name in _TAKEN or v is None for name, v in hidden.items()):
+        return dict(attributes)
+    return {**{name: value for name, value in attributes.items() if name != _MEMBER}, **hidden}
+
 
 ARRAY_LAYOUT = ("chunks", "shards", "codec", "checksum", *CODEC_PARTS)
 """Members of an encoding that are options of new arrays."""

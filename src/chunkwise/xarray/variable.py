@@ -29,7 +29,7 @@ from chunkwise.copying.codec_option import Compressor
 from chunkwise.dask.indexable import Indexable
 from chunkwise.extension.inside import StoredArray, as_key, positions
 from chunkwise.extension.trees import FILL_VALUE, Node, marker_from_json, with_number_types
-from chunkwise.xarray.attributes import restore_attributes, without_fingerprint, without_nczarr
+from chunkwise.xarray.encode import restore_attributes, without_fingerprint, without_nczarr
 from chunkwise.xarray.members import Member
 
 __all__ = ["LazyArray", "open_variable"]

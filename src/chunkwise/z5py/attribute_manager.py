@@ -111,7 +111,9 @@ class AttributeManager(MutableMapping[str, Any]):
         self, other: Mapping[str, Any] | Iterable[tuple[str, Any]] = (), /, **more: Any
     ) -> None:
         """Set several attributes with one write."""
-        values = json.loads(json.dumps({**dict(other), **more}, cls=_encoder, allow_nan=False))
+        values = {**dict(other), **more}
+        if _encoder is not None:
+            values = json.loads(json.dumps(values, cls=_encoder, allow_nan=False))
         self._check(values, "write")
         self._attributes.update(values)
 

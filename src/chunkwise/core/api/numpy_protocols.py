@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.core.base.unknown_names import explains_operators
 from chunkwise.core.dtypes.tensor import memory_of_tensor
 from chunkwise.errors import InvalidArgumentError
 
@@ -22,6 +23,7 @@ __all__ = ["NumpyProtocols", "writable_view"]
 _AT_ONCE = 1 << 20  # number of elements that iteration reads ahead
 
 
+@explains_operators
 class NumpyProtocols:
     """Protocols of Python and NumPy, derived from shape, elements and `__array__`."""
 
@@ -110,12 +112,6 @@ class NumpyProtocols:
                 "an array is read before its elements are computed with, such as a.read().result() + 1; "
                 "and written: a[2:4] = a[2:4].read().result() + 1"
             )
-
-        __neg__ = __pos__ = __abs__ = __invert__ = _compute
-        __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = _compute
-        __matmul__ = __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = _compute
-        __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = _compute
-        __rmatmul__ = __rand__ = __ror__ = __rxor__ = __rlshift__ = __rrshift__ = _compute
 
     def __dlpack__(self, **options: Any) -> Any:
         """Read the whole array for another library."""

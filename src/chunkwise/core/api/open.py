@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from chunkwise.core.api.kvstore import KvStore
     from chunkwise.core.specs.public_kvstore_spec import Spec as StoreSpec
 
-__all__ = ["SpecLike", "is_place", "open", "open_spec", "spec_of"]
+__all__ = ["SpecLike", "create_checked", "is_place", "open", "open_spec", "spec_of"]
 
 SpecLike: TypeAlias = "Spec | JSON | str | os.PathLike[str]"
 """A spec, its JSON, a URL, the path of a local array, or a store object of another library."""
@@ -281,8 +281,10 @@ def open_spec(
     write: bool | None,
     context: Context | None,
     transaction: Transaction | None,
+    *,
+    is_checked: bool = False,
 ) -> Future[TensorStore]:
-    """Open a spec to which all options have been added."""
+    """Open a spec to which all options have been added; its place `is_checked` if it is in no array."""
     driver = spec._driver
     error = not_open(transaction)
     if error is not None:
@@ -291,7 +293,9 @@ def open_spec(
         if read and not write and driver.own_mode().create:
             raise InvalidArgumentError("Cannot specify an open mode of `create` without `write`")
         bound = driver.bind(context or Context())
-        options = {} if transaction is None else {"wrap": wrap_of(transaction)}
+        options: dict[str, Any] = {} if transaction is None else {"wrap": wrap_of(transaction)}
+        if is_checked:
+            options["is_checked"] = True
         array = arrays.find(driver.driver)(
             bound, readable=bool(read or not write), writable=bool(write or not read), **options
         )
@@ -310,6 +314,13 @@ def open_spec(
     except ChunkwiseError as e:
         return Future.failed(prefix(e, f'Error opening "{driver.driver}" driver'))
     return Future.ready(store)
+
+
+def create_checked(spec: SpecLike, *, context: Context | None = None, **options: Any) -> TensorStore:
+    """Create an array of a chunked format, at a place that the caller has checked; see `open`."""
+    parsed = spec_of(spec)
+    parsed.update(create=True, **options)
+    return open_spec(parsed, None, None, context, None, is_checked=True).result()
 
 
 def _view(store: TensorStore, transform: IndexTransform) -> TensorStore:

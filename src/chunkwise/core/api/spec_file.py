@@ -6,6 +6,7 @@ import os
 
 from chunkwise.core.base.binding import JSON, parse_json
 from chunkwise.core.base.catalogue import DRIVERS
+from chunkwise.core.driver.auto.detect import is_references
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.url import is_url
@@ -17,7 +18,10 @@ _SUFFIX = ".json"
 
 
 def read_spec_file(place: str | os.PathLike[str], context: Context | None = None) -> dict[str, JSON] | None:
-    """Return the spec in a file ``*.json``, perhaps given as URL; None if `place` is not such a file."""
+    """Return the spec in a file ``*.json``, perhaps given as URL.
+
+    Return None if `place` is not such a file, or has references of kerchunk.
+    """
     text = os.fspath(place)
     scheme = text.rpartition("|")[2].partition(":")[0] if "|" in text else ""
     if not text.endswith(_SUFFIX) or scheme.replace("-", "_") in DRIVERS:  # such as "|json:/a.json"
@@ -37,14 +41,12 @@ def read_spec_file(place: str | os.PathLike[str], context: Context | None = None
                 raw = file.read()
     if raw is None:
         return None
+    if is_references(bytes(raw)):  # the content of a file, as that of HDF5
+        return None
     try:
         spec = parse_json(bytes(raw))
     except ValueError as e:
         raise FailedPreconditionError(f"{text}: Invalid JSON: {e}") from None
-    if isinstance(spec, dict) and ("refs" in spec or ".zgroup" in spec):
-        raise FailedPreconditionError(
-            f'{text} has references, as kerchunk writes them: what they are about is "{text}|reference:"'
-        )
     if not isinstance(spec, dict) or not isinstance(spec.get("driver"), str):
         raise FailedPreconditionError(
             f'{text}: expected the spec of an array, a JSON object with the member "driver"'

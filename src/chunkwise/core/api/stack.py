@@ -21,7 +21,7 @@ from chunkwise.core.arrays.stack_layer import Layer, StackLayers
 from chunkwise.core.base.arguments import as_flag, as_text, is_text
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.unknown_names import options_of
-from chunkwise.core.driver.stack.common_layers import combine_layers, final_domain
+from chunkwise.core.driver.stack.layers import combine_layers, final_domain
 from chunkwise.core.driver.stack.spec import StackSpec, check_options
 from chunkwise.core.dtypes.as_array import as_array
 from chunkwise.core.dtypes.data_type import DataType, DTypeLike
@@ -34,7 +34,7 @@ from chunkwise.core.specs.spec import Spec
 from chunkwise.core.specs.unit import Unit
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfBoundsError, as_value_error, prefix
 
-__all__ = ["concat", "overlay", "stack"]
+__all__ = ["check_only_image", "concat", "overlay", "stack"]
 
 AnyLayer: TypeAlias = "TensorStore | Spec"
 LayerLike: TypeAlias = "TensorStore | Spec | str | os.PathLike[str] | Mapping[str, JSON] | HeldArray"
@@ -186,16 +186,33 @@ def _opened(layers: Iterable[LayerLike], context: Context | None) -> list[AnyLay
     if isinstance(layers, TensorStore | str | os.PathLike | Mapping):
         what = "array" if isinstance(layers, TensorStore) else "place"
         raise TypeError(f"layers: expected several layers, such as a list, but received one {what}")
+    layers = list(layers)
     pending: list[Any] = [
         open_place(layer, context=context) if is_place(layer) else _as_array(layer) for layer in layers
     ]
     found: list[AnyLayer] = []
-    for i, layer in enumerate(pending):
+    for i, (layer, given) in enumerate(zip(pending, layers, strict=True)):
         try:
             found.append(layer.result() if isinstance(layer, Future) else layer)
+            if isinstance(given, str | os.PathLike):
+                check_only_image(layer.result(), os.fspath(given))
         except ChunkwiseError as e:
             raise prefix(e, f"Layer {i}") from None
     return found
+
+
+def check_only_image(store: TensorStore, place: str) -> None:
+    """Raise InvalidArgumentError if an array is the first of several images in the file at `place`."""
+    kvstore = store._array.spec().key_value_store
+    if kvstore is None or kvstore.driver != "tiff_images" or "|" in place:
+        return
+    children = kvstore.open_driver()[0].list_children("")
+    others = [name.rstrip("/") for name in children.prefixes if name.startswith("image")]
+    if others:
+        raise InvalidArgumentError(
+            f"{place} holds {len(others) + 1} images; name one of them: {place}|tiff-images:0, "
+            f"{place}|tiff-images:{others[0]}/0{', …' if len(others) > 1 else ''}"
+        )
 
 
 def _as_array(layer: Any) -> Any:

@@ -12,7 +12,7 @@ from chunkwise.core.base.binding import Members
 from chunkwise.core.base.catalogue import KVSTORES, arrays, drivers, kvstores
 from chunkwise.core.codec.pictures import sniff
 from chunkwise.core.driver.auto.detect import NoFormatError, detect_format
-from chunkwise.core.driver.auto.found_instead import file_kind, found_instead, group_instead
+from chunkwise.core.driver.auto.found_instead import directory_kind, file_kind, found_instead, group_instead
 from chunkwise.core.driver.auto.one_picture import is_one_picture
 from chunkwise.core.driver.auto.spec import AutoSpec
 from chunkwise.core.driver.flow import run
@@ -51,6 +51,9 @@ def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore
             driver, document = run(detect_format(path, store.describe), seen, map_requests)
         except NoFormatError as e:
             file = place.with_path(place.path.rstrip("/"))
+            if not inside and directory_kind(store, path) == "reference":
+                driver = "reference"
+                continue
             if file.path != place.path and _head(file):  # a file, named as a directory
                 return open_auto(replace(spec, kvstore=file), readable=readable, writable=writable, wrap=wrap)
             raise _explained(e, kvstore if inside else place, found_instead) from None
@@ -121,9 +124,14 @@ def _part(kvstore: KvStoreSpec, at: int, n: int) -> bytes:
         return b""
 
 
+def _read(kvstore: KvStoreSpec) -> Any:
+    store, key = kvstore.open_driver()
+    return store.read(key).value
+
+
 def _inside_file(kvstore: KvStoreSpec, head: bytes, live: Context) -> KvStoreSpec | None:
     """Return the root of the tree in the file at the path of `kvstore`; None if it is no such file."""
-    kind = file_kind(head, kvstore.path)
+    kind = file_kind(head, kvstore.path, lambda: _read(kvstore))
     if kind is None or (kind == "tiff_images" and is_one_picture(lambda at, n: _part(kvstore, at, n))):
         return None
     path = {"path": "0/"} if kind == "tiff_images" else {}  # the largest level of a pyramid

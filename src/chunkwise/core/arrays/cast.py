@@ -16,8 +16,7 @@ from chunkwise.core.arrays.base_array import Base, open_base
 from chunkwise.core.arrays.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.core.arrays.resources import pool_under
 from chunkwise.core.driver.cast.spec import CastSpec, cast_schema
-from chunkwise.core.dtypes.conversion import cast_converters, convertible
-from chunkwise.core.dtypes.convert_number import Convert
+from chunkwise.core.dtypes.conversion import Convert, cast_converters, convertible
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.abandoned_changes import EVERYWHERE
 from chunkwise.core.engine.derived_futures import WriteFutures, map_future

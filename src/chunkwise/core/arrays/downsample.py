@@ -11,12 +11,13 @@ import numpy.typing as npt
 from chunkwise.core.arrays.base_array import Base, chunk_shape, open_base
 from chunkwise.core.arrays.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.core.arrays.resources import pool_under
-from chunkwise.core.driver.downsample.base_view import base_view, first_elements
 from chunkwise.core.driver.downsample.spec import (
     DownsampleSpec,
+    base_view,
     check_factors,
     downsampled_domain,
     downsampled_schema,
+    first_elements,
 )
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.batch import as_batched

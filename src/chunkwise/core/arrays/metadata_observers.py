@@ -6,28 +6,31 @@ group above the array has copies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
+from chunkwise.core.arrays.new_node import NO_CHECKS, Checks, check_holds_nothing, checks_above
 from chunkwise.core.arrays.protocol import WrapStore
 from chunkwise.core.base import catalogue
 from chunkwise.core.driver.chunked.open_flow import OpenRequest
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
+from chunkwise.core.driver.tree_formats import FORMATS, tree_format
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.kvstore.adapter.cache import CacheStore
 from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.lease import check_not_held, takes_turns
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.staging import APPEND, upwards
+from chunkwise.core.kvstore.staging import APPEND, in_staging, upwards
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.errors import PermissionDeniedError
 
 __all__ = [
     "HOLDERS",
-    "holds",
+    "find_holders",
     "is_consolidated",
     "metadata_changed",
     "metadata_written",
+    "place_check",
     "whole_path",
     "wrapped",
 ]
@@ -46,17 +49,32 @@ def metadata_written(
 ) -> None:
     """Notify observers that an array's document was written, within the transaction of `wrap`.
 
-    If it `is_new`, raise HeldError while another process is replacing or deleting the old node.
+    If it `is_new`, raise HeldError while another process is replacing or deleting the old node, and
+    AlreadyExistsError for what others have made around it, or in one of a tree, since it was looked for.
     """
-    key = request.format.consolidated_key
     whole, path = whole_path(store.base if isinstance(store, CacheStore) else store, request.path)
-    looks = [partial(check_not_held, whole, path + APPEND)] if is_new else []
-    looks = looks if takes_turns(whole, path + APPEND) else []
-    if key:
-        metadata_changed(whole, path, key, None if wrap is None else wrapped(spec, whole, wrap), looks)
-    else:
-        for look in looks:
-            look()
+    looks: list[Callable[[], object]] = []
+    if is_new and takes_turns(whole, path + APPEND):
+        looks.append(partial(check_not_held, whole, path + APPEND))
+    checks: Checks = NO_CHECKS
+    if is_new and not in_staging(path):
+        looks = [partial(check_holds_nothing, whole, path)] if spec.in_tree else looks
+        checks = checks_above(whole, path, tree_format(FORMATS[request.format.driver]))
+    seen = None if wrap is None else wrapped(spec, whole, wrap)
+    metadata_changed(whole, path, request.format.consolidated_key, seen, looks, checks)
+
+
+def place_check(
+    spec: ChunkedSpec, store: KvStoreDriver, path: str, wrap: WrapStore | None
+) -> Callable[[], None]:
+    """Return a check that raises AlreadyExistsError if a new array would lie inside another."""
+
+    def check() -> None:
+        whole, where = whole_path(store, path)
+        seen = whole if wrap is None else wrapped(spec, whole, wrap)
+        catalogue.hooks.find("check of a new place")(seen, where, spec.kvstore)
+
+    return check
 
 
 def wrapped(spec: ChunkedSpec, store: KvStoreDriver, wrap: WrapStore) -> KvStoreDriver:
@@ -69,41 +87,54 @@ def metadata_changed(
     path: str,
     copies: str,
     seen: KvStoreDriver | None = None,
-    looks: Sequence[Callable[[], None]] = (),
+    looks: Sequence[Callable[[], object]] = (),
+    checks: Checks = NO_CHECKS,
 ) -> None:
     """Notify observers that documents of an array were created, changed or deleted."""
-    # `copies` is the key of documents that may have copies.  `store` is the largest part of the storage, so
-    # that groups above the array are visible; `seen` is the same as seen by the transaction of the change.
-    # An error is raised if a copy can't be updated; the array itself is correct then.  `looks` are made
-    # in the same round of requests as the first ones here.
+    # `copies` is the key of documents that may have copies, if any.  `store` is the largest part of the
+    # storage, so that groups above the array are visible; `seen` is the same as seen by the transaction of
+    # the change.  An error is raised if a copy can't be updated; the array itself is correct then.  `looks`
+    # and `checks` are made in the same round of requests as the first ones here.
     _, *above = upwards(path)  # an array has no copies of other documents
-    if _any_holds(store, above, copies, looks):
+    places = [(group + key, word) for group in above for _, key, word in HOLDERS if key == copies]
+    if any(find_holders(store, places, looks, checks)):
         for name in catalogue.METADATA_OBSERVERS:
             catalogue.metadata_observers.find(name)(store if seen is None else seen, path)
 
 
 def is_consolidated(store: KvStoreDriver, path: str) -> bool:
     """Return True if the group at `path`, or one above, has consolidated metadata."""
-    return _any_holds(store, list(upwards(path)))
+    return any(
+        find_holders(store, [(group + key, word) for group in upwards(path) for _, key, word in HOLDERS])
+    )
 
 
-def _any_holds(
-    store: KvStoreDriver, groups: Sequence[str], only: str = "", looks: Sequence[Callable[[], None]] = ()
-) -> bool:
-    places = [(group + key, word) for group in groups for _, key, word in HOLDERS if only in ("", key)]
-    asks: list[Callable[[], bool | None]] = [*looks, *(partial(holds, store, *place) for place in places)]
-    if is_slow(store):
-        return any(map_requests(store, lambda ask: ask(), asks))
-    return any(ask() for ask in asks)
+def find_holders(
+    store: KvStoreDriver,
+    places: Sequence[tuple[str, bytes]],
+    looks: Sequence[Callable[[], object]] = (),
+    checks: Checks = NO_CHECKS,
+) -> Iterable[bool]:
+    """Return for each key and word whether there is a readable document with it; see `metadata_changed`."""
+    known = {key for key, _ in places}
+    asks: list[Callable[[], object]] = [
+        *looks,
+        *(partial(_holds, store, key, b"", check) for key, check in checks.items() if key not in known),
+    ]
+    asks, n = [*asks, *(partial(_holds, store, *place, checks.get(place[0])) for place in places)], len(asks)
+    if is_slow(store) or n:
+        return map(bool, map_requests(store, lambda ask: ask(), asks)[n:])
+    return (bool(ask()) for ask in asks)
 
 
-def holds(store: KvStoreDriver, key: str, word: bytes) -> bool:
-    """Return True if there is a readable document with that word."""
+def _holds(store: KvStoreDriver, key: str, word: bytes, check: Callable[[bytes], None] | None = None) -> bool:
     try:
         raw = read_bounded(store, key).value
     except PermissionDeniedError:
         return False  # copies that the caller may not read are not updated
-    return raw is not None and word in bytes(raw)
+    if raw is not None and check is not None:
+        check(bytes(raw))
+    return raw is not None and word != b"" and word in bytes(raw)
 
 
 def whole_path(store: KvStoreDriver, path: str) -> tuple[KvStoreDriver, str]:

@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 
 from chunkwise.core.arrays.chunked import ChunkedArray
-from chunkwise.core.arrays.metadata_observers import metadata_written, whole_path, wrapped
+from chunkwise.core.arrays.metadata_observers import metadata_written, place_check, whole_path, wrapped
 from chunkwise.core.arrays.protocol import WrapStore
 from chunkwise.core.arrays.resources import cache_of, cached, pool_under
 from chunkwise.core.arrays.shared_metadata import (
@@ -40,24 +40,33 @@ def open_chunked(
     writable: bool,
     wrap: WrapStore | None = None,
     seen: Stamped | None = None,
+    is_checked: bool = False,
 ) -> ChunkedArray:
     """Open or create the array of a bound spec; `wrap` returns the kvstore as a transaction sees it."""
-    # `seen` is its document, if already read for this call.
+    # `seen` is its document, if already read for this call.  A place that `is_checked` is in no array.
     while True:
         try:
-            return _open(spec, seen, wrap, readable=readable, writable=writable)
+            return _open(spec, seen, wrap, readable=readable, writable=writable, is_checked=is_checked)
         except HeldError as e:  # the old node is being replaced or deleted
             e.wait()
             seen = None
 
 
 def _open(
-    spec: ChunkedSpec, seen: Stamped | None, wrap: WrapStore | None, *, readable: bool, writable: bool
+    spec: ChunkedSpec,
+    seen: Stamped | None,
+    wrap: WrapStore | None,
+    *,
+    readable: bool,
+    writable: bool,
+    is_checked: bool,
 ) -> ChunkedArray:
     if spec.kvstore is None:
         raise kvstore_missing()
     store, path = spec.kvstore.open_driver()
     request = spec.open_request(path, store.describe)
+    if not is_checked:
+        request = request._replace(check_place=place_check(spec, store, path, wrap))
     first = request._replace(seen=seen)
     pool = pool_under(spec)
     mode = request.mode

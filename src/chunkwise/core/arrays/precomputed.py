@@ -7,15 +7,18 @@ from typing import Any
 import numpy.typing as npt
 
 from chunkwise.core.arrays.chunked import ChunkedArray
-from chunkwise.core.arrays.metadata_observers import wrapped
+from chunkwise.core.arrays.metadata_observers import place_check, wrapped
 from chunkwise.core.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.core.arrays.resources import cached
 from chunkwise.core.arrays.shared_metadata import shared_with
 from chunkwise.core.driver.chunked.open_flow import Opened
 from chunkwise.core.driver.flow import run
 from chunkwise.core.driver.neuroglancer_precomputed.chunk_keys import parse_chunk_name
-from chunkwise.core.driver.neuroglancer_precomputed.format import PrecomputedMetadata, scale_directory
-from chunkwise.core.driver.neuroglancer_precomputed.open_flow import open_scale
+from chunkwise.core.driver.neuroglancer_precomputed.format import (
+    PrecomputedMetadata,
+    open_scale,
+    scale_directory,
+)
 from chunkwise.core.driver.neuroglancer_precomputed.spec import PrecomputedSpec
 from chunkwise.core.engine.choose import explain_read
 from chunkwise.core.engine.count_stored import count_stored
@@ -154,6 +157,7 @@ def _open(
         raise kvstore_missing()
     store, path = spec.kvstore.open_driver()
     request = spec.open_request(path, store.describe)
+    request = request._replace(check_place=place_check(spec, store, path, wrap))
     stored = cached(spec, store, request.path)
     seen = store if wrap is None else wrapped(spec, stored, wrap)
     opened = run(open_scale(request, spec.precomputed), seen)

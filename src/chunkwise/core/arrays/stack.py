@@ -14,9 +14,15 @@ import numpy.typing as npt
 from chunkwise.core.arrays.base_array import Base
 from chunkwise.core.arrays.protocol import FixedArray, OpenArray, WrapStore
 from chunkwise.core.arrays.resources import pool_under
-from chunkwise.core.arrays.stack_layer import Layer, StackLayers, naming
-from chunkwise.core.arrays.stack_table import LayerTable, LayerTables, layer_tables
-from chunkwise.core.driver.stack.common_layers import common_units
+from chunkwise.core.arrays.stack_layer import (
+    Layer,
+    LayerTable,
+    LayerTables,
+    StackLayers,
+    layer_tables,
+    naming,
+)
+from chunkwise.core.driver.stack.layers import common_units
 from chunkwise.core.driver.stack.spec import StackSpec
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.batch import as_batched

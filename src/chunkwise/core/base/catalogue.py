@@ -113,7 +113,7 @@ CODECS: dict[str, Entry] = {
     "lz4_java": Entry("chunkwise.core.codec.lz4:Lz4Java", n5=("lz4",)),
     "jpeg": Entry("chunkwise.core.codec.jpeg:Jpeg", n5=("jpeg",)),
     "n5_block": Entry("chunkwise.core.codec.n5_block:N5Block"),
-    "n5_string_block": Entry("chunkwise.core.codec.n5_string_block:N5StringBlock"),
+    "n5_string_block": Entry("chunkwise.core.codec.n5_varlength:N5StringBlock"),
     "n5_default": Entry("chunkwise.core.codec.n5_default:N5Default", zarr3=("n5_default",)),
 }
 
@@ -166,13 +166,13 @@ DATA_TYPES: dict[str, Entry] = {
 }
 
 CODEC_SPECS: dict[str, Entry] = {
-    "n5": Entry("chunkwise.core.driver.n5.codec_spec:N5CodecSpec"),
+    "n5": Entry("chunkwise.core.driver.n5.constraints:N5CodecSpec"),
     "neuroglancer_precomputed": Entry(
-        "chunkwise.core.driver.neuroglancer_precomputed.codec_spec:PrecomputedCodecSpec"
+        "chunkwise.core.driver.neuroglancer_precomputed.constraints:PrecomputedCodecSpec"
     ),
-    "zarr": Entry("chunkwise.core.driver.zarr2.codec_spec:Zarr2CodecSpec"),
-    "zarr2": Entry("chunkwise.core.driver.zarr2.codec_spec:Zarr2CodecSpec"),
-    "zarr3": Entry("chunkwise.core.driver.zarr3.codec_spec:Zarr3CodecSpec"),
+    "zarr": Entry("chunkwise.core.driver.zarr2.constraints:Zarr2CodecSpec"),
+    "zarr2": Entry("chunkwise.core.driver.zarr2.constraints:Zarr2CodecSpec"),
+    "zarr3": Entry("chunkwise.core.driver.zarr3.constraints:Zarr3CodecSpec"),
 }
 
 CONTEXT_RESOURCES: dict[str, Entry] = {
@@ -277,6 +277,7 @@ METADATA_OBSERVERS: dict[str, Entry] = {
 }
 
 HOOKS: dict[str, Entry] = {
+    "check of a new place": Entry("chunkwise.core.trees.destination:check_new_place"),
     "container of a file": Entry("chunkwise.images.conventions.bdv_containers:container_of_file"),
     "copy of an image": Entry("chunkwise.images.pyramid.image_copy:copy_of_image"),
     "copy to a volume": Entry("chunkwise.images.pyramid.volume_copy:copy_to_volume"),

@@ -10,13 +10,23 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 from chunkwise.core.base.foreign_names import FOREIGN_NAMES, Instead, Owner
 from chunkwise.errors import hint
 
-__all__ = ["checked_class", "checked_function", "checks_arguments", "explains_foreign_names", "options_of"]
+__all__ = [
+    "checked_class",
+    "checked_function",
+    "checks_arguments",
+    "explains_foreign_names",
+    "explains_operators",
+    "options_of",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
 
+_OPERATORS = (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"
+)  # fmt: skip
 _TAKES_ANY = 0x08  # CO_VARKEYWORDS of `inspect`, which takes long to import
 _SAME_AS: dict[str, Owner] = {
     "concat": "stack",
@@ -53,6 +63,16 @@ def explains_foreign_names(owner: Owner) -> Callable[[C], C]:
         return cls
 
     return decorate
+
+
+def explains_operators(cls: C) -> C:
+    """Give a class the operators of numbers, which are errors of its method `_compute`."""
+    for name in ("neg", "pos", "abs", "invert"):
+        setattr(cls, f"__{name}__", cls._compute)  # type: ignore[attr-defined]  # unseen by checkers of types
+    for name in _OPERATORS:
+        setattr(cls, f"__{name}__", cls._compute)  # type: ignore[attr-defined]
+        setattr(cls, f"__r{name}__", cls._compute)  # type: ignore[attr-defined]
+    return cls
 
 
 def options_of(*sources: Callable[..., Any] | Iterable[str]) -> Callable[[F], F]:

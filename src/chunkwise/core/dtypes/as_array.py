@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.base.binding import plain_json
-from chunkwise.core.dtypes.convert_text import fitted, objects
+from chunkwise.core.dtypes.conversion import fitted, objects
 from chunkwise.core.dtypes.data_type import WITHOUT_UNIT, DataType, counts
 from chunkwise.core.dtypes.integer import is_small, sign_extended
 from chunkwise.core.dtypes.tensor import elements_of

@@ -20,8 +20,10 @@ from chunkwise.core.dtypes.extension import Extension
 from chunkwise.core.dtypes.fixed import (
     parse_fixed_bytes,
     parse_fixed_text,
+    parse_variable,
     print_fixed_bytes,
     print_fixed_text,
+    print_variable,
 )
 from chunkwise.core.dtypes.floating import parse_complex, parse_float, print_complex, print_float
 from chunkwise.core.dtypes.integer import (
@@ -35,7 +37,6 @@ from chunkwise.core.dtypes.integer import (
 )
 from chunkwise.core.dtypes.names import Kind, Notation
 from chunkwise.core.dtypes.tensor import elements_of
-from chunkwise.core.dtypes.variable import parse_variable, print_variable
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, SpecError
 
 __all__ = [

@@ -27,9 +27,18 @@ from chunkwise.core.base.binding import JSON, expect_int, expect_string, parse_a
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.integer import show
 from chunkwise.core.dtypes.names import Notation
-from chunkwise.errors import SpecError
+from chunkwise.errors import InvalidArgumentError, SpecError
 
-__all__ = ["decode_base64", "parse_fixed_bytes", "parse_fixed_text", "print_fixed_bytes", "print_fixed_text"]
+__all__ = [
+    "boxed",
+    "decode_base64",
+    "parse_fixed_bytes",
+    "parse_fixed_text",
+    "parse_variable",
+    "print_fixed_bytes",
+    "print_fixed_text",
+    "print_variable",
+]
 
 
 def decode_base64(value: JSON, nbytes: int, *, exact: bool = False) -> bytes:
@@ -77,3 +86,43 @@ def parse_fixed_text(value: JSON, dtype: DataType, notation: Notation) -> npt.ND
 def print_fixed_text(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> str:
     """Return the JSON form of a fill value of ``U<n>``."""
     return str(fill)
+
+
+def boxed(value: Any) -> npt.NDArray[Any]:
+    """Return an array of shape ``()`` that holds `value`, which can be any object."""
+    out = np.empty((), object)
+    out[()] = value
+    return out
+
+
+def parse_variable(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
+    """Return a fill value of string, ustring or json."""
+    if dtype.kind == "json":
+        return boxed(value)
+    if dtype.kind == "ustring" or notation.is_plain:
+        try:
+            raw = expect_string(value).encode()
+        except UnicodeEncodeError:
+            raise SpecError(f"Expected text that UTF-8 can encode, but received: {show(value)}") from None
+        return boxed(value if dtype.kind == "ustring" else raw)
+    if notation.has_bits and isinstance(value, list):
+        return boxed(bytes(parse_array(value, lambda v: expect_int(v, 0, 255))))
+    try:
+        return boxed(binascii.a2b_base64(expect_string(value), strict_mode=True))
+    except (binascii.Error, ValueError) as e:
+        if isinstance(e, SpecError):
+            raise
+        raise SpecError(f"Expected base64-encoded bytes, but received: {show(value)}") from None
+
+
+def print_variable(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> JSON:
+    """Return the JSON form of a fill value of string, ustring or json."""
+    value: Any = fill[()]
+    if dtype.kind != "string":
+        return value
+    if not notation.is_plain:
+        return binascii.b2a_base64(value, newline=False).decode()
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise InvalidArgumentError("Invalid UTF-8 sequence encountered") from None

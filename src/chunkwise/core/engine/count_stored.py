@@ -13,7 +13,7 @@ import numpy.typing as npt
 from chunkwise.core.codec.shard_layout import MISSING, ShardLayout
 from chunkwise.core.driver.stored_array import StoredArray, shard_layout
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
-from chunkwise.core.grid.protocol import ChunkGrid
+from chunkwise.core.grid.regular import ChunkGrid
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver
 from chunkwise.core.plan.partition import Transform

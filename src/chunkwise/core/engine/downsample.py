@@ -18,8 +18,16 @@ from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.plan.accumulate import Accumulator
 from chunkwise.core.plan.blocks import boxes
 from chunkwise.core.plan.downsample import CellPiece, plan_downsample
-from chunkwise.core.plan.reduce import extreme_float, extreme_int, mean_bool, mean_float, mean_int, rows
-from chunkwise.core.plan.reduce_rank import median, mode
+from chunkwise.core.plan.reduce import (
+    extreme_float,
+    extreme_int,
+    mean_bool,
+    mean_float,
+    mean_int,
+    median,
+    mode,
+    rows,
+)
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = ["Reduction", "downsample_into", "open_reduction"]

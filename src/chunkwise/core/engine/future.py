@@ -9,13 +9,14 @@ future that is complete from the start has neither.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import suppress
+from numbers import Number
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 from chunkwise.core.base.fork import in_child
-from chunkwise.core.base.unknown_names import explains_foreign_names
+from chunkwise.core.base.unknown_names import explains_foreign_names, explains_operators
 from chunkwise.core.engine.waiting import seconds_left, wait
 from chunkwise.errors import ChunkwiseError
 
@@ -47,6 +48,7 @@ class BrokenPromiseError(ChunkwiseError, ValueError):
     status = "UNKNOWN"
 
 
+@explains_operators
 @explains_foreign_names("Future")
 class Future(Generic[T]):
     """Handle of a result, perhaps of one that is still being computed.
@@ -139,13 +141,22 @@ class Future(Generic[T]):
         self._start.append(lambda future: start(promise_of(future)))
         return self
 
-    def _not_yet(self, *_: object, **__: object) -> Any:
-        raise TypeError(
-            "this is a Future, whose result() is the array or the values: write future.result()[...]"
-        )
+    def _compute(self, *_: object, **__: object) -> Any:
+        raise TypeError("this is a Future, whose result() is the array or the values: write future.result()")
 
     if not TYPE_CHECKING:  # NumPy would take a future for a scalar
-        __array__ = __getitem__ = __iter__ = _not_yet
+        __array__ = __getitem__ = __setitem__ = __iter__ = __len__ = __contains__ = _compute
+        __int__ = __float__ = __lt__ = __le__ = __gt__ = __ge__ = _compute
+        __bool__ = True.__bool__  # in C, since futures are often asked whether they are there
+
+        def __eq__(self, other: object) -> bool:
+            if isinstance(other, Future):
+                return self is other
+            if isinstance(other, Number | Sequence) or hasattr(type(other), "__array__"):
+                self._compute()
+            return NotImplemented
+
+        __hash__ = object.__hash__
 
     def result(self, timeout: float | None = None, deadline: float | None = None) -> T:
         """Wait for the result and return it.

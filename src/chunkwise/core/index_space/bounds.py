@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chunkwise.core.index_space.compose import check_array_values
+from chunkwise.core.index_space.compose import check_array_values, propagate
 from chunkwise.core.index_space.domain import IndexDomain
 from chunkwise.core.index_space.interval import intersect, pull_back
 from chunkwise.core.index_space.output_map import constant_map, single_map
-from chunkwise.core.index_space.propagate import propagate
 from chunkwise.core.index_space.transform import IndexTransform
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError
 

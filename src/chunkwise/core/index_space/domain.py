@@ -8,11 +8,10 @@ from typing import Any, overload
 from chunkwise.core.base.arguments import as_text, check_same_type, is_text
 from chunkwise.core.base.binding import JSON, Members, plain_json
 from chunkwise.core.index_space import dim_operations as ops
-from chunkwise.core.index_space.all_dimensions import AllDimensionsMixin
 from chunkwise.core.index_space.box import Box
 from chunkwise.core.index_space.compose import compose
 from chunkwise.core.index_space.dim import Bounds, Dim, hull_bounds, intersect_bounds
-from chunkwise.core.index_space.dim_expression import DimExpression, apply_expression
+from chunkwise.core.index_space.dim_expression import AllDimensionsMixin, DimExpression, apply_expression
 from chunkwise.core.index_space.dim_selection import (
     SelectionItem,
     check_distinct,
@@ -138,7 +137,7 @@ class IndexDomain(Box, AllDimensionsMixin):
 
     def to_json(self) -> JSON:
         """Return the JSON form."""
-        from chunkwise.core.index_space.domain_json import bounds_to_json
+        from chunkwise.core.index_space.transform_json import bounds_to_json
 
         return bounds_to_json(self._lo, self._hi, self._implicit_lo, self._implicit_hi, self._labels, "")
 
@@ -254,7 +253,7 @@ class IndexDomain(Box, AllDimensionsMixin):
 def _parse_json(value: JSON) -> tuple[list[Bounds], tuple[str, ...]]:
     try:
         members = Members(plain_json(value))
-        from chunkwise.core.index_space.domain_json import parse_bounds
+        from chunkwise.core.index_space.transform_json import parse_bounds
 
         parsed = parse_bounds(members, "")
         members.finish()

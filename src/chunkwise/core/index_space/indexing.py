@@ -11,16 +11,20 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from chunkwise.core.index_space import dim_operations as ops
-from chunkwise.core.index_space.all_dimensions import AllDimensionsMixin
 from chunkwise.core.index_space.compose import compose
-from chunkwise.core.index_space.dim_expression import DimExpression, apply_expression
+from chunkwise.core.index_space.dim_expression import AllDimensionsMixin, DimExpression, apply_expression
 from chunkwise.core.index_space.domain import IndexDomain
 from chunkwise.core.index_space.fast_indexing import fast_arrays
 from chunkwise.core.index_space.mapping import IndexMapping, M
 from chunkwise.core.index_space.numpy_indexing import Mode, index_all
 from chunkwise.core.index_space.numpy_terms import parse_terms
 from chunkwise.core.index_space.restrict import restrict
-from chunkwise.core.index_space.subscript import Subscript, WritableSubscript, as_index_error, as_value_error
+from chunkwise.core.index_space.subscript import (
+    Subscript,
+    WritableSubscript,
+    as_index_error,
+    as_value_error,
+)
 
 __all__ = ["Indexable", "IndexingMixin", "WritableIndexingMixin", "index_mapping"]
 

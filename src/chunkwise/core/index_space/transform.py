@@ -299,8 +299,7 @@ class IndexTransform(IndexMapping, IndexingMixin):
     def to_json(self) -> JSON:
         """Return the JSON form."""
         x = self._domain
-        from chunkwise.core.index_space.domain_json import bounds_to_json
-        from chunkwise.core.index_space.transform_json import output_to_json
+        from chunkwise.core.index_space.transform_json import bounds_to_json, output_to_json
 
         out = bounds_to_json(x._lo, x._hi, x._implicit_lo, x._implicit_hi, x._labels, "input_")
         output = output_to_json(self._output, x.rank)
@@ -351,8 +350,7 @@ def _format_map(m: OutputIndexMap) -> str:
 def _parse_json(value: JSON) -> tuple[IndexDomain, tuple[OutputIndexMap, ...]]:
     try:
         members = Members(plain_json(value))
-        from chunkwise.core.index_space.domain_json import parse_bounds
-        from chunkwise.core.index_space.transform_json import parse_output
+        from chunkwise.core.index_space.transform_json import parse_bounds, parse_output
 
         domain = IndexDomain._from_bounds(*parse_bounds(members, "input_"))
         output = members.take("output", parse_output, None)

@@ -30,11 +30,19 @@ from typing import IO, Any, TypeVar
 from chunkwise.core.base.binding import dump
 from chunkwise.core.base.size_bound import held
 from chunkwise.core.kvstore.byte_range import resolve_range
-from chunkwise.core.kvstore.file_error import MISSING, NOT_EMPTY, file_error
-from chunkwise.core.kvstore.file_list import delete_files, is_directory, list_directory, walk
+from chunkwise.core.kvstore.file_list import (
+    delete_files,
+    is_directory,
+    linked_directories,
+    list_directory,
+    walk,
+)
 from chunkwise.core.kvstore.file_path import (
+    MISSING,
+    NOT_EMPTY,
     check_case,
     check_key,
+    file_error,
     is_suspect,
     other_case,
     path_of,
@@ -381,6 +389,13 @@ class FileStore:
         # Empty directories are listed too; a symbolic link to a directory is a key, as in `list`.
         try:
             return list_directory(self.root, prefix)
+        except OSError as e:
+            raise file_error(e, "list", self.root + prefix) from e
+
+    def linked_directories(self, prefix: str) -> Sequence[str]:
+        """Return the links directly below `prefix` that lead to directories, but not to those above them."""
+        try:
+            return linked_directories(self.root, prefix)
         except OSError as e:
             raise file_error(e, "list", self.root + prefix) from e
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 
-from chunkwise.core.kvstore.file_error import file_error
+from chunkwise.core.kvstore.file_path import file_error
 from chunkwise.core.kvstore.platform import DECOMPOSES_NAMES, sync_directory
 from chunkwise.errors import UnsupportedError
 

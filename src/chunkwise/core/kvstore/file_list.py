@@ -11,15 +11,14 @@ import stat
 from collections.abc import Callable, Iterator
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.kvstore.file_error import NOT_EMPTY, file_error
-from chunkwise.core.kvstore.file_path import LOCK_SUFFIX, is_valid
+from chunkwise.core.kvstore.file_path import LOCK_SUFFIX, NOT_EMPTY, file_error, is_valid
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.platform import DECOMPOSES_NAMES, extended_path, key_name
 from chunkwise.core.kvstore.platform import remove as remove_file
 from chunkwise.core.kvstore.protocol import Children
 from chunkwise.errors import NotFoundError
 
-__all__ = ["delete_files", "is_directory", "list_directory", "walk"]
+__all__ = ["delete_files", "is_directory", "linked_directories", "list_directory", "walk"]
 
 
 def walk(root: str, keys: KeyRange) -> Iterator[str]:
@@ -56,6 +55,23 @@ def list_directory(root: str, prefix: str) -> Children:
         if name.startswith(stem) and not name.endswith(LOCK_SUFFIX):
             (prefixes if entry.is_dir(follow_symlinks=False) else keys).append(directory + name)
     return Children(keys, prefixes)
+
+
+def linked_directories(root: str, prefix: str) -> list[str]:
+    """Return the links directly below a directory, whose prefix ends in ``/``, that lead to directories."""
+    # Those that lead to a directory above them are left out, so that a walk ends.
+    found = [entry for entry in _scan(root + prefix, top=False) if entry.is_symlink() and entry.is_dir()]
+    if not found:
+        return []
+    names = prefix.split("/")
+    above = {os.path.realpath(root + "/".join(names[:n])) for n in range(len(names))}
+    inside = os.path.realpath(root + prefix) + os.sep
+    out = []
+    for entry in found:
+        target = os.path.realpath(entry.path)
+        if target not in above and not inside.startswith(os.path.join(target, "")):
+            out.append(prefix + key_name(entry.name))
+    return out
 
 
 def is_directory(root: str, path: str) -> bool:

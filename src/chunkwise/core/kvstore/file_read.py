@@ -27,8 +27,7 @@ from typing import TypeAlias
 import numpy as np
 
 from chunkwise.core.kvstore.byte_range import check_range, resolve_range
-from chunkwise.core.kvstore.file_error import MISSING, file_error
-from chunkwise.core.kvstore.file_path import check_key, is_suspect
+from chunkwise.core.kvstore.file_path import MISSING, check_key, file_error, is_suspect
 from chunkwise.core.kvstore.platform import DIRECT, READ, VECTORED_READS, open_file, read_at
 from chunkwise.core.kvstore.protocol import Buffer, Reader
 from chunkwise.core.kvstore.value_bound import check_size

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
-from chunkwise.core.kvstore.file_error import file_error
-from chunkwise.core.kvstore.file_path import LOCK_SUFFIX, check_case, is_suspect, path_of
+from chunkwise.core.kvstore.file_path import LOCK_SUFFIX, check_case, file_error, is_suspect, path_of
 from chunkwise.core.kvstore.file_protocol import (
     attempt_under_lock,
     current_generation,

@@ -14,8 +14,8 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary, ref
@@ -52,6 +52,7 @@ __all__ = [
     "check_not_held",
     "check_owner",
     "end_turn",
+    "having_turn",
     "in_one_step",
     "is_blank",
     "is_of_ended",
@@ -331,12 +332,33 @@ def take_turn(kv: KvStoreDriver, path: str, about: str) -> Lease | None:
         _wait(kv, lease.key, other)
 
 
-def end_turn(lease: Lease) -> bool:
+def end_turn(lease: Lease | None) -> bool:
     """Let others in again; return False if another process had deleted the document, or taken it over."""
     try:
-        return lease.release()
+        return lease is None or lease.release()
     except ChunkwiseError:  # the store may have failed for good
         return True
+
+
+@contextmanager
+def having_turn(kv: KvStoreDriver, path: str, about: str) -> Iterator[Callable[[], None]]:
+    """Take a turn, once no other clears a group above; yield a function that raises when it is lost."""
+    while True:
+        lease = take_turn(kv, path, about)
+        try:
+            for look in [] if lease is None else looks_above(kv, path):
+                look()
+            break
+        except HeldError as e:
+            end_turn(lease)  # whoever deletes a group above may be waiting for this one
+            e.wait()
+        except BaseException:
+            end_turn(lease)
+            raise
+    try:
+        yield (lambda: None) if lease is None else lease.confirm
+    finally:
+        end_turn(lease)
 
 
 def check_alone(kv: KvStoreDriver, key: str, generation: bytes) -> None:

@@ -41,6 +41,7 @@ __all__ = [
     "TypedAttributes",
     "ValueOpenable",
     "WithDirectories",
+    "WithLinks",
     "Writable",
     "delete_where",
     "describe",
@@ -243,6 +244,14 @@ class WithDirectories(Listable, Protocol):
 
     def is_directory(self, path: str) -> bool:
         """Return True if `path`, without the final "/", is a directory, perhaps an empty one."""
+        ...
+
+
+class WithLinks(WithDirectories, Protocol):
+    """A store in which symbolic links lead to directories; a link itself is a key."""
+
+    def linked_directories(self, prefix: str) -> Sequence[str]:
+        """Return the links directly below `prefix` that lead to directories, but not to those above them."""
         ...
 
 

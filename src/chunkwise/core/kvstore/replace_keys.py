@@ -29,9 +29,10 @@ from chunkwise.core.kvstore.staging import COMPLETE, unwritten
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError
 
-__all__ = ["replace_by_documents", "replace_keys", "replace_nodes"]
+__all__ = ["ABOUT", "replace_by_documents", "replace_keys", "replace_nodes"]
 
-_ABOUT = "an array that is being replaced by chunkwise"
+ABOUT = "an array that is being replaced by chunkwise"
+"""What the document of a turn says."""
 
 
 def replace_keys(
@@ -68,7 +69,7 @@ def replace_by_documents(
     The steps are those of `replace_keys`, with as few rounds of requests as they allow.  `clean` deletes what
     killed processes have left.
     """
-    lease, _ = _at_once(store, [partial(take_turn, store, path, _ABOUT), clean])
+    lease, _ = _at_once(store, [partial(take_turn, store, path, ABOUT), clean])
     last: list[Callable[[], object]] = []
     try:
         looks = [] if lease is None else looks_above(store, path)
@@ -76,7 +77,6 @@ def replace_by_documents(
         try:
             before, *_ = _at_once(store, [partial(_listed, store, path), *looks, *writes])
         except HeldError as e:
-            assert lease is not None
             end_turn(lease)  # whoever deletes a group above may be waiting for this one
             e.wait()
             return replace_by_documents(store, staging, path, values, clean)
@@ -124,7 +124,9 @@ def _replace(
         for name in first:
             confirm()
             copied[path + name] = _write(store, path + name, value(name), new=False)
-        _check_none_made(store, path, documents)
+        told = bool(traits_of(store).conditional_writes(path)) and set(documents) <= set(last)
+        if not told:  # by the conditions of their writes
+            _check_none_made(store, path, documents)
         for name in last:
             confirm()
             # Nodes below may have been there before.

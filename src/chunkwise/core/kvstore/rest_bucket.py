@@ -19,7 +19,7 @@ from xml.sax.saxutils import escape
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.base.size_bound import largest_value
-from chunkwise.core.kvstore.aws_signature import aws_quote, query_of
+from chunkwise.core.kvstore.aws_keys import aws_quote, query_of
 from chunkwise.core.kvstore.http_request import Answer, NoAnswerError, digits_in, send
 from chunkwise.core.kvstore.http_value import cut, decoded, range_header
 from chunkwise.core.kvstore.key_range import encode_key

@@ -19,8 +19,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from chunkwise.core.kvstore.aws_keys import provided_keys
-from chunkwise.core.kvstore.aws_signature import Keys, aws_domain, signed_by_aws
+from chunkwise.core.kvstore.aws_keys import Keys, aws_domain, provided_keys, signed_by_aws
 from chunkwise.core.kvstore.bucket import Access, Provider
 from chunkwise.core.kvstore.http_request import NoAnswerError, send
 from chunkwise.core.kvstore.key_range import quote_key

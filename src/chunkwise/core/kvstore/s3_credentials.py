@@ -28,12 +28,12 @@ from urllib.parse import urlsplit
 
 from chunkwise.core.base.extras import needs
 from chunkwise.core.kvstore.aws_keys import (
+    Keys,
     container_keys,
     environment_keys,
     instance_keys,
     web_identity_keys,
 )
-from chunkwise.core.kvstore.aws_signature import Keys
 from chunkwise.core.kvstore.key_source import KeySource, Lease
 from chunkwise.errors import CredentialsError, UnsupportedError
 

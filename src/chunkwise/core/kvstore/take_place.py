@@ -3,7 +3,8 @@
 =============================================  ========================================================
 store                                          steps
 =============================================  ========================================================
-directories (files, memory)                    the two are exchanged, then the old one is deleted
+directories (files, memory)                    the two are exchanged, then the old one is deleted; the turn at
+                                               the old one keeps transactions out, which write key by key
 several keys at once (ZIP, OCDBT)              one change
 those that hold nodes only (Icechunk)          the old data is deleted, the new is copied, documents first;
                                                no reader sees it before the caller commits
@@ -39,7 +40,7 @@ from chunkwise.core.kvstore.keys_below import (
     old_ranges,
     value_at,
 )
-from chunkwise.core.kvstore.lease import in_one_step
+from chunkwise.core.kvstore.lease import having_turn, in_one_step
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     MOST_LOST,
@@ -47,7 +48,7 @@ from chunkwise.core.kvstore.protocol import (
     SyncedLater,
     offers,
 )
-from chunkwise.core.kvstore.replace_keys import replace_by_documents, replace_keys, replace_nodes
+from chunkwise.core.kvstore.replace_keys import ABOUT, replace_by_documents, replace_keys, replace_nodes
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import (
     ASIDE,
@@ -194,7 +195,7 @@ def take_place(
             f"{store.describe(path + min(both))} is in the way, and does not belong to the replaced data"
         )
     try:
-        at_once = _replace(store, staging, path, documents, keep, confirm)
+        at_once = _replace(store, staging, path, documents, keep, excluding, confirm)
         if not at_once:
             with excluding() as confirm:
                 replace_keys(store, staging, path, documents, keep, confirm)
@@ -209,13 +210,14 @@ def _replace(
     path: str,
     documents: Collection[str],
     keep: Sequence[str],
+    excluding: Excluding,
     confirm: Callable[[], None],
 ) -> bool:
     """Replace everything in one step; return False if the store can't do that."""
     whole: Any = store
     if not staging.startswith(path) and offers(store, Directories):
         try:
-            _exchange(store, staging, path, documents, keep, confirm)
+            _exchange(store, staging, path, documents, keep, excluding, confirm)
             return True
         except UnsupportedError:  # for example on another file system
             begin_staging(whole, staging)
@@ -260,7 +262,8 @@ def replace_below(store: KvStoreDriver, path: str, values: Mapping[str, bytes]) 
         begin_staging(store, staging)
         for name, value in values.items():
             store.write(staging + name, value)
-        take_place(store, staging, path, documents=list(values))
+        alone = partial(having_turn, store, path, ABOUT)
+        take_place(store, staging, path, documents=list(values), excluding=alone)
     except BaseException:
         give_up(staging)
         with suppress(ChunkwiseError):  # the store may have failed permanently
@@ -279,6 +282,7 @@ def _exchange(
     path: str,
     documents: Collection[str],
     keep: Sequence[str],
+    excluding: Excluding,
     confirm: Callable[[], None],
 ) -> None:
     new, old = staging[:-1], path[:-1]
@@ -302,8 +306,11 @@ def _exchange(
         except AlreadyExistsError:
             if resumable:
                 store.write(path + REPLACED, b"")
-                confirm()
-        if store.exchange_directories(new, old, new + ASIDE):
+        with excluding() as is_held:  # its document goes with the old directory
+            is_held()
+            confirm()
+            exchanged = store.exchange_directories(new, old, new + ASIDE)
+        if exchanged:
             undo_unless_complete(store.exchange_directories, new, old, new + ASIDE)
             break
     if resumable:  # where others may begin again while the old data is deleted

@@ -3,7 +3,7 @@
 Input and storage dimensions that depend on each other through the output index maps form a *connected
 set*.  Each set is partitioned alone, and the touched chunks are the outer product of the sets, so
 planning costs the sum of the chunks along the dimensions and not their product.  The set of a slice is one
-dimension, and is made here; `chunkwise.core.plan.indexed` makes the others.
+dimension, and is made here; `chunkwise.core.plan.partition` makes the others.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from chunkwise.core.grid.protocol import ChunkGrid
+from chunkwise.core.grid.regular import ChunkGrid
 
 __all__ = ["PlanAxis", "is_indexed", "strided_axis"]
 

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from chunkwise.core.chunk_key.key_encoding import KeyEncoding
-from chunkwise.core.grid.protocol import ChunkGrid
+from chunkwise.core.grid.regular import ChunkGrid
 from chunkwise.core.index_space import IndexTransform
 from chunkwise.core.plan.axis import PlanAxis, is_indexed
 from chunkwise.core.plan.partition import Layout, Transform, in_storage_order, partition

@@ -1,7 +1,8 @@
 """Values of attributes: conversion of Python and NumPy objects to JSON.
 
-NumPy scalars become numbers, text and booleans; arrays and tuples become lists.  Nothing is guessed: anything
-that JSON can't express is refused, and the error says where in the value it is.
+NumPy scalars become numbers, text and booleans; arrays, ranges and tuples become lists; bytes that are UTF-8
+become text, as h5py's text in HDF5 files does in a copy.  Nothing is guessed: anything else that JSON can't
+express is refused, and the error says where in the value it is, and what to make of it.
 
 JSON has no NaN and no infinities.  The caller chooses how to treat them:
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -108,7 +110,9 @@ class _Converter:
             return int(value)
         if isinstance(value, float):
             return self._float(float(value), at)
-        if isinstance(value, list | tuple):
+        if isinstance(value, bytes | bytearray):
+            return self._bytes(bytes(value), at)
+        if isinstance(value, list | tuple | range):
             return [self.convert(item, f"{at}[{i}]", depth + 1) for i, item in enumerate(value)]
         if isinstance(value, Mapping):
             return {self._name(k, at): self.convert(v, _below(at, k), depth + 1) for k, v in value.items()}
@@ -123,6 +127,18 @@ class _Converter:
         if not is_text(value):
             raise self._refuse(at, _HALF.format(value))
         return str.__str__(value)
+
+    def _bytes(self, value: bytes, at: str) -> str:
+        """Return text for the bytes that h5py gives for text; other bytes are refused."""
+        try:
+            text = value.decode()
+        except UnicodeDecodeError:
+            text = "\0"
+        if "\0" in text:
+            raise self._refuse(
+                at, f"JSON can't hold bytes that are not text, {value[:20]!r}; make them a list of numbers"
+            )
+        return text
 
     def _float(self, value: float, at: str) -> Any:
         if math.isfinite(value) or self._non_finite == "literal":
@@ -148,6 +164,8 @@ class _Converter:
             return value.item()
         if kind == "U":
             return self._text(value.item(), at)
+        if kind == "S":
+            return self._bytes(value.item(), at)
         if kind in "iu":
             return int(value)
         if kind == "f" or np.issubdtype(value.dtype, np.floating) or _is_small_float(value.dtype):
@@ -171,13 +189,32 @@ def _type_name(value: Any) -> str:
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
+def _has_text(value: Any) -> bool:
+    module = type(value).__module__.partition(".")[0]
+    return module in ("datetime", "decimal", "fractions", "pathlib", "uuid") or hasattr(value, "isoformat")
+
+
 def _advice(value: Any) -> str:
-    if isinstance(value, bytes | bytearray | np.bytes_):
-        return "; decode it to text, or make it a list of numbers"
-    if isinstance(value, complex | np.complexfloating):
-        return "; make it a list of real and imaginary part"
-    if isinstance(value, set | frozenset):
-        return "; make it a list"
-    if isinstance(value, np.datetime64 | np.timedelta64) or hasattr(value, "isoformat"):
-        return "; make it text with str()"
-    return ""
+    """Return what to make of a value that JSON can't hold."""
+    dtype = getattr(value, "dtype", None)
+    if isinstance(value, complex) or (isinstance(dtype, np.dtype) and dtype.kind == "c"):
+        how = "a list of real and imaginary part"
+    elif isinstance(value, set | frozenset):
+        how = "a list, such as sorted(value)"
+    elif isinstance(value, np.void) and value.dtype.names:
+        how = "a dict of names and values"
+    elif isinstance(value, np.void):
+        how = "a list of numbers, such as list(bytes(value))"
+    elif isinstance(value, Enum):
+        how = "its value or its name"
+    elif isinstance(value, type):
+        how = "text, such as the name of a data type"
+    elif isinstance(value, slice):
+        how = "a list of start and stop"
+    elif isinstance(value, np.datetime64 | np.timedelta64 | np.dtype) or _has_text(value):
+        how = "text with str()"
+    elif hasattr(value, "__array__"):
+        how = "a list of its elements, or store them as an array"
+    else:
+        how = "text, numbers, lists or dicts of them"
+    return f"; make it {how}"

@@ -28,11 +28,10 @@ from chunkwise.core.trees.consolidated_tree import renew_copies_above
 from chunkwise.core.trees.create import check_no_link, make_groups
 from chunkwise.core.trees.destination import check_place
 from chunkwise.core.trees.key_ownership import foreign_keys
-from chunkwise.core.trees.link import Link, add_link, remove_link, target_names
+from chunkwise.core.trees.link import Link, add_link, group_links, remove_link, resolve, target_names
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.node import DOCUMENTS, Node, find_node
+from chunkwise.core.trees.node import DOCUMENTS, Node, find_node, is_link
 from chunkwise.core.trees.node_name import check_new_names
-from chunkwise.core.trees.resolve import group_links, resolve
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import (
     AlreadyExistsError,
@@ -85,8 +84,12 @@ def delete_all(location: Location, node: Node, known: Iterable[Node] = ()) -> li
     Returns the keys that belong to no array or group; they stay, with their directories.  `known` are nodes
     there that were just read.  New data of another process for the place of the node stays.
     """
-    with _taking_turns(location) as held:
-        left = _delete(location, node, known, held)
+    left: list[str] = []
+    if is_link(location):
+        location.store.delete(location.path[:-1])  # its target stays
+    else:
+        with _taking_turns(location) as held:
+            left = _delete(location, node, known, held)
     update_consolidated(location.store, location.path)
     return left
 
@@ -149,7 +152,8 @@ def check_unused(location: Location) -> None:
     others: list[str] = []
     node = find_node(location, None, others)
     if node is not None:
-        raise AlreadyExistsError(f"there is an array or group at {location.text} already")
+        inside = "; a place in it is PATH/NAME" if node.kind == "group" else ""
+        raise AlreadyExistsError(f"there is an array or group at {location.text} already{inside}")
     check_place(location, "group", "zarr3", "new", (node, others))
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from chunkwise.core.arrays.metadata_observers import HOLDERS, holds
+from chunkwise.core.arrays.metadata_observers import HOLDERS, find_holders
+from chunkwise.core.arrays.new_node import NO_CHECKS, Checks
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import TreeFormat
 from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format
@@ -41,10 +42,12 @@ _Copies = Mapping[str, Mapping[str, JSON]]
 _V2_DOCUMENTS = (".zarray", ".zgroup", ".zattrs")
 
 
-def update_consolidated(kv: KvStoreDriver, *paths: str, format: str | None = None) -> None:
+def update_consolidated(
+    kv: KvStoreDriver, *paths: str, format: str | None = None, checks: Checks = NO_CHECKS
+) -> None:
     """Update the copies of nodes' documents in them and all groups above; in each group together."""
     # Copies of nodes below are removed if the node is gone, and otherwise stay unchanged.  Only those of
-    # `format` are looked at, if documents of no other have changed.
+    # `format` are looked at, if documents of no other have changed.  `checks` are made in the same round.
     places: dict[_Place, list[str]] = {}
     for path in paths:
         for group in upwards(path):
@@ -52,7 +55,7 @@ def update_consolidated(kv: KvStoreDriver, *paths: str, format: str | None = Non
                 is_itself = group == path and place.key == "zarr.json"  # which has no copy of itself
                 if not is_itself and format in (None, place.format):
                     places.setdefault(place, []).append(path)
-    for place in _holding(kv, list(places)):
+    for place in _holding(kv, list(places), checks):
         _change_copies(kv, place, partial(_nodes_changed, kv=kv, group=place.group, paths=places[place]))
 
 
@@ -78,9 +81,9 @@ class _Place(NamedTuple):
     word: bytes
 
 
-def _holding(kv: KvStoreDriver, places: Sequence[_Place]) -> list[_Place]:
+def _holding(kv: KvStoreDriver, places: Sequence[_Place], checks: Checks = NO_CHECKS) -> list[_Place]:
     """Return the places with copies."""
-    found = map_requests(kv, lambda place: holds(kv, place.group + place.key, place.word), places)
+    found = find_holders(kv, [(place.group + place.key, place.word) for place in places], (), checks)
     return [place for place, there in zip(places, found, strict=True) if there]
 
 

@@ -14,15 +14,15 @@ from itertools import chain
 from typing import Any
 
 from chunkwise.core.base.binding import JSON
-from chunkwise.core.driver.n5.document import (
+from chunkwise.core.driver.n5.tree import (
     NUMERIC_VERSION,
     STRING_VERSION,
+    N5Tree,
     check_version,
     container_key,
     load_document,
     parse_version,
 )
-from chunkwise.core.driver.n5.tree import N5Tree
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.trees.document import change_document, read_document
 from chunkwise.core.trees.location import Location, locate, located

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from chunkwise.core.arrays.new_node import NO_CHECKS, checks_above
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
@@ -21,13 +22,12 @@ from chunkwise.core.trees.attribute_value import attributes_to_json
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.destination import check_place
 from chunkwise.core.trees.document import change_document, dump_like, write_new
-from chunkwise.core.trees.link import remove_link
+from chunkwise.core.trees.link import group_links, remove_link
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.new_location import remove_groups
 from chunkwise.core.trees.node import Node, find_node, node_of
 from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.core.trees.replacement import replacing
-from chunkwise.core.trees.resolve import group_links
 from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError
 
@@ -187,8 +187,9 @@ def write_group(
         for other, _ in beside if made else ():
             if not write_new(kv, path + other, dict(attributes)):
                 change_document(kv, path + other, lambda before: {**(before or {}), **attributes})
-        if follow and rules.consolidated_key:
-            update_consolidated(kv, path, format=format)
+        if follow:
+            checks = checks_above(kv, path, rules) if made else NO_CHECKS
+            update_consolidated(kv, path, format=format, checks=checks)
     except BaseException:
         with suppress(ChunkwiseError):  # the store may have failed permanently
             if made:

@@ -14,18 +14,20 @@ from typing import Literal, Self, TypeAlias
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.driver.auto.detect import is_info
-from chunkwise.core.driver.n5.document import is_marker
+from chunkwise.core.driver.n5.tree import is_marker
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     ByteRange,
+    KvStoreDriver,
     Stamped,
     WithDirectories,
     offers,
 )
 from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.specs.context import Context
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.core.trees.container import CONTAINER_FORMAT, check_container
 from chunkwise.core.trees.key_ownership import is_made_here, was_replaced
 from chunkwise.core.trees.location import Location, LocationLike, locate
@@ -41,7 +43,7 @@ from chunkwise.errors import (
     FailedPreconditionError,
 )
 
-__all__ = ["Destination", "Mode", "State", "check_outside_arrays", "check_place"]
+__all__ = ["Destination", "Mode", "State", "check_new_place", "check_outside_arrays", "check_place"]
 
 Mode: TypeAlias = Literal[
     "new",  # nothing may be there
@@ -149,9 +151,19 @@ class Destination:
         return ... if any(map(is_staging, self.location.path.split("/"))) else self.above
 
 
-def check_outside_arrays(location: Location) -> None:
-    """Raise AlreadyExistsError if `location` is inside an array: new keys could look like its chunks."""
-    _check_not_inside(node_above(location))
+def check_outside_arrays(location: Location) -> Node | None:
+    """Raise AlreadyExistsError if `location` is inside an array, whose chunks new keys could look like.
+
+    Returns the node above, if there is one.
+    """
+    above = node_above(location)
+    _check_not_inside(above)
+    return above
+
+
+def check_new_place(store: KvStoreDriver, path: str, spec: KvStoreSpec) -> None:
+    """Check the prefix of the keys of a new array likewise; `spec` is of the store."""
+    check_outside_arrays(Location(store, path, store.describe(path), {}, spec))
 
 
 def _check_not_inside(above: Node | None) -> None:

@@ -25,11 +25,11 @@ from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.keys_below import delete_but
 from chunkwise.core.kvstore.object_read import e_tag_in, is_version
-from chunkwise.core.kvstore.protocol import ByteRange, EntryListable, Stamped, offers
+from chunkwise.core.kvstore.protocol import ByteRange, EntryListable, Stamped, WithLinks, offers
 from chunkwise.core.kvstore.staging import COMPLETE, in_staging, is_staging
 from chunkwise.core.kvstore.take_place import staging_paths
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.node import DOCUMENTS, Node, node_of
+from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented, node_of
 from chunkwise.errors import ChunkwiseError
 
 __all__ = ["delete_own", "foreign_files", "foreign_keys", "is_made_here", "was_replaced"]
@@ -92,7 +92,12 @@ def foreign_keys(location: Location, known: Iterable[Node] = (), made: list[str]
     own = cache(partial(_nearest, arrays))
     foreign = [name for name in names if not _is_own(name, own)]
     orphans = _orphans(foreign)
-    return sorted((path + name for name in foreign if name not in orphans), key=encode_key)
+    left = sorted((path + name for name in foreign if name not in orphans), key=encode_key)
+    if not offers(kv, WithLinks):
+        return left
+    directories = {key[: key.rfind("/") + 1] for key in left}
+    links = {link for prefix in directories for link in kv.linked_directories(prefix)}
+    return [key for key in left if key not in links or find_documented(location.at(f"{key}/")) is None]
 
 
 def foreign_files(names: Iterable[str]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 from chunkwise.core.base.binding import JSON, Members
 from chunkwise.core.base.catalogue import DRIVERS, kvstores
 from chunkwise.core.base.extras import is_of
-from chunkwise.core.driver.auto.found_instead import file_kind
+from chunkwise.core.driver.auto.found_instead import directory_kind, file_kind
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver, is_store
 from chunkwise.core.kvstore.this_process import AbsentStore, sent_store
 from chunkwise.core.kvstore.value_bound import read_bounded
@@ -306,7 +306,8 @@ def inside_file(
         head = read_bounded(location.store, location.path[:-1], byte_range=ByteRange(0, 4)).value
     except ChunkwiseError:  # the file is shorter, or a directory
         return None
-    kind = None if head is None else file_kind(bytes(head), location.path[:-1])
+    key = location.path[:-1]
+    kind = None if head is None else file_kind(bytes(head), key, lambda: location.store.read(key).value)
     if kind is None or (kind == "zip" and not archives):
         return None
     base = location.kvstore()
@@ -314,16 +315,11 @@ def inside_file(
 
 
 def in_database(location: Location, context: Context | None = None) -> Location | None:
-    """Return the root of the OCDBT database in the directory at a location, or None."""
+    """Return the root of the OCDBT database, or of the references, in the directory at a location."""
     if is_root_of_file(location):
         return None
-    try:
-        head = read_bounded(
-            location.store, f"{location.path}manifest.ocdbt", byte_range=ByteRange(0, 4)
-        ).value
-    except ChunkwiseError:
-        return None
-    return None if head is None else _inside("ocdbt", location.kvstore(), location.text, context)
+    kind = directory_kind(location.store, location.path)
+    return None if kind is None else _inside(kind, location.kvstore(), location.text, context)
 
 
 def is_root_of_file(location: Location) -> bool:

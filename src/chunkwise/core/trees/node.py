@@ -14,11 +14,18 @@ from functools import partial
 from typing import Literal
 
 from chunkwise.core.base.binding import JSON
-from chunkwise.core.driver.auto.found_instead import found_instead
+from chunkwise.core.driver.auto.found_instead import database_instead, found_instead, interrupted_instead
 from chunkwise.core.driver.tree_format import FormatName, TreeFormat
 from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
-from chunkwise.core.kvstore.protocol import Children, KvStoreDriver, Stamped, WithDirectories, offers
+from chunkwise.core.kvstore.protocol import (
+    Children,
+    KvStoreDriver,
+    Stamped,
+    WithDirectories,
+    WithLinks,
+    offers,
+)
 from chunkwise.core.kvstore.staging import JOURNAL, is_staging
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.kvstore.value_bound import read_bounded
@@ -39,7 +46,9 @@ __all__ = [
     "find_documented",
     "find_node",
     "how_to_say",
+    "instead_of_node",
     "is_declared",
+    "is_link",
     "node_of",
     "node_or_file",
     "nodes_below",
@@ -186,6 +195,13 @@ def what_is_at(location: Location) -> str:
     return found_instead(location.store, location.path, location.text)
 
 
+def instead_of_node(directory: Node) -> str:
+    """Return what a directory without a document is, and what opens it, if it isn't there to be a group."""
+    at = directory.location
+    looks = (database_instead, interrupted_instead) if directory.implicit else ()
+    return next(filter(None, (look(at.store, at.path, at.text) for look in looks)), "")
+
+
 def how_to_say(directory: Node) -> str:
     """Return advice on how to name a directory as a group, by the format of its content; or nothing."""
     at = directory.location
@@ -244,8 +260,17 @@ def _is_directory(location: Location) -> bool:
     return above is not None and path in above.store.list_children(above.path).prefixes
 
 
+def is_link(location: Location) -> bool:
+    """Return True if a symbolic link leads to the node at a location."""
+    store, path = location.store, location.path[:-1]
+    return bool(path) and offers(store, WithLinks) and not store.is_directory(path)
+
+
 def nodes_below(location: Location, found: Children | None = None) -> list[str]:
-    """Return the names of directories directly below a location, except staging places."""
-    prefixes = (location.store.list_children(location.path) if found is None else found).prefixes
-    names = (prefix[len(location.path) :] for prefix in prefixes)
+    """Return the names of directories, and of links to some, below a location, except staging places."""
+    store, path = location.store, location.path
+    found = store.list_children(path) if found is None else found
+    names = [prefix[len(path) :] for prefix in found.prefixes]
+    if offers(store, WithLinks) and any(key[len(path) :] not in DOCUMENTS for key in found.keys):
+        names += (link[len(path) :] for link in store.linked_directories(path))
     return [name for name in names if not is_staging(name)]

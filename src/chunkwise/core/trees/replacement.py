@@ -12,8 +12,9 @@
 array([1, 2])
 
 At the end of the block, the new node replaces the old one; after any exception, even an interrupt, it is
-deleted and the old one is unchanged.  ``chunkwise.core.kvstore.take_place`` describes the steps, and what a
-killed process leaves.  Callers check for errors before the first change.
+deleted and the old one is unchanged.  In an archive, it is made beside the archive, which is written once.
+``chunkwise.core.kvstore.take_place`` describes the steps elsewhere, and what a killed process leaves.
+Callers check for errors before the first change.
 
 The block writes to an ordinary `Location`.  Its documents are in no consolidated metadata, and it is in no
 listing of the tree.  Only keys that belong to the old node by its format are replaced: foreign files
@@ -51,6 +52,7 @@ from chunkwise.core.kvstore.take_place import (
     take_place,
 )
 from chunkwise.core.trees.append import excluding
+from chunkwise.core.trees.archive_place import is_in_archive, own_place
 from chunkwise.core.trees.consolidated_tree import renew_copies_above
 from chunkwise.core.trees.destination import check_outside_arrays
 from chunkwise.core.trees.key_ownership import foreign_keys
@@ -162,6 +164,16 @@ def _check_nothing_inside(location: Location) -> None:
 @contextmanager
 def replacing(location: Location, replacement: Replacement | None = None) -> Iterator[Location]:
     """Yield a staging place, which replaces `location` when the block ends without an error."""
+    if replacement is None and is_in_archive(location):
+        made = own_place(location)
+        try:
+            yield made.place
+            made.pack()
+        except BaseException:
+            with suppress(ChunkwiseError):
+                made.clear()
+            raise
+        return
     replacement = replacement or Replacement.begin(location)
     try:
         if replacement.is_vacant:  # not before, since the mark makes the directories above

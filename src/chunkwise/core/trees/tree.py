@@ -110,9 +110,10 @@ class Tree:
             known = self.snapshot.children("/".join(names))
             return sorted(name for name in known if self.rules.lists(name))
         listing = node.location.store.list_children(node.location.path)
-        if files is not None:
-            files += foreign_files(key[len(node.location.path) :] for key in listing.keys)
         found = nodes_below(node.location, listing)
+        if files is not None:
+            names_of_keys = {key[len(node.location.path) :] for key in listing.keys}
+            files += foreign_files(sorted(names_of_keys.difference(found)))
         if node.kind == "array":  # an N5 container that is also a dataset, with blocks
             found = [name for name in found if not name.isdigit()]
         return sorted(name for name in found if is_name(name) and node.rules.lists(name))

@@ -37,6 +37,7 @@ from chunkwise.extension.trees import (
     Location,
     Node,
     find_documented,
+    is_references,
     map_requests,
     node_attributes,
     node_of,
@@ -253,8 +254,8 @@ def detect_format(location: Location) -> Format | None:
         or node.format not in get_args(Format)
         or (node.rules.has_containers and "hdmf_n5" not in node.document)
     ):
-        has_copies = read_bounded(location.store, location.path + ".zmetadata").value is not None
-        return "zarr2" if has_copies else None
+        copies = read_bounded(location.store, location.path + ".zmetadata").value
+        return None if copies is None or is_references(bytes(copies)) else "zarr2"
     return cast(Format, node.format)
 
 

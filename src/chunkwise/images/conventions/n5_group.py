@@ -21,7 +21,14 @@ from chunkwise.groups.group import Group
 from chunkwise.images.conventions.convention import Change, plain
 from chunkwise.images.conventions.ome_groups import metadata_file
 from chunkwise.images.multiscale.image_axes import ImageAxis, axis_kind, symbol_of, unit_in
-from chunkwise.images.multiscale.metadata import Axis, expect_numbers, expect_text
+from chunkwise.images.multiscale.metadata import (
+    Axis,
+    Transformation,
+    expect_list,
+    expect_members,
+    expect_numbers,
+    expect_text,
+)
 
 __all__ = [
     "LEVEL_MEMBERS",
@@ -32,6 +39,7 @@ __all__ = [
     "axis_names",
     "check_one_unit",
     "in_one_unit",
+    "parse_transform",
     "pixel_resolution",
     "unit_of",
     "with_sizes",
@@ -293,3 +301,22 @@ def with_sizes(stored: dict[str, JSON], change: Change, space: Sequence[int]) ->
 def _times(sizes: list[Any], change: Change, space: Sequence[int]) -> list[float]:
     dims = range(len(change.factors)) if len(sizes) == len(change.factors) else space
     return [plain(n * change.factors[dim]) for n, dim in zip(sizes, dims, strict=True)]
+
+
+def parse_transform(value: object, where: str) -> tuple[tuple[Axis, ...], Transformation]:
+    """Return axes and transformation, x first, of COSEM's ``transform``, which is in C order."""
+    transform = expect_members(value, where)
+    names = expect_list(transform.get("axes"), f"{where}: axes", "names")
+    rank = len(names)
+    units = expect_list(transform.get("units", [""] * rank), f"{where}: units", "units")
+    if len(units) != rank:
+        raise InvalidArgumentError(f"{where}: units: expected {rank} units, but received {dump(units)}")
+    axes = [_axis(name, unit, f"{where}: axes") for name, unit in zip(names, units, strict=True)]
+    scale = expect_numbers(transform.get("scale"), rank, f"{where}: scale", positive=True)
+    at = expect_numbers(transform.get("translate", [0.0] * rank), rank, f"{where}: translate")
+    return tuple(axes[::-1]), Transformation(scale[::-1], at[::-1])
+
+
+def _axis(name: object, unit: object, where: str) -> Axis:
+    text = expect_text(name, where, "the name of an axis")
+    return Axis(text, axis_kind(text), unit_of(unit))

@@ -25,7 +25,6 @@ from typing import Any
 
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import dump
 from chunkwise.groups.group import Group
 from chunkwise.images.conventions.bdv import BDV
 from chunkwise.images.conventions.bdv_file import BdvSetup
@@ -35,12 +34,12 @@ from chunkwise.images.conventions.n5_group import (
     N5Group,
     attributes_if_there,
     check_one_unit,
+    parse_transform,
     pixel_resolution,
-    unit_of,
 )
 from chunkwise.images.conventions.ome_groups import ImageCollection, metadata_file
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.image_axes import ImageAxis, axis_kind
+from chunkwise.images.multiscale.image_axes import ImageAxis
 from chunkwise.images.multiscale.joined import joined
 from chunkwise.images.multiscale.metadata import (
     Axis,
@@ -48,7 +47,6 @@ from chunkwise.images.multiscale.metadata import (
     Transformation,
     expect_list,
     expect_members,
-    expect_numbers,
     expect_text,
 )
 
@@ -125,7 +123,7 @@ class _Cosem(N5Convention):
         found = []
         for number, store in stores.items():
             where = f"{at.location.describe(f's{number}/attributes.json')}: {_TRANSFORM}"
-            own, place = _parse_transform(store.attrs.get(_TRANSFORM), where)
+            own, place = parse_transform(store.attrs.get(_TRANSFORM), where)
             found.append((own, LevelMetadata(f"s{number}", place, where)))
         return (next(own for own, _ in found), tuple(level for _, level in found)), problems
 
@@ -237,32 +235,13 @@ def _levels_of_group(value: object, where: str) -> AxesAndLevels:
     for i, entry in enumerate(expect_list(image.get("datasets"), f"{where}[0]: datasets", "levels")):
         at = f"{where}[0]: datasets[{i}]"
         dataset = expect_members(entry, at)
-        own, place = _parse_transform(dataset.get("transform"), f"{at}: transform")
+        own, place = parse_transform(dataset.get("transform"), f"{at}: transform")
         axes = axes or own
         if own != axes:
             raise InvalidArgumentError(f"{at}: transform: axes and units must be those of the first level")
         path = expect_text(dataset.get("path"), f"{at}: path", "the path of an array")
         levels.append(LevelMetadata(path.strip("/"), place, f"{at}: path"))
     return axes, tuple(levels)
-
-
-def _parse_transform(value: object, where: str) -> tuple[tuple[Axis, ...], Transformation]:
-    """Return axes and transformation, x first, of one in C order."""
-    transform = expect_members(value, where)
-    names = expect_list(transform.get("axes"), f"{where}: axes", "names")
-    rank = len(names)
-    units = expect_list(transform.get("units", [""] * rank), f"{where}: units", "units")
-    if len(units) != rank:
-        raise InvalidArgumentError(f"{where}: units: expected {rank} units, but received {dump(units)}")
-    axes = [_axis(name, unit, f"{where}: axes") for name, unit in zip(names, units, strict=True)]
-    scale = expect_numbers(transform.get("scale"), rank, f"{where}: scale", positive=True)
-    at = expect_numbers(transform.get("translate", [0.0] * rank), rank, f"{where}: translate")
-    return tuple(axes[::-1]), Transformation(scale[::-1], at[::-1])
-
-
-def _axis(name: object, unit: object, where: str) -> Axis:
-    text = expect_text(name, where, "the name of an axis")
-    return Axis(text, axis_kind(text), unit_of(unit))
 
 
 def _made(axes: Sequence[ImageAxis], level: Level) -> dict[str, JSON]:

@@ -28,8 +28,14 @@ from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.ome_groups import Options, image_of
 from chunkwise.images.multiscale.find_images import find_images
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.image_axes import AXIS_KINDS, symbol_of
-from chunkwise.images.multiscale.metadata import Channel
+from chunkwise.images.multiscale.image_axes import (
+    AXIS_KINDS,
+    axis_kind,
+    axis_names,
+    color_axis,
+    symbol_of,
+)
+from chunkwise.images.multiscale.metadata import PIXEL_CHANNELS, Channel
 from chunkwise.images.multiscale.own_axes import ArrayAxis, channel_names, coordinate_axes, own_axes
 
 __all__ = [
@@ -151,7 +157,19 @@ def of_level(view: TensorStore, known: Known) -> ArrayImage:
     attributes = view.attrs if isinstance(view._array, ChunkedArray) else {}
     if LABEL in attributes:  # a copy of a level of labels
         return replace(nothing, is_labels=True, image_label=image_label_of(attributes))
-    return nothing
+    return replace(nothing, shown=_pixel_colors(view))
+
+
+def _pixel_colors(view: TensorStore) -> tuple[Channel, ...]:
+    """Return the channels of a view of pixels in colour; none if the array's elements are no colours."""
+    whole = _whole(view)
+    dim = color_axis(whole)
+    if dim is None:
+        return ()
+    chosen = _channels(view, [ArrayAxis(kind="channel" if n == dim else "space") for n in range(whole.rank)])
+    first = whole.domain.inclusive_min[dim]
+    numbers = range(whole.shape[dim]) if chosen is None else [index - first for index in chosen]
+    return tuple(PIXEL_CHANNELS[n] for n in numbers)
 
 
 def _of_image(view: TensorStore, image: MultiscaleImage, number: int) -> ArrayImage:
@@ -222,7 +240,9 @@ def _common_channels(
     """Return how the channels of a view are shown, if its layers agree, and else a note on the loss."""
     if not any(one.shown for one in layers):
         return (), ()
-    dim = next((dim for dim, axis in enumerate(axes) if axis.kind == "channel"), None)
+    named = axis_names(store, [axis.name for axis in axes])
+    kinds = [axis.kind or axis_kind(name) for axis, name in zip(axes, named, strict=True)]
+    dim = kinds.index("channel") if "channel" in kinds else None
     if dim is None:
         each = [{one.shown for one in layers}]
     else:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from chunkwise import Attributes, Unit
-from chunkwise.copying.resolve import resolve
+from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.errors import (
     AbortedError,
     DataCorruptionError,
@@ -21,7 +21,7 @@ from chunkwise.errors import (
     UnsupportedError,
 )
 from chunkwise.extension.inside import dump, read_bounded, with_storage_options
-from chunkwise.extension.trees import Location, LocationLike, locate, require_node
+from chunkwise.extension.trees import Location, LocationLike, require_node
 from chunkwise.images.conventions.convention import Change, Edit, plain
 from chunkwise.images.conventions.known import convention_of
 from chunkwise.images.conventions.ome_groups import ImageCollection
@@ -103,7 +103,8 @@ def edit_image(
     (((0.5, 0.5), (1.0, 1.0)), 'um', 'DAPI')
     """
     place = with_storage_options(place, storage_options)
-    image = chosen_image(open_multiscale(place), name)
+    found = resolve(place)
+    image = chosen_image(open_multiscale(found), name)
     change = _change(image, scale, units, translation)
     names = _by_channel(image, channels, "channels")
     shown = _by_channel(image, colors, "colors")
@@ -112,7 +113,7 @@ def edit_image(
         names={number: str(name) for number, name in names.items()},
         colors={number: _color(color, number) for number, color in shown.items()},
     )
-    _apply(_edits(image, place, name, change))
+    _apply(_edits(image, found, name, change))
     changed = chosen_image(open_multiscale(place), name)
     _check(changed, change)
     return changed
@@ -132,20 +133,19 @@ def chosen_image(found: Multiscale, name: str | None) -> MultiscaleImage:
     raise InvalidArgumentError(f"{found!r}{'' if name is None else f' holds no {name!r}'}; {how}")
 
 
-def _edits(image: MultiscaleImage, place: LocationLike, name: str | None, change: Change) -> list[Edit]:
+def _edits(image: MultiscaleImage, found: ResolvedPlace, name: str | None, change: Change) -> list[Edit]:
     convention = convention_of(image.convention)
     if (change.names or change.colors) and not (convention and convention.has_channels):
         raise UnsupportedError(f"{image.convention} has no place for names and colours of channels")
-    if convention is None:
+    location = found.location
+    if convention is None or location is None:
         raise UnsupportedError(f"{image.location}: the metadata of {image.convention} can't be edited")
-    found = resolve(place)
-    location = found.location or locate(place)
     below = location if name is None else location.child(name)
-    if found.images is None:
+    if found.file is None:
         return convention.edits(image, below, change)
     from chunkwise.images.conventions.bdv import edits_of_file  # many modules, for N5 alone
 
-    return edits_of_file(image, locate(place), below, change)
+    return edits_of_file(image, found.file, below, change)
 
 
 def _apply(edits: Sequence[Edit]) -> None:

@@ -20,6 +20,7 @@ __all__ = [
     "ImageAxis",
     "axis_kind",
     "axis_names",
+    "color_axis",
     "image_axes",
     "memory_order",
     "ngff_unit",
@@ -104,7 +105,7 @@ def axis_names(store: TensorStore, names: Sequence[str]) -> list[str]:
     Without any name, 3 or 4 bytes that lie next to each other are the colours of a pixel.
     """
     out = list(names)
-    if out and not any(out) and _is_colour(store):
+    if out and not any(out) and _is_color(store):
         out[memory_order(store)[-1]] = "c"
     free = [name for name in _DEFAULT_NAMES if name not in out]
     for dim in reversed(memory_order(store)):
@@ -113,7 +114,16 @@ def axis_names(store: TensorStore, names: Sequence[str]) -> list[str]:
     return out
 
 
-def _is_colour(store: TensorStore) -> bool:
+def color_axis(store: TensorStore) -> int | None:
+    """Return the dimension of the 3 or 4 colours of pixels whose bytes lie next to each other, or None."""
+    if store.rank < 3 or store.dtype.name != "uint8":
+        return None
+    last = memory_order(store)[-1]
+    named = axis_names(store, store.domain.labels)[last] == "c"
+    return last if named and store.shape[last] in (3, 4) else None
+
+
+def _is_color(store: TensorStore) -> bool:
     *others, last = (store.shape[dim] for dim in memory_order(store))
     return store.dtype.name == "uint8" and last in (3, 4) and len(others) > 1 and min(others[-2:]) > 4
 

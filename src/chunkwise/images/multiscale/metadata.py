@@ -13,6 +13,7 @@ from chunkwise.extension.inside import dump
 from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis
 
 __all__ = [
+    "PIXEL_CHANNELS",
     "Axis",
     "Channel",
     "ImageMetadata",
@@ -91,6 +92,16 @@ class Channel:
     color: str | None = None
     window: Window | None = None
     active: bool = True
+
+
+PIXEL_CHANNELS = (
+    *(
+        Channel(label, color, Window(0.0, 255.0, 0.0, 255.0))
+        for label, color in (("red", "FF0000"), ("green", "00FF00"), ("blue", "0000FF"))
+    ),
+    Channel("alpha", active=False),
+)
+"""Channels of pixels in colour whose elements are bytes."""
 
 
 class Transformation(NamedTuple):

@@ -11,12 +11,12 @@ from contextlib import suppress
 from typing import Any
 
 from chunkwise import Context, TensorStore
-from chunkwise.copying.new_array import open_array
+from chunkwise.copying.copy_place import find_unfinished_copy
 from chunkwise.copying.pictures import natural
 from chunkwise.copying.resolve import Place, resolve, resolved_node
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.extension.inside import with_storage_options
-from chunkwise.extension.trees import Location, is_root_of_file
+from chunkwise.extension.trees import Location
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.ome_groups import Options, is_listed_as_labels
@@ -123,13 +123,10 @@ def open_multiscale(
             raise
         warnings.warn(f"{e.message}; the arrays are taken as they are", stacklevel=2)
         return _raw_image(group)
-    if found is None and group._node.kind == "array":  # an N5 container that is a dataset
-        return single_array(open_array(group.location, read=True))
-    if found is None:
-        found = _precomputed(group.location, context)
-    if found is None and is_root_of_file(group.location):  # a file, perhaps with one array alone
+    there = resolved_node(group._node)
+    if found is None and (there.is_file or there.kind == "array"):  # perhaps a file with one array alone
         with suppress(InvalidArgumentError):
-            found = single_array(resolved_node(group._node).as_array())
+            found = single_array(there.as_array())
     if found is None:
         labels = group.get("labels")  # an image of which only the labels are stored
         found = find_images(labels, options) if isinstance(labels, Group) else None
@@ -150,6 +147,11 @@ def _no_image(group: Group) -> str:
     members = list(group.items())
     images = [name for name, member in members[:50] if isinstance(member, Group) and _is_known(member)]
     arrays = [name for name, member in members if isinstance(member, TensorStore)]
+    if find_unfinished_copy(group.location) is not None:
+        return (
+            f"{group.location.text}: an image is being written there, or its writing was interrupted: "
+            "result() of the future of downsample_pyramid waits for it, and resume=True goes on with it"
+        )
     text = (
         f"{group.location.text}: no image, plate or well: expected attributes of OME-Zarr "
         '("multiscales", "plate", "well") or those of a viewer of N5'

@@ -14,7 +14,7 @@ from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import Location, tree_format
 from chunkwise.groups.open_group import open_group
-from chunkwise.images.conventions.n5_group import axes_and_sizes
+from chunkwise.images.conventions.n5_group import axes_and_sizes, parse_transform
 from chunkwise.images.multiscale.image_axes import AxisKind, axis_kind, image_axes, symbol_of
 from chunkwise.images.multiscale.metadata import expect_numbers
 
@@ -57,7 +57,10 @@ def _with_sizes(
     format: str,
     location: Location,
 ) -> list[ArrayAxis]:
-    """Return axes with the sizes that ``pixelResolution`` and ``resolution`` give them."""
+    """Return axes with the sizes that ``transform``, ``pixelResolution`` and ``resolution`` give them."""
+    if isinstance(attributes.get("transform"), dict):
+        where = f"{location.describe('attributes')}: transform"
+        return _placed(axes, attributes["transform"], where, tree_format(format).reversed_axes)
     if not {"pixelResolution", "resolution"} & set(attributes):
         return axes
     rules = tree_format(format)
@@ -77,6 +80,21 @@ def _with_sizes(
         ArrayAxis(axis.name, None, size * f, one.unit, 0.5 * (f - 1) * size)
         for axis, one, size, f in zip(axes, known, sizes, factors, strict=True)
     ]
+
+
+def _placed(axes: list[ArrayAxis], value: JSON, where: str, is_reversed: bool) -> list[ArrayAxis]:
+    """Return axes as COSEM's ``transform`` of an array has them."""
+    known, place = parse_transform(value, where)
+    if len(known) != len(axes):
+        raise InvalidArgumentError(f"{where}: expected {len(axes)} axes, but received {len(known)}")
+    found = [
+        ArrayAxis(one.name, None, size, one.unit, start)
+        for one, size, start in zip(known, *place, strict=True)
+    ]
+    by_name = {axis.name: axis for axis in found}
+    if by_name.keys() == {axis.name for axis in axes}:
+        return [by_name[axis.name] for axis in axes]
+    return found if is_reversed else found[::-1]
 
 
 def _by_name(value: JSON, names: Sequence[str]) -> JSON:

@@ -14,12 +14,13 @@ from chunkwise.extension.inside import as_nbytes, load
 from chunkwise.images.server.answer import (
     Answer,
     Asked,
+    Computed,
+    Document,
     answer_bytes,
     answer_document,
     answer_stored,
     failure,
 )
-from chunkwise.images.server.content import Computed, Document
 from chunkwise.images.server.limits import Limits, TooBusyError, TooMuchError
 from chunkwise.images.server.listing import find_directory, index_page, json_listing
 from chunkwise.images.server.page_api import page_content

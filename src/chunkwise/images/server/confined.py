@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from chunkwise.errors import PermissionDeniedError, UnsupportedError
@@ -86,6 +86,11 @@ class ConfinedStore:
             [key for key in keys if self.leads_inside(key)],
             [below for below in prefixes if self.leads_inside(below)],
         )
+
+    def linked_directories(self, prefix: str) -> Sequence[str]:
+        """Return the links to directories that lie inside."""
+        links = self.files.linked_directories(prefix) if self.leads_inside(prefix) else []
+        return [key for key in links if self.leads_inside(key)]
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
         """Refuse."""

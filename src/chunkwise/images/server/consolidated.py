@@ -18,7 +18,7 @@ from chunkwise.errors import ChunkwiseError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump_bytes
 from chunkwise.extension.trees import EMPTY_CONSOLIDATED, is_consolidated
-from chunkwise.images.server.content import Content, Document
+from chunkwise.images.server.answer import Content, Document
 from chunkwise.images.server.sources import Sources
 from chunkwise.images.server.trees import KNOWN_FOR, Served, ServedGroup
 from chunkwise.images.server.zarr3 import DATA_TYPES, KEY

@@ -18,7 +18,7 @@ from chunkwise.extension import Members
 from chunkwise.extension.formats import Format
 from chunkwise.extension.inside import StoredArray
 from chunkwise.extension.n5 import ITEM_NBYTES
-from chunkwise.images.server.content import Computed
+from chunkwise.images.server.answer import Computed
 
 __all__ = ["EncodedArray", "for_browsers", "for_n5", "served_chunk_shape", "template_for"]
 

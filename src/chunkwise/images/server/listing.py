@@ -10,7 +10,7 @@ from urllib.parse import quote
 from chunkwise.errors import UnsupportedError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump_bytes
-from chunkwise.images.server.content import Document, StoredValue
+from chunkwise.images.server.answer import Document, StoredValue
 from chunkwise.images.server.sources import Sources
 from chunkwise.images.server.spaces import SPACES
 from chunkwise.images.server.trees import Member, ServedGroup

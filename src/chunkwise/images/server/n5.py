@@ -10,7 +10,7 @@ from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump_bytes
 from chunkwise.extension.n5 import ITEM_NBYTES, N5_FORMAT
 from chunkwise.extension.trees import tree_format
-from chunkwise.images.server.content import Content, Document, StoredValue
+from chunkwise.images.server.answer import Content, Document, StoredValue
 from chunkwise.images.server.encoded import EncodedArray, for_n5, template_for
 from chunkwise.images.server.trees import ServedArray, ServedGroup
 

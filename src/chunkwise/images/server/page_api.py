@@ -19,7 +19,7 @@ from chunkwise.images.conventions.ome_plates import Plate, Well
 from chunkwise.images.multiscale.grey import PERCENTILES, contrast_level, contrast_of
 from chunkwise.images.multiscale.image_axes import unit_text
 from chunkwise.images.multiscale.sampling import read_extremes
-from chunkwise.images.server.content import BINARY, Computed, Content, Document
+from chunkwise.images.server.answer import BINARY, Computed, Content, Document
 from chunkwise.images.server.forms import first_shown, forms_of
 from chunkwise.images.server.image import ServedImage, image_at, multiscale_at
 from chunkwise.images.server.label_list import find_labels

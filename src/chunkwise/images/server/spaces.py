@@ -9,8 +9,8 @@ from typing import NamedTuple
 from chunkwise.errors import UnsupportedError
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.server import n5, zarr3
+from chunkwise.images.server.answer import Content
 from chunkwise.images.server.consolidated import FindContent, group_with_copies
-from chunkwise.images.server.content import Content
 from chunkwise.images.server.encoded import for_browsers
 from chunkwise.images.server.image import image_at, multiscale_at
 from chunkwise.images.server.precomputed import KEY as INFO

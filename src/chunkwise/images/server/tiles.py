@@ -18,7 +18,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.trees import ChunkedArray, Location
 from chunkwise.images.multiscale.grey import to_real
 from chunkwise.images.multiscale.sampling import Bounds, box_nbytes, read_box
-from chunkwise.images.server.content import can_tell_size, stored_size
+from chunkwise.images.server.answer import can_tell_size, stored_size
 
 __all__ = [
     "MOST_PIXELS",

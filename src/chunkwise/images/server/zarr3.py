@@ -22,7 +22,7 @@ from chunkwise.images.conventions.convention import Kept
 from chunkwise.images.conventions.ome import OME_ZARR, ngff_image, omero_of
 from chunkwise.images.conventions.ome_metadata import OME_MEMBERS, WITHOUT_SIZES
 from chunkwise.images.multiscale.metadata import sized_axes
-from chunkwise.images.server.content import Content, Document, StoredValue
+from chunkwise.images.server.answer import Content, Document, StoredValue
 from chunkwise.images.server.encoded import EncodedArray, template_for
 from chunkwise.images.server.image import ServedImage, arranged, image_of, image_of_group
 from chunkwise.images.server.trees import ServedArray, ServedGroup

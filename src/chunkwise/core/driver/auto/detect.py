@@ -15,7 +15,7 @@ from chunkwise.core.driver.flow import Flow, GetAll
 from chunkwise.core.kvstore.protocol import Stamped
 from chunkwise.errors import FailedPreconditionError, PermissionDeniedError
 
-__all__ = ["NoFormatError", "detect_format"]
+__all__ = ["NoFormatError", "detect_format", "is_references"]
 
 
 class NoFormatError(FailedPreconditionError):
@@ -50,6 +50,12 @@ def _zarr1(raw: bytes) -> bool:
 def is_info(raw: bytes) -> bool:
     """Return True for the ``info`` of a precomputed volume, which other things have too."""
     return "scales" in _document(raw)
+
+
+def is_references(raw: bytes) -> bool:
+    """Return True for references as kerchunk writes them, or the ``.zmetadata`` of a directory of them."""
+    document = _document(raw)
+    return not document.keys().isdisjoint(("refs", ".zgroup", ".zarray", "record_size"))
 
 
 SIGNATURES = (

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from chunkwise.core.base.binding import parse_json
+from chunkwise.core.driver.auto.detect import is_references
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver
 from chunkwise.core.kvstore.staging import COMPLETE, JOURNAL, is_staging
 from chunkwise.core.kvstore.traits import traits_of
@@ -16,6 +17,7 @@ from chunkwise.errors import ChunkwiseError
 __all__ = [
     "PICTURE_SUFFIXES",
     "database_instead",
+    "directory_kind",
     "file_kind",
     "found_instead",
     "group_instead",
@@ -33,13 +35,22 @@ _KINDS = {
     b"II+\0": "tiff_images",  # BigTIFF
     b"MM\0+": "tiff_images",
 }
-_CALLED = {"zip": "a ZIP archive", "hdf5": "an HDF5 file", "tiff_images": "a TIFF file"}
+_CALLED = {
+    "zip": "a ZIP archive",
+    "hdf5": "an HDF5 file",
+    "tiff_images": "a TIFF file",
+    "reference": "a file of references",
+}
 _UNREAD = {
     **dict.fromkeys(
         (b"CDF\1", b"CDF\2", b"CDF\5"),
         "it is a NetCDF-3 file, which is not read here; `nccopy -k nc4` makes NetCDF-4 of it, which is",
     ),
     b"GRIB": "it is a GRIB file, which is not read here",
+    b"\x93NUM": "it is a NumPy file; create_array and copy take numpy.load(file, mmap_mode='r')",
+    b"PAR1": "it is a table in Parquet; pandas reads it, and create_array takes its columns",
+    b"SIMP": "it is a FITS file, which astropy reads; create_array takes its arrays",
+    b"NRRD": "it is an NRRD file, which pynrrd reads; create_array takes its arrays",
     **dict.fromkeys((b"<?xm", b"<Spi"), "it is an XML file; open_multiscale opens those of BigDataViewer"),
 }
 PICTURE_SUFFIXES = (".tif", ".tiff", ".png", ".jpg", ".jpeg", ".bmp", ".webp", ".avif")
@@ -48,18 +59,32 @@ PICTURE_SUFFIXES = (".tif", ".tiff", ".png", ".jpg", ".jpeg", ".bmp", ".webp", "
 _SHOWN = 3
 
 
-def file_kind(head: bytes, name: str) -> str | None:
-    """Return the kvstore for the content of a file with this name and first bytes, or None."""
+def file_kind(head: bytes, name: str, read: Callable[[], Any] = lambda: None) -> str | None:
+    """Return the kvstore for the content of a file with this name and first bytes, or None.
+
+    `read` returns the whole content of the file; it is called for a file ``*.json`` alone.
+    """
     kind = _KINDS.get(head[:4])
+    if kind is None and head[:1] == b"{" and name.lower().endswith(".json"):
+        return "reference" if is_references(bytes(read() or b"")) else None
     if kind is None and len(head) >= 4 and name.lower().endswith(".zip"):
         return "zip"  # an archive with a self-extracting program in front
     return kind
 
 
+def directory_kind(kv: KvStoreDriver, path: str) -> str | None:
+    """Return the kvstore for the content of a directory that is a database or has references, or None."""
+    head = _attempt(lambda: read_bounded(kv, f"{path}manifest.ocdbt", byte_range=ByteRange(0, 4)).value)
+    if head is not None:
+        return "ocdbt"
+    raw = _attempt(lambda: read_bounded(kv, f"{path}.zmetadata").value)
+    return "reference" if raw is not None and is_references(bytes(raw)) else None
+
+
 def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     """Return the kind of node at `path`, which is empty or ends in "/" and has no document."""
     head = _attempt(lambda: read_bounded(kv, path[:-1], byte_range=ByteRange(0, 4)).value) if path else None
-    kind = None if head is None else file_kind(bytes(head), path[:-1])
+    kind = None if head is None else file_kind(bytes(head), path[:-1], lambda: kv.read(path[:-1]).value)
     if kind is not None:
         scheme = kind.replace("_", "-")
         return f'it is {_CALLED[kind]}, whose content is "{text.rstrip("/")}|{scheme}:"'
@@ -121,8 +146,9 @@ def _inside_file(kv: KvStoreDriver, path: str, text: str) -> str:
         inside = "/".join(names[n:])
         if "." not in names[n - 1] or not text.rstrip("/").endswith(f"/{inside}"):
             continue
-        head = _attempt(lambda: read_bounded(kv, "/".join(names[:n]), byte_range=ByteRange(0, 4)).value)  # noqa: B023
-        kind = None if head is None else file_kind(bytes(head), names[n - 1])
+        key = "/".join(names[:n])
+        head = _attempt(lambda: read_bounded(kv, key, byte_range=ByteRange(0, 4)).value)  # noqa: B023
+        kind = None if head is None else file_kind(bytes(head), key, lambda: kv.read(key).value)  # noqa: B023
         if kind is not None:
             file, scheme = text.rstrip("/").removesuffix(f"/{inside}"), kind.replace("_", "-")
             return f'{file} is {_CALLED[kind]}, whose content is "{file}|{scheme}:{inside}"'
@@ -131,8 +157,7 @@ def _inside_file(kv: KvStoreDriver, path: str, text: str) -> str:
 
 def database_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     """Return a message that there is a database at `path`, and what to open; empty if there is none."""
-    head = _attempt(lambda: read_bounded(kv, f"{path}manifest.ocdbt", byte_range=ByteRange(0, 4)).value)
-    if head is None:
+    if directory_kind(kv, path) != "ocdbt":
         return ""
     return f'it is an OCDBT database, whose content is "{text.rstrip("/")}|ocdbt:"'
 

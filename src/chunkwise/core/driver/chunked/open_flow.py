@@ -49,6 +49,7 @@ class OpenRequest(NamedTuple):
     schema: Schema
     describe: Callable[[str], str] = dump  # returns the kvstore's name of a key in messages
     seen: Stamped | None = None  # the document, if already read
+    check_place: Callable[[], None] = lambda: None  # raises before a new array is written inside another
 
     @property
     def key(self) -> str:
@@ -143,6 +144,7 @@ def _replaced(request: OpenRequest) -> Flow[Opened]:
     except ChunkwiseError as e:
         raise prefix(e, f"Error writing {request.name}") from None
     values = {request.format.metadata_key(request.options): request.format.encode(metadata)}
+    request.check_place()
     generation = yield from replaced(request, {**values, **request.format.companions(request.options)})
     return Opened(metadata, generation, now, written=True)
 
@@ -161,6 +163,7 @@ def replaced(request: OpenRequest, values: Mapping[str, bytes]) -> Flow[bytes]:
 
 def _write(request: OpenRequest, metadata: Metadata, if_equal: bytes, now: float) -> Flow[Opened | None]:
     """Write the metadata of a new array; None if other metadata exists by now."""
+    request.check_place()
     written = yield Put(request.key, request.format.encode(metadata), if_equal)
     if written is None:
         return None

@@ -14,15 +14,6 @@ from chunkwise.core.driver.chunked.domain import domain_of_shape
 from chunkwise.core.driver.chunked.format import Format
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.n5.constraints import N5Constraints, constraints_to_json, parse_constraints
-from chunkwise.core.driver.n5.document import (
-    ATTRIBUTES_KEY,
-    check_version,
-    container_key,
-    dump_document,
-    is_dataset,
-    is_marker,
-    load_document,
-)
 from chunkwise.core.driver.n5.metadata import (
     N5Metadata,
     block_codec,
@@ -33,6 +24,15 @@ from chunkwise.core.driver.n5.metadata import (
     without_attributes,
 )
 from chunkwise.core.driver.n5.schema import check_metadata, constraint_schema, create_metadata, schema_of
+from chunkwise.core.driver.n5.tree import (
+    ATTRIBUTES_KEY,
+    check_version,
+    container_key,
+    dump_document,
+    is_dataset,
+    is_marker,
+    load_document,
+)
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.grid.regular import RegularGrid
 from chunkwise.core.index_space import IndexDomain

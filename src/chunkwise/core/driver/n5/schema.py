@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from math import isfinite
 
 from chunkwise.core.base.binding import JSON
-from chunkwise.core.driver.chunked.agree import check_codec, check_rank_and_dtype
-from chunkwise.core.driver.chunked.domain import domain_of_shape
-from chunkwise.core.driver.n5.codec_spec import N5CodecSpec
-from chunkwise.core.driver.n5.constraints import N5Constraints, check_constraints
+from chunkwise.core.driver.chunked.domain import check_codec, check_rank_and_dtype, domain_of_shape
+from chunkwise.core.driver.n5.constraints import N5CodecSpec, N5Constraints, check_constraints
 from chunkwise.core.driver.n5.members import array_data_type, dtype_of
 from chunkwise.core.driver.n5.metadata import N5Metadata, parse_metadata
 from chunkwise.core.index_space import IndexDomain, inf, merge_domains

@@ -6,16 +6,117 @@ Specification: N5 README, "File-system specification".
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
-from chunkwise.core.base.binding import JSON
+from chunkwise.core.base.binding import JSON, dump_bytes, parse_json
 from chunkwise.core.codec.notation import CodecNotation, notation_of
-from chunkwise.core.driver.n5.document import ATTRIBUTES_KEY, is_dataset, load_document
 from chunkwise.core.driver.tree_format import FormatName, TreeFormat
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, SpecError, UnsupportedError
 
-__all__ = ["DATASET_NAMES", "N5Tree"]
+__all__ = [
+    "ATTRIBUTES_KEY",
+    "DATASET_NAMES",
+    "NUMERIC_VERSION",
+    "STRING_VERSION",
+    "N5Tree",
+    "Version",
+    "check_version",
+    "container_key",
+    "dump_document",
+    "is_dataset",
+    "is_marker",
+    "load_document",
+    "parse_version",
+]
+
+
+ATTRIBUTES_KEY = "attributes.json"
+"""Key of the only metadata document of a group or dataset, below its path."""
+
+
+def load_document(raw: bytes | bytearray | memoryview) -> JSON:
+    """Return the JSON value of an ``attributes.json``."""
+    # As in n5-java, this accepts a UTF-8 byte order mark, ``NaN`` and infinities.  An empty file and
+    # ``null``, which remains after removing all attributes, are a group without attributes.
+    text = bytes(raw)
+    if not text.strip():
+        return {}
+    try:
+        value: JSON = parse_json(text.decode("utf-8-sig"))
+    except ValueError:
+        raise SpecError("Invalid JSON") from None
+    return {} if value is None else value
+
+
+def dump_document(document: Mapping[str, JSON]) -> bytes:
+    """Return the text to store for `document`: compact, with sorted members, in UTF-8."""
+    return dump_bytes(document)
+
+
+def is_dataset(document: JSON) -> bool:
+    """Return True if the JSON of an ``attributes.json`` describes a dataset, by n5-java's rule."""
+    # A dataset has ``dimensions``, ``blockSize``, ``dataType`` and one of ``compression``,
+    # ``compressionType`` (version 0) and ``codecs``; their values are not checked.
+    return (
+        isinstance(document, Mapping)
+        and all(name in document for name in ("dimensions", "blockSize", "dataType"))
+        and any(name in document for name in ("compression", "compressionType", "codecs"))
+    )
+
+
+def is_marker(document: JSON) -> bool:
+    """Return True if an ``attributes.json`` has only the version of a container."""
+    return isinstance(document, Mapping) and document.keys() <= {"n5"}
+
+
+NUMERIC_VERSION = "2.0.0"
+"""Version of a new container with numeric datasets: old readers still open it."""
+
+STRING_VERSION = "4.0.0"
+"""Version of a container with ``string`` datasets."""
+
+_NEWEST_MAJOR = 4
+_VERSION = re.compile(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?(.*)", re.DOTALL | re.ASCII)
+
+
+class Version(NamedTuple):
+    """A semantic version with its suffix, such as ``-SNAPSHOT``."""
+
+    major: int
+    minor: int
+    patch: int
+    suffix: str
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}{self.suffix}"
+
+
+def parse_version(value: JSON) -> Version | None:
+    """Read the attribute ``n5``, text or a number; None if it is missing (None) or not a version."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    match = _VERSION.fullmatch(str(value))
+    if match is None:
+        return None
+    major, minor, patch, suffix = match.groups()
+    return Version(int(major), int(minor or 0), int(patch or 0), suffix)
+
+
+def check_version(value: JSON) -> None:
+    """Raise UnsupportedError if the attribute ``n5`` of a root names a major version above 4."""
+    # Containers without a readable version, such as TensorStore's, are accepted.
+    version = parse_version(value)
+    if version is not None and version.major > _NEWEST_MAJOR:
+        raise UnsupportedError(f"Incompatible N5 version {version} (this reads up to {_NEWEST_MAJOR})")
+
+
+def container_key(path: str) -> str | None:
+    """Return the key of the container's root document; None if no directory is named ``*.n5``."""
+    end = path.rfind(".n5/", 0, len(path) - 1)
+    return None if end < 0 else path[: end + 4] + "attributes.json"
+
 
 DATASET_NAMES = ("dimensions", "blockSize", "dataType", "compression", "compressionType", "codecs")
 """Members of ``attributes.json`` that describe how the blocks of an N5 dataset are stored."""

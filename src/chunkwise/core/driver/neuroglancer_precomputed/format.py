@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -12,8 +13,10 @@ from chunkwise.core.codec.compressed_segmentation import CompressedSegmentation
 from chunkwise.core.codec.image_planes import ImagePlanes
 from chunkwise.core.codec.protocol import ChunkSpec, Codec
 from chunkwise.core.codec.transpose import Transpose
-from chunkwise.core.driver.chunked.agree import check_schema
+from chunkwise.core.driver.chunked.domain import check_schema
 from chunkwise.core.driver.chunked.format import Format
+from chunkwise.core.driver.chunked.open_flow import Opened, OpenRequest, replaced
+from chunkwise.core.driver.flow import Flow, Get, Put
 from chunkwise.core.driver.neuroglancer_precomputed.chunk_keys import VoxelBoundKeys
 from chunkwise.core.driver.neuroglancer_precomputed.constraints import (
     PrecomputedConstraints,
@@ -31,10 +34,18 @@ from chunkwise.core.driver.neuroglancer_precomputed.schema import (
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.index_space import IndexDomain
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, UNKNOWN_GENERATION
 from chunkwise.core.specs.schema import Schema
-from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, UnsupportedError
+from chunkwise.errors import (
+    ChunkwiseError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnsupportedError,
+    prefix,
+)
 
-__all__ = ["FORMAT", "PrecomputedFormat", "PrecomputedMetadata", "scale_directory"]
+__all__ = ["FORMAT", "PrecomputedFormat", "PrecomputedMetadata", "open_scale", "scale_directory"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -240,3 +251,59 @@ def _serializer(scale: Scale) -> Codec:
 
 
 FORMAT = PrecomputedFormat()
+
+
+def open_scale(request: OpenRequest, format: PrecomputedFormat) -> Flow[Opened]:
+    """Open or create the scale described by `request`; `format` belongs to it."""
+    mode = request.mode
+    if mode.assume_metadata or mode.assume_cached_metadata:
+        metadata = format.create(request.constraints, request.options, request.schema)
+        return Opened(metadata, UNKNOWN_GENERATION, float("-inf"))
+    if mode.delete_existing:
+        return (yield from _replaced(request, format))
+    while True:
+        stamped = yield Get(request.key)
+        info = None if stamped.value is None else _read(request, format, bytes(stamped.value))
+        if info is not None and mode.open:
+            try:
+                metadata = format.metadata(info)
+            except NotFoundError:
+                if not mode.create:
+                    raise
+            else:
+                format.check(metadata, request.constraints, request.options, request.schema)
+                return Opened(metadata, stamped.generation, stamped.time)
+        if not mode.create:
+            raise NotFoundError(f"Metadata at {request.name} does not exist")
+        try:
+            after = with_new_scale(info, request.constraints, request.schema)
+            metadata = format.last_scale(after)
+        except ChunkwiseError as e:
+            raise prefix(e, f"Error writing {request.name}") from None
+        if_equal = MISSING_GENERATION if info is None else stamped.generation
+        if info is None:
+            request.check_place()
+        written = yield Put(request.key, format.encode(metadata), if_equal)
+        if written is not None:
+            return Opened(metadata, written, stamped.time, written=True)
+
+
+def _replaced(request: OpenRequest, format: PrecomputedFormat) -> Flow[Opened]:
+    """Replace everything by a new volume of one scale."""
+    now = time.time()
+    try:
+        metadata = format.last_scale(with_new_scale(None, request.constraints, request.schema))
+        format.of_scale(metadata).stored_array(metadata, request.path, None)  # raises if its codecs fail
+    except ChunkwiseError as e:
+        raise prefix(e, f"Error writing {request.name}") from None
+    request.check_place()
+    generation = yield from replaced(request, {format.metadata_key(None): format.encode(metadata)})
+    return Opened(metadata, generation, now, written=True)
+
+
+def _read(request: OpenRequest, format: PrecomputedFormat, raw: bytes) -> Info:
+    try:
+        return parse_info(format.parse_document(raw))
+    except (ChunkwiseError, ValueError, RecursionError) as e:
+        text = e.message if isinstance(e, ChunkwiseError) else str(e)
+        raise FailedPreconditionError(f"Error reading {request.name}: {text}") from e

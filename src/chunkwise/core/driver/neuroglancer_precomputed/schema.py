@@ -13,8 +13,10 @@ from math import log2, prod
 from typing import Any
 
 from chunkwise.core.driver.neuroglancer_precomputed.chunk_keys import ClippedGrid, MortonKeys
-from chunkwise.core.driver.neuroglancer_precomputed.codec_spec import PrecomputedCodecSpec
-from chunkwise.core.driver.neuroglancer_precomputed.constraints import PrecomputedConstraints
+from chunkwise.core.driver.neuroglancer_precomputed.constraints import (
+    PrecomputedCodecSpec,
+    PrecomputedConstraints,
+)
 from chunkwise.core.driver.neuroglancer_precomputed.members import (
     Encoding,
     Info,

@@ -25,8 +25,14 @@ from typing import Any, ClassVar, Self
 import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON, MISSING, Members, parse_array
-from chunkwise.core.driver.stack.common_layers import Common, combine_layers, common_units, final_domain
-from chunkwise.core.driver.stack.layers import LayerParser, for_each_kind
+from chunkwise.core.driver.stack.layers import (
+    Common,
+    LayerParser,
+    combine_layers,
+    common_units,
+    final_domain,
+    for_each_kind,
+)
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.schema_value import fill_value_from_json, fill_value_to_json
 from chunkwise.core.index_space import IndexDomain, IndexTransform

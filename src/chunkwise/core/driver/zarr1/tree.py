@@ -8,12 +8,84 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-from chunkwise.core.base.binding import JSON
+from chunkwise.core.base.binding import JSON, MISSING, dump, expect_int, expect_object, expect_string
+from chunkwise.core.base.catalogue import codecs
 from chunkwise.core.codec.notation import CodecNotation, notation_of
 from chunkwise.core.driver.tree_format import FormatName, TreeFormat
-from chunkwise.core.driver.zarr1.document import from_zarr2, to_zarr2
+from chunkwise.errors import InvalidArgumentError, SpecError, prefix
 
-__all__ = ["Zarr1Tree"]
+__all__ = ["Zarr1Tree", "from_zarr2", "to_zarr2"]
+
+
+NO_COMPRESSION = (None, "none", "")
+NOT_OF_V1 = ("filters", "dimension_separator", "compressor")
+
+
+def to_zarr2(document: JSON, *, stored: bool = False) -> dict[str, JSON]:
+    """Return a v1 document, or a part of one, as v2 members."""
+    out = dict(expect_object(document))
+    if "zarr_format" in out:
+        try:
+            expect_int(out["zarr_format"], 1, 1)
+        except SpecError as e:
+            raise prefix(e, 'Error parsing object member "zarr_format"') from None
+        out["zarr_format"] = 2
+    for name in NOT_OF_V1:
+        if out.pop(name, MISSING) is not MISSING and not stored:
+            raise SpecError(f"Object includes extra members: {dump(name)} is not a member of Zarr v1")
+    if stored and "compression" not in out:
+        raise SpecError('Error parsing object member "compression": Expected string, but member is missing')
+    if "compression" in out or "compression_opts" in out:
+        name = out.pop("compression", None)
+        out["compressor"] = _compressor(name, out.pop("compression_opts", None))
+    return out
+
+
+def _compressor(name: JSON, options: JSON) -> dict[str, JSON] | None:
+    if name in NO_COMPRESSION:
+        return None
+    try:
+        name = expect_string(name)
+        level = codecs.find(name, "zarr2").level_member
+    except InvalidArgumentError as e:
+        raise prefix(e, 'Error parsing object member "compression"') from None
+    if options is None:
+        return {"id": name}
+    if isinstance(options, Mapping):
+        return {"id": name, **options}
+    if level is not None and isinstance(options, int | float):
+        return {"id": name, level: options}
+    raise SpecError(
+        f'Error parsing object member "compression_opts": Expected options of {dump(name)}, '
+        f"but received: {dump(options)}"
+    )
+
+
+def from_zarr2(document: Mapping[str, JSON]) -> dict[str, JSON]:
+    """Return v2 members as a v1 document."""
+    out = dict(document)
+    if out.get("filters"):
+        raise InvalidArgumentError(f"Zarr v1 has no filters, but {dump(out['filters'])} are needed")
+    if out.get("dimension_separator", ".") != ".":
+        raise InvalidArgumentError('Zarr v1 has no dimension separator other than "."')
+    out.pop("filters", None)
+    out.pop("dimension_separator", None)
+    if "zarr_format" in out:
+        out["zarr_format"] = 1
+    if "compressor" in out:
+        compressor = dict(out.pop("compressor") or {"id": "none"})
+        name = compressor.pop("id")
+        out["compression"] = name
+        if name == "blosc" and compressor.get("blocksize") == 0:
+            del compressor["blocksize"]  # newer than Zarr v1, and 0 is the default
+        level = None if name == "none" else codecs.find(name, "zarr2").level_member
+        if not compressor:
+            out["compression_opts"] = None
+        elif level is not None and set(compressor) == {level}:
+            out["compression_opts"] = compressor[level]
+        else:
+            out["compression_opts"] = compressor
+    return out
 
 
 class Zarr1Tree(TreeFormat):

@@ -5,18 +5,22 @@ from __future__ import annotations
 from functools import partial
 
 from chunkwise.core.base.binding import JSON, MISSING
-from chunkwise.core.driver.chunked.agree import check_schema
 from chunkwise.core.driver.chunked.domain import (
     agreed_fill,
     at_origin,
+    check_schema,
     create_domain,
     create_dtype,
     create_layout,
     domain_of_shape,
 )
 from chunkwise.core.driver.chunked.record import Field, fill_of_field
-from chunkwise.core.driver.zarr2.codec_spec import DEFAULT_COMPRESSOR, Zarr2CodecSpec
-from chunkwise.core.driver.zarr2.constraints import Zarr2Constraints, check_constraints
+from chunkwise.core.driver.zarr2.constraints import (
+    DEFAULT_COMPRESSOR,
+    Zarr2CodecSpec,
+    Zarr2Constraints,
+    check_constraints,
+)
 from chunkwise.core.driver.zarr2.metadata import (
     Zarr2Metadata,
     make_document,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy.typing as npt
 
@@ -29,11 +29,47 @@ from chunkwise.core.driver.zarr3.metadata import (
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.fill_value import same_fill
 from chunkwise.core.dtypes.zarr3 import fill_value_to_zarr3, parse_fill_value_zarr3, parse_zarr3
-from chunkwise.core.grid.protocol import ChunkGrid
+from chunkwise.core.grid.regular import ChunkGrid
+from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.unit import Unit
-from chunkwise.errors import FailedPreconditionError, SpecError, prefix
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, SpecError, prefix
 
-__all__ = ["Zarr3Constraints", "check_constraints", "parse_constraints", "parse_units"]
+__all__ = ["Zarr3CodecSpec", "Zarr3Constraints", "check_constraints", "parse_constraints", "parse_units"]
+
+
+class Zarr3CodecSpec(CodecSpec):
+    """A partial or complete Zarr v3 codec chain."""
+
+    driver = "zarr3"
+    # Entries ``{"name": …, "configuration": …}``; None leaves everything open.
+    codecs: list[dict[str, JSON]] | None
+
+    @classmethod
+    def _parse(cls, members: dict[str, JSON]) -> Self:
+        rest = Members(members)
+        codecs = rest.take("codecs", parse_chain, None)
+        rest.finish()
+        return cls.of(codecs)
+
+    @classmethod
+    def of(cls, codecs: list[dict[str, JSON]] | None) -> Self:
+        """Return the constraint of an already parsed chain."""
+        self = cls._new()
+        self.codecs = codecs
+        return self
+
+    def _members(self) -> dict[str, JSON]:
+        return {} if self.codecs is None else {"codecs": self.codecs}
+
+    def _merge(self, other: Self) -> Self:
+        if self.codecs is None or other.codecs is None:
+            return self if other.codecs is None else other
+        try:
+            return type(self).of(merge_chains(self.codecs, other.codecs))
+        except ChunkwiseError as e:
+            raise prefix(
+                e, f"Cannot merge codec spec {dump(self.to_json())} with {dump(other.to_json())}"
+            ) from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -38,8 +38,8 @@ from chunkwise.core.driver.zarr3.codec_constraints import (
 )
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.zarr3 import fill_value_to_zarr3, parse_fill_value_zarr3, parse_zarr3
-from chunkwise.core.grid.protocol import ChunkGrid
 from chunkwise.core.grid.rectilinear import RectilinearGrid
+from chunkwise.core.grid.regular import ChunkGrid
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, SpecError, UnsupportedError, prefix
 
 __all__ = [

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from chunkwise.core.base.binding import JSON, MISSING, dump
 from chunkwise.core.codec.protocol import ChunkSpec
-from chunkwise.core.driver.chunked.agree import check_schema
 from chunkwise.core.driver.chunked.domain import (
     agreed_fill,
     at_origin,
+    check_schema,
     create_domain,
     create_dtype,
     create_layout,
@@ -33,8 +33,12 @@ from chunkwise.core.driver.zarr3.codec_constraints import (
     sharding_levels,
     split_chain,
 )
-from chunkwise.core.driver.zarr3.codec_spec import Zarr3CodecSpec
-from chunkwise.core.driver.zarr3.constraints import Zarr3Constraints, check_constraints, parse_units
+from chunkwise.core.driver.zarr3.constraints import (
+    Zarr3CodecSpec,
+    Zarr3Constraints,
+    check_constraints,
+    parse_units,
+)
 from chunkwise.core.driver.zarr3.metadata import (
     Zarr3Metadata,
     array_to_bytes_name,

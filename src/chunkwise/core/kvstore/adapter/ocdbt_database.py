@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from chunkwise.core.base.fork import KeyLocks, new_lock
 from chunkwise.core.base.size_bound import bounded
 from chunkwise.core.kvstore.ocdbt.config import ConfigMembers
-from chunkwise.core.kvstore.ocdbt.frame import LARGEST_BODY
+from chunkwise.core.kvstore.ocdbt.fields import LARGEST_BODY
 from chunkwise.core.kvstore.ocdbt.manifest import Config, Manifest, encode_manifest, read_manifest
 from chunkwise.core.kvstore.ocdbt.node import Child, Node
 from chunkwise.core.kvstore.ocdbt.places import DataFile, Place

@@ -6,16 +6,245 @@ are current, which costs a request but no transfer.  A missing key is not rememb
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
+import struct
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple, Protocol
 
-from chunkwise.core.kvstore.adapter.read_through_memory import Entries, Entry, Part
+from chunkwise.core.base.fork import new_lock, put_in_order_in_child
 from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
+from chunkwise.core.kvstore.adapter.value_cache import ENTRY_OVERHEAD
 from chunkwise.core.kvstore.byte_range import read_ranges
+from chunkwise.core.kvstore.file_path import file_error, root_directory
+from chunkwise.core.kvstore.key_range import encode_key
 from chunkwise.core.kvstore.protocol import Buffer, ByteRange, KvStoreDriver, Reader, Stamped, delete_where
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
 
-__all__ = ["ReadThroughStore"]
+__all__ = ["DiskEntries", "Entries", "Entry", "MemoryEntries", "Part", "ReadThroughStore"]
+
+
+class Part(NamedTuple):
+    """A range of bytes of a value, as it was requested."""
+
+    key: str
+    start: int
+    stop: int | None
+
+
+class Entry(NamedTuple):
+    """Bytes that were read."""
+
+    value: bytes
+    generation: bytes  # generation of the whole value
+    time: float  # time at which it was current, in seconds since the epoch
+
+
+class Entries(Protocol):
+    """The storage of a cache."""
+
+    def get(self, part: Part) -> Entry | None:
+        """Return the entry, None if there is none."""
+        ...
+
+    def put(self, part: Part, entry: Entry) -> None:
+        """Keep an entry, if there is room."""
+        ...
+
+    def evict(self, key: str) -> None:
+        """Forget all parts of a value."""
+        ...
+
+    def clear(self) -> None:
+        """Forget everything."""
+        ...
+
+
+class MemoryEntries:
+    """Entries in memory, up to a limit in bytes that counts their overhead."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.n_bytes = 0
+        self._entries: OrderedDict[Part, Entry] = OrderedDict()
+        self._parts: dict[str, set[Part]] = {}
+        self._lock = new_lock()
+        put_in_order_in_child(self)
+
+    def after_fork(self) -> None:
+        """Forget everything: another thread may have been in the middle of a change."""
+        self.clear()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return MemoryEntries, (self.limit,)
+
+    def get(self, part: Part) -> Entry | None:
+        """Return the entry, None if there is none."""
+        with self._lock:
+            found = self._entries.get(part)
+            if found is not None:
+                self._entries.move_to_end(part)
+            return found
+
+    def put(self, part: Part, entry: Entry) -> None:
+        """Keep an entry, unless it is larger than the whole cache."""
+        with self._lock:
+            self._remove(part)
+            if _size(part, entry) > self.limit:
+                return
+            self._entries[part] = entry
+            self._parts.setdefault(part.key, set()).add(part)
+            self.n_bytes += _size(part, entry)
+            while self.n_bytes > self.limit:
+                self._remove(next(iter(self._entries)))
+
+    def evict(self, key: str) -> None:
+        """Forget all parts of a value."""
+        with self._lock:
+            for part in list(self._parts.get(key, ())):
+                self._remove(part)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._entries.clear()
+            self._parts.clear()
+            self.n_bytes = 0
+
+    def _remove(self, part: Part) -> None:
+        entry = self._entries.pop(part, None)
+        if entry is None:
+            return
+        self.n_bytes -= _size(part, entry)
+        parts = self._parts[part.key]
+        parts.discard(part)
+        if not parts:
+            del self._parts[part.key]
+
+
+def _size(part: Part, entry: Entry) -> int:
+    return len(entry.value) + len(entry.generation) + len(part.key) + ENTRY_OVERHEAD
+
+
+_HEAD = struct.Struct("<8sIIdQ")
+_MAGIC = b"cwcache1"
+_TEMPORARY = ".part"
+_KEEP = 0.9  # fraction of the limit to leave after a clean-up, so that not every entry scans the directory
+
+
+class DiskEntries:
+    """Entries in files of a directory, which is created; raises StorageError on failure."""
+
+    def __init__(self, directory: str, limit: int, namespace: str) -> None:
+        self.directory = os.path.abspath(os.path.expanduser(directory))
+        self.limit = limit  # limit for the bytes of all files; may be exceeded by a tenth for a while
+        self.namespace = namespace  # caches with different namespaces can share a directory
+        self._unchecked = limit  # so that the first write checks the directory
+        try:
+            os.makedirs(root_directory(self.directory), exist_ok=True)
+        except OSError as e:
+            raise file_error(e, "make cache directory", self.directory) from e
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return DiskEntries, (self.directory, self.limit, self.namespace)
+
+    def _of_key(self, key: str) -> str:
+        name = hashlib.sha256(encode_key(f"{self.namespace}\0{key}")).hexdigest()
+        return os.path.join(self.directory, name[:2], name[2:])
+
+    def _path(self, part: Part) -> str:
+        stop = "" if part.stop is None else part.stop
+        return os.path.join(self._of_key(part.key), f"{part.start}_{stop}")
+
+    def get(self, part: Part) -> Entry | None:
+        """Return the entry; None if there is none, or if it is damaged."""
+        path = self._path(part)
+        try:
+            with open(path, "rb") as file:
+                raw = file.read()
+            os.utime(path)
+        except OSError:
+            return None
+        if len(raw) < _HEAD.size:
+            return None
+        magic, crc, n_generation, time, n_value = _HEAD.unpack_from(raw)
+        at = _HEAD.size + n_generation
+        if magic != _MAGIC or at + n_value != len(raw) or zlib.crc32(raw[_HEAD.size :]) != crc:
+            return None
+        return Entry(raw[at:], raw[_HEAD.size : at], time)
+
+    def put(self, part: Part, entry: Entry) -> None:
+        """Keep an entry if it is not too large; a full disk is not an error."""
+        body = entry.generation + entry.value
+        head = _HEAD.pack(_MAGIC, zlib.crc32(body), len(entry.generation), entry.time, len(entry.value))
+        if len(head) + len(body) > self.limit * _KEEP:
+            return
+        path = self._path(part)
+        temporary = ""
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            number, temporary = tempfile.mkstemp(suffix=_TEMPORARY, dir=os.path.dirname(path))
+            with open(number, "wb") as file:
+                file.write(head)
+                file.write(body)
+            os.replace(temporary, path)
+        except OSError:
+            if temporary:
+                with suppress(OSError):
+                    os.unlink(temporary)
+            return
+        self._unchecked += len(head) + len(body)
+        if self._unchecked > self.limit / 10:
+            self._unchecked = 0
+            self._shrink()
+
+    def evict(self, key: str) -> None:
+        """Forget all parts of a value."""
+        shutil.rmtree(self._of_key(key), ignore_errors=True)
+
+    def clear(self) -> None:
+        """Forget everything, other namespaces too."""
+        for file in self._files():
+            with suppress(OSError):
+                os.unlink(file.path)
+
+    def _files(self) -> Iterator[os.DirEntry[str]]:
+        waiting = [self.directory]
+        while waiting:
+            try:
+                with os.scandir(waiting.pop()) as found:
+                    for entry in found:
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+                        else:
+                            yield entry
+            except OSError:  # another process removed it
+                continue
+
+    def _shrink(self) -> None:
+        ages = []
+        total = 0
+        for file in self._files():
+            with suppress(OSError):
+                status = file.stat(follow_symlinks=False)
+                total += status.st_size
+                ages.append((status.st_mtime_ns, status.st_size, file.path))
+        if total <= self.limit:
+            return
+        for _, size, path in sorted(ages):
+            with suppress(OSError):
+                os.unlink(path)
+            with suppress(OSError):
+                os.rmdir(os.path.dirname(path))
+            total -= size
+            if total <= self.limit * _KEEP:
+                return
 
 
 class ReadThroughStore(SameKeysStore):

@@ -22,12 +22,12 @@ from typing import NamedTuple, TypeVar
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.base.fork import new_lock
-from chunkwise.core.kvstore.adapter.zip_method import method_numbered
 from chunkwise.core.kvstore.adapter.zip_read import (
     TAIL_SIZE,
     Get,
     Member,
     MisplacedError,
+    method_numbered,
     read_directory,
     read_member,
     stored_bytes,

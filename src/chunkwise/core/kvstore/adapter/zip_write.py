@@ -15,7 +15,7 @@ from typing import IO, Literal, NamedTuple, TypeAlias
 from zipfile import ZipFile, ZipInfo
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.kvstore.adapter.zip_method import Method, method_named
+from chunkwise.core.kvstore.adapter.zip_read import Method, method_named
 from chunkwise.core.kvstore.key_range import encode_key
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.request_limits import Slots

@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from chunkwise.core.kvstore.ocdbt.fields import Fields, varint, varints
-from chunkwise.core.kvstore.ocdbt.frame import LARGEST_BODY, frame_body, make_frame
+from chunkwise.core.kvstore.ocdbt.fields import LARGEST_BODY, Fields, frame_body, make_frame, varint, varints
 from chunkwise.core.kvstore.ocdbt.places import FileTable, read_files
 from chunkwise.core.kvstore.ocdbt.versions import (
     Subtree,

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from chunkwise.core.kvstore.ocdbt.fields import Fields, varint, varints
-from chunkwise.core.kvstore.ocdbt.frame import LARGEST_BODY, frame_body, make_frame
+from chunkwise.core.kvstore.ocdbt.fields import LARGEST_BODY, Fields, frame_body, make_frame, varint, varints
 from chunkwise.core.kvstore.ocdbt.places import NO_PLACE, DataFile, FileTable, Place, read_files
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.errors import DataCorruptionError

@@ -7,9 +7,7 @@ from typing import ClassVar
 
 from chunkwise.core.base.binding import JSON, expect_int, expect_string
 from chunkwise.core.kvstore.adapter.prefix import PrefixStore
-from chunkwise.core.kvstore.adapter.read_through import ReadThroughStore
-from chunkwise.core.kvstore.adapter.read_through_disk import DiskEntries
-from chunkwise.core.kvstore.adapter.read_through_memory import Entries, MemoryEntries
+from chunkwise.core.kvstore.adapter.read_through import DiskEntries, Entries, MemoryEntries, ReadThroughStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.specs.kvstore_spec import member
 from chunkwise.core.specs.kvstores.adapter import OneBaseKvStoreSpec
