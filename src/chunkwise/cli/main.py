@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
 from importlib import import_module
