@@ -277,7 +277,7 @@ METADATA_OBSERVERS: dict[str, Entry] = {
 }
 
 HOOKS: dict[str, Entry] = {
-    "check of a new place": Entry("chunkwise.core.trees.destination:check_new_place"),
+    "check of a new place": Entry("chunkwise.core.trees.look:check_new_place"),
     "container of a file": Entry("chunkwise.images.conventions.bdv_containers:container_of_file"),
     "copy of an image": Entry("chunkwise.images.pyramid.image_copy:copy_of_image"),
     "copy to a volume": Entry("chunkwise.images.pyramid.volume_copy:copy_to_volume"),

@@ -17,9 +17,9 @@ from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import new_owner, staging_name
 from chunkwise.core.kvstore.take_place import remove_abandoned
 from chunkwise.core.trees.consolidated_tree import renew_copies_above
-from chunkwise.core.trees.destination import check_outside_arrays
 from chunkwise.core.trees.key_ownership import foreign_keys
 from chunkwise.core.trees.location import Location, location_of
+from chunkwise.core.trees.look import check_outside_arrays
 from chunkwise.core.trees.new_location import create_parents
 from chunkwise.core.trees.node import DOCUMENTS
 from chunkwise.errors import InvalidArgumentError

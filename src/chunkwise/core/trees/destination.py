@@ -20,19 +20,17 @@ from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     ByteRange,
-    KvStoreDriver,
     Stamped,
     WithDirectories,
     offers,
 )
 from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.specs.context import Context
-from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.core.trees.container import CONTAINER_FORMAT, check_container
 from chunkwise.core.trees.key_ownership import is_made_here, was_replaced
 from chunkwise.core.trees.location import Location, LocationLike, locate
-from chunkwise.core.trees.look import looking
-from chunkwise.core.trees.new_format import Kind, format_of, node_above
+from chunkwise.core.trees.look import check_not_inside, looking, node_above
+from chunkwise.core.trees.new_format import Kind, format_of
 from chunkwise.core.trees.new_location import create_parents, parents_made
 from chunkwise.core.trees.node import DOCUMENTS, JOURNAL, Node, find_documented, find_node, nodes_below
 from chunkwise.core.trees.node_name import check_new_names
@@ -43,7 +41,7 @@ from chunkwise.errors import (
     FailedPreconditionError,
 )
 
-__all__ = ["Destination", "Mode", "State", "check_new_place", "check_outside_arrays", "check_place"]
+__all__ = ["Destination", "Mode", "State", "check_place"]
 
 Mode: TypeAlias = Literal[
     "new",  # nothing may be there
@@ -116,7 +114,7 @@ class Destination:
         location = locate(place, context)
         with looking(location) as seen:
             above = node_above(seen)
-            _check_not_inside(above)
+            check_not_inside(above)
             chosen = format_of(location, kind, format=format, source=source, default=default, above=above)
             if location.name and not is_staging(location.name):
                 check_new_names([location.name], chosen)
@@ -149,26 +147,6 @@ class Destination:
     def _looked(self) -> Node | EllipsisType | None:
         """The node above, if it was looked for: not from a place for new data, which is in no tree yet."""
         return ... if any(map(is_staging, self.location.path.split("/"))) else self.above
-
-
-def check_outside_arrays(location: Location) -> Node | None:
-    """Raise AlreadyExistsError if `location` is inside an array, whose chunks new keys could look like.
-
-    Returns the node above, if there is one.
-    """
-    above = node_above(location)
-    _check_not_inside(above)
-    return above
-
-
-def check_new_place(store: KvStoreDriver, path: str, spec: KvStoreSpec) -> None:
-    """Check the prefix of the keys of a new array likewise; `spec` is of the store."""
-    check_outside_arrays(Location(store, path, store.describe(path), {}, spec))
-
-
-def _check_not_inside(above: Node | None) -> None:
-    if above is not None and above.kind == "array":
-        raise AlreadyExistsError(f"{above.location.text} is an array; nothing can be below it")
 
 
 def check_place(

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
+from itertools import chain, islice, pairwise
 from typing import Any
 
 from chunkwise.core.driver.tree_format import FormatName
@@ -31,11 +31,22 @@ from chunkwise.core.kvstore.protocol import (
     delete_where,
     offers,
 )
+from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.core.trees.location import Location
-from chunkwise.errors import ChunkwiseError
+from chunkwise.core.trees.node import Node, find_documented
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError, PermissionDeniedError
 
-__all__ = ["is_vacant", "looking", "looking_above"]
+__all__ = [
+    "check_new_place",
+    "check_not_inside",
+    "check_outside_arrays",
+    "is_vacant",
+    "looking",
+    "looking_above",
+    "node_above",
+]
 
 _KEYS = tuple(key for format in TREE_FORMATS.values() for key in format.node_keys)
 
@@ -180,3 +191,39 @@ def is_vacant(seen: Location) -> bool:
     if not (isinstance(look, _Look) and seen.path):
         return False
     return look.is_missing(seen.path[:-1]) and look.has_nothing(seen.path)
+
+
+def node_above(location: Location) -> Node | None:
+    """Return the nearest array or group with a document above a location, or None."""
+    with looking_above(location) as seen:
+        for below, at in pairwise(chain((seen,), seen.parents)):
+            if is_staging(below.name):  # this is not its final location
+                return None
+            try:
+                node = find_documented(at)
+            except PermissionDeniedError:  # locations that far above are inaccessible
+                return None
+            if node is not None:
+                return node.in_store(location.store)
+    return None
+
+
+def check_outside_arrays(location: Location) -> Node | None:
+    """Raise AlreadyExistsError if `location` is inside an array, whose chunks new keys could look like.
+
+    Returns the node above, if there is one.
+    """
+    above = node_above(location)
+    check_not_inside(above)
+    return above
+
+
+def check_new_place(store: KvStoreDriver, path: str, spec: KvStoreSpec) -> None:
+    """Check the prefix of the keys of a new array likewise; `spec` is of the store."""
+    check_outside_arrays(Location(store, path, store.describe(path), {}, spec))
+
+
+def check_not_inside(above: Node | None) -> None:
+    """Raise AlreadyExistsError if the node above is an array."""
+    if above is not None and above.kind == "array":
+        raise AlreadyExistsError(f"{above.location.text} is an array; nothing can be below it")

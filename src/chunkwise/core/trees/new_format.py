@@ -9,21 +9,19 @@ that lists the group would not find the new node.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, pairwise
 from types import EllipsisType
 from typing import Literal, TypeAlias
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import FORMATS, tree_format
-from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.trees.location import Location, is_ome_archive
-from chunkwise.core.trees.look import looking_above
-from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented
+from chunkwise.core.trees.look import node_above
+from chunkwise.core.trees.node import DOCUMENTS, Node
 from chunkwise.core.trees.tree import check_format
-from chunkwise.errors import InvalidArgumentError, PermissionDeniedError
+from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["VOLUME", "Kind", "format_of", "format_said", "is_named", "is_volume", "node_above"]
+__all__ = ["VOLUME", "Kind", "format_of", "format_said", "is_named", "is_volume"]
 
 VOLUME = "neuroglancer_precomputed"
 """Name of the format, and driver, of volumes that are no nodes of a tree."""
@@ -173,18 +171,3 @@ def _names_below(location: Location, above: Node | None) -> list[str]:
     """Return the names from a location up to the node above."""
     start = 0 if above is None else len(above.location.path)
     return location.path[start:].rstrip("/").split("/")[::-1]
-
-
-def node_above(location: Location) -> Node | None:
-    """Return the nearest array or group with a document above a location, or None."""
-    with looking_above(location) as seen:
-        for below, at in pairwise(chain((seen,), seen.parents)):
-            if is_staging(below.name):  # this is not its final location
-                return None
-            try:
-                node = find_documented(at)
-            except PermissionDeniedError:  # locations that far above are inaccessible
-                return None
-            if node is not None:
-                return node.in_store(location.store)
-    return None

@@ -54,9 +54,9 @@ from chunkwise.core.kvstore.take_place import (
 from chunkwise.core.trees.append import excluding
 from chunkwise.core.trees.archive_place import is_in_archive, own_place
 from chunkwise.core.trees.consolidated_tree import renew_copies_above
-from chunkwise.core.trees.destination import check_outside_arrays
 from chunkwise.core.trees.key_ownership import foreign_keys
 from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.look import check_outside_arrays
 from chunkwise.core.trees.node import DOCUMENTS, find_documented
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, UnlistedError
 
