@@ -132,6 +132,17 @@ def test_several_images_are_listed(tmp_path: Path) -> None:
         cw.downsample_pyramid(tmp_path / "c.n5", tmp_path / "p.zarr").result()
 
 
+def test_a_plate_in_an_archive_names_its_fields(tmp_path: Path) -> None:
+    THINGS["plate"](tmp_path)
+    place = f"{tmp_path}/plate.zip"
+    assert main(["zip", f"{tmp_path}/plate.zarr", place, "--quiet"]) == 0
+    with pytest.raises(ValueError, match="name one of them") as refused:
+        cw.downsample_pyramid(place, tmp_path / "p.zarr").result()
+    named = re.search(r"name one of them: ([^\s,;]+)", str(refused.value))
+    assert named is not None
+    np.testing.assert_array_equal(cw.open_multiscale(named[1]).levels[0], VALUES)
+
+
 def test_a_pyramid_of_zarr_v1_is_of_a_format_with_groups(tmp_path: Path) -> None:
     cw.create_array(tmp_path / "a", VALUES, format="zarr1")
     made = cw.downsample_pyramid(tmp_path / "a", tmp_path / "p", levels=1, sync=False).result()

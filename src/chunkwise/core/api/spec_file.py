@@ -24,7 +24,7 @@ def read_spec_file(place: str | os.PathLike[str], context: Context | None = None
     """
     text = os.fspath(place)
     scheme = text.rpartition("|")[2].partition(":")[0] if "|" in text else ""
-    if not text.endswith(_SUFFIX) or scheme.replace("-", "_") in DRIVERS:  # such as "|json:/a.json"
+    if not text.lower().endswith(_SUFFIX) or scheme.replace("-", "_") in DRIVERS:  # such as "|json:/a.json"
         return None
     if is_url(text):
         from chunkwise.core.trees.location import locate

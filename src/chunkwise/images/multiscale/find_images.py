@@ -85,7 +85,8 @@ def only_image(place: ResolvedPlace) -> MultiscaleImage | None:
     else:
         assert isinstance(found, Well)
         names = list(found.fields)
-    shown = ", ".join(f"{text.rstrip('/')}/{name}" for name in names[:_SHOWN])
+    above = text if text.endswith(":") else f"{text.rstrip('/')}/"
+    shown = ", ".join(f"{above}{name}" for name in names[:_SHOWN])
     more = ", …" if len(names) > _SHOWN or isinstance(found, Plate) else ""
     raise InvalidArgumentError(
         f"{text} holds several images, not one; name one of them: {shown or 'there are none'}{more}"
