@@ -1,18 +1,21 @@
 """chunkwise compared with TensorStore and zarr-python: whole-array reads and writes, small reads, opening.
 
     python benchmarks/compare.py [--quick] [--only PATTERN,...] [--operations read,write,small,sync]
-                                 [--peers tensorstore,zarr,fused] [--rounds N] [--json FILE] [--docs FILE]
+                                 [--peers tensorstore,zarr,fused] [--rounds N] [--edge N] [--cold]
+                                 [--json FILE] [--docs FILE]
 
 Each library runs in a process of its own, with its default settings; they take turns, so that other load
 affects all of them equally.  Files lie in memory if there is such a directory (``--directory`` for another),
 so caches are warm; those of the rows "with sync" lie on disk, and a write ends when it is there. What is read
 is checked once for each library.  Figures are ratios of medians: how many times as fast as the other library
 chunkwise is.  "(cpu)" is the same for the processor time of all threads and child processes, which hardly
-depends on other load.
+depends on other load.  "(memory)" is the same for the peak of the process's memory beyond the data to write.
 
-A quick run of a few cells:
+A quick run of a few cells, and a run with more data than processors' caches hold, read from the disk:
 
     python benchmarks/compare.py --quick --only "zarr3 raw *,zarr3 blosc 32" --peers tensorstore --rounds 7
+    python benchmarks/compare.py --edge 1024 --cold --only "zarr3 * 64" --peers tensorstore --rounds 1 \\
+        --operations read,write
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import argparse
 import fnmatch
 import json
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -72,6 +76,7 @@ class Comparison:
 
     def __init__(self, options: argparse.Namespace, edge: int, peers: dict[str, Peer], work: Path) -> None:
         self.edge = edge
+        self.cold = options.cold
         self.repeat = options.rounds
         self.many = 6 * options.rounds + 1  # where a turn is short and a ratio is near its bound
         self.turns = [options.rounds, *[-(-options.rounds * 2 // 3)] * (_PASSES - 1)]
@@ -97,7 +102,8 @@ class Comparison:
             result = Result(row, name, peer.name, ours[key], theirs[key])
             if key == "seconds" or (peer.name == "tensorstore" and operation != "write with sync"):
                 self.results.append(result)
-            shown = f"{1000 * result.ours:9.3f} {1000 * result.theirs:9.3f} ms"
+            scale, unit = (2.0**-20, "MiB") if key == "memory" else (1000, "ms")
+            shown = f"{scale * result.ours:9.3f} {scale * result.theirs:9.3f} {unit}"
             print(f"  {row:18} {name:18} {shown} {result.ratio:6.2f}x {peer.name}", flush=True)
 
     def planes(self, peer: Peer) -> int:
@@ -126,6 +132,8 @@ class Comparison:
         if "write" in self.operations:
             self.write(cell, array, "write", number)
         tensorstore_write(array, self.edge)
+        if self.cold:
+            os.sync()  # what isn't on the disk yet stays in memory
         for peer in self.peers if "read" in self.operations else ():
             if not self.able(peer, cell):
                 continue
@@ -135,6 +143,8 @@ class Comparison:
             def read(p: Peer, planes: int = planes, others: str = peer.name) -> Answer:
                 check = (p.name + others, cell.name) not in self.checked
                 self.checked.add((p.name + others, cell.name))
+                if self.cold:
+                    forget_files(array["path"])
                 return p.ask(do="read", planes=planes, check=check, **array)
 
             self.several(cell.name, "read", peer, number, read, few)
@@ -191,6 +201,15 @@ def tensorstore_write(array: dict[str, Any], edge: int) -> None:
     tensorstore.open(spec, context=context).result().write(DATA[:edge]).result()
 
 
+def forget_files(path: str) -> None:
+    """Let the system forget the files below a directory, so that they are read from the disk."""
+    for folder, _, names in os.walk(path):
+        for name in names:
+            descriptor = os.open(os.path.join(folder, name), os.O_RDONLY)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(descriptor)
+
+
 def clear(path: str) -> None:
     """Delete the chunks of an array."""
     for entry in os.scandir(path):
@@ -221,6 +240,8 @@ def main() -> int:
     parser.add_argument("--operations", default="read,write,small,sync", help="which of these")
     parser.add_argument("--peers", default="tensorstore,zarr,fused")
     parser.add_argument("--rounds", "--repeat", type=int, default=3, help="turns of each library")
+    parser.add_argument("--edge", type=int, help="extent of the array in each dimension")
+    parser.add_argument("--cold", action="store_true", help="read files from the disk, not from memory")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     parser.add_argument(
         "--docs",
@@ -231,14 +252,15 @@ def main() -> int:
     parser.add_argument("--disk", help="where those of the rows with sync lie", default=None)
     parser.add_argument("--cache", type=Path, default=HERE.parent / "build" / "benchmarks")
     options = parser.parse_args()
-    edge = 256 if options.quick else 512
+    edge = options.edge or (256 if options.quick else 512)
     operations = options.operations.split(",")
     if wrong := set(operations) - {"read", "write", "small", "sync"}:
         parser.error(f"unknown operations: {', '.join(sorted(wrong))}")
-    complete = not options.quick and options.only == "*" and len(operations) == 4
+    usual = not (options.quick or options.cold or options.edge)
+    complete = usual and options.only == "*" and len(operations) == 4
     if complete and options.docs is None and options.peers == "tensorstore,zarr,fused":
         options.docs = HERE.parent / "docs" / "performance.md"
-    memory = options.directory or ("/dev/shm" if os.path.isdir("/dev/shm") else None)
+    memory = options.directory or ("/dev/shm" if os.path.isdir("/dev/shm") and not options.cold else None)
     peers: dict[str, Peer] = {}
     missing: list[str] = []
     for name in ["chunkwise", *options.peers.split(",")]:
@@ -279,7 +301,7 @@ def main() -> int:
         figures = [result._asdict() | {"ratio": result.ratio} for result in comparison.results]
         options.json.write_text(json.dumps({"versions": versions, "results": figures}, indent=1))
     if options.docs:
-        command = "python benchmarks/compare.py" + (" --quick" if options.quick else "")
+        command = shlex.join(["python", "benchmarks/compare.py", *sys.argv[1:]])
         options.docs.write_text(document(options.docs, comparison.results, versions, missing, edge, command))
     return 0
 

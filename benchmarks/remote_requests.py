@@ -17,6 +17,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -195,6 +196,16 @@ class Chunkwise:
 
         return create
 
+    def together(self) -> Callable[[], Any] | None:
+        group = self.ts.create_group(f"{self.place}/together")
+        options = {"shape": (8, 8), "chunks": (4, 4), "dtype": "uint8"}
+
+        def create() -> None:
+            with ThreadPoolExecutor(20) as pool:
+                list(pool.map(lambda i: group.create_array(f"a{i}", **options), range(20)))
+
+        return create
+
     def replace(self) -> Callable[[], Any]:
         options = {"dtype": "uint16", "shape": [8, 8], "create": True, "delete_existing": True}
         return lambda: self.ts.open(f"{self.place}/old/|zarr3:", **options).result()
@@ -249,7 +260,7 @@ class TensorStore(Chunkwise):
         return None
 
     tree = info = verify = consolidate = delete = copy = walk
-    plate_tree = plate_info = upload = within = walk
+    plate_tree = plate_info = upload = within = together = walk
     group = twenty = diff = dataset = typo = attribute = walk
 
     def _new(self, name: str, **options: Any) -> Any:
@@ -325,7 +336,7 @@ class ZarrPython:
         return None
 
     futures = batch = tree = info = verify = detect = copy = diff = typo = none
-    plate_tree = plate_info = upload = within = none
+    plate_tree = plate_info = upload = within = together = none
 
     def create(self) -> Callable[[], Any]:
         options = {"shape": (8, 8), "chunks": (4, 4), "dtype": "uint8"}
@@ -379,6 +390,7 @@ JOBS = {
     "create": "create an array",
     "group": "create a group",
     "twenty": "create 20 arrays in a group",
+    "together": "the same by 20 threads",
     "replace": "open(create, delete_existing)",
     "diff": "`diff` of trees of 20 arrays of 4 chunks",
     "dataset": "xarray, 42 variables, not consolidated",

@@ -6,6 +6,7 @@ import math
 import os
 import platform
 from collections.abc import Iterable
+from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ PEERS = {"tensorstore": "TensorStore", "zarr": "zarr-python", "fused": "FusedCod
 
 
 class Result(NamedTuple):
-    """Medians in seconds of chunkwise and of one peer."""
+    """Medians of chunkwise and of one peer: seconds, or bytes of memory."""
 
     row: str
     operation: str
@@ -38,7 +39,7 @@ def table(results: list[Result]) -> str:
     for group in (
         ("read", "write"),
         ("read (cpu)", "write (cpu)"),
-        ("read (bound)", "write (bound)"),
+        ("read (memory)", "write (memory)"),
         ("write with sync",),
         ("read of 8 elements", "open", "index"),
         ("read of 8 elements (cpu)", "open (cpu)", "index (cpu)"),
@@ -82,7 +83,7 @@ def document(
     lines = [
         BEGIN,
         "",
-        f"`{command}`, arrays of {edge}³ uint16, {machine()}.  "
+        f"`{command}`, {date.today()}, arrays of {edge}³ uint16, {machine()}.  "
         + "; ".join(f"{name} {version}" for name, version in versions.items())
         + ".",
         *[f"{line}." for line in missing],

@@ -79,7 +79,13 @@ def test_a_wrong_option_shows_its_command_and_the_nearest_option(run: Run, name:
         (["attrs", "x", "gt"], 'there is no action "gt"; did you mean "get"? (known: get, rm, set)'),
         (["nwb", "convrt"], 'there is no action "convrt"; did you mean "convert"?'),
         (["cp", "a", "b", "--format", "zar3"], '--format: there is no "zar3"; did you mean "zarr3"?'),
-        (["cp", "a", "b", "c", "d"], "too many arguments: c d"),
+        (["cp", "a", "b", "c", "d"], "too many arguments: c d\n"),
+        (["cp", "a", "b", "--chunk", "2", "2"], "too many arguments: 2; sizes are one argument, with commas"),
+        (["create", "a", "8", "8", "--shape", "8"], "sizes are one argument"),
+        (["slice", "a", "0:2,0:3"], "a region is an option: --region '0:2,0:3'"),
+        (["slice", "a", "[0:2,", "...]"], "a region is an option: --region '0:2,...'"),
+        (["attrs", "set", "a", "k", "1"], "PATH comes first: chunkwise attrs PATH"),
+        (["tree", "-L", "1"], 'did you mean "--depth"?'),
         (["cp", "a", "b", "--chnk=4"], 'there is no option --chnk; did you mean "--chunk'),
         (["cp", "a", "b", "--compressor", "zstd"], 'no option --compressor; did you mean "--codec"?'),
         (["cp", "a", "b", "--threads=4"], 'no option --threads; did you mean "--on"?'),
@@ -91,6 +97,26 @@ def test_a_wrong_option_shows_its_command_and_the_nearest_option(run: Run, name:
 def test_mistakes_are_told_with_what_was_meant(run: Run, words: list[str], text: str) -> None:
     result = run(*words)
     assert result.status == 2 and text in result.err
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["attrs", "a.zarr", "set", "units", "mV"], "text is '\"mV\"'"),
+        (["mv", "g.zarr/x", "g.zarr/h"], "a place in it is PATH/NAME"),
+        (["cp", "a.npy", "b.zarr"], "numpy.load"),
+    ],
+)
+def test_habits_of_shells_are_answered(
+    run: Run, words: list[str], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path in ("a.zarr", "g.zarr/x", "g.zarr/h/y"):
+        make(tmp_path / path, "zarr3", np.zeros(2, "u1"), (2,))
+    (tmp_path / "g.zarr/h/zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
+    np.save("a.npy", np.zeros(3))
+    result = run(*words)
+    assert result.status != 0 and text in result.err
 
 
 def test_every_option_in_the_singular_has_a_plural_and_quiet_is_short() -> None:

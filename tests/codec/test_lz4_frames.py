@@ -62,6 +62,17 @@ def test_frames_of_any_options(
                 decompress_frame(memoryview(encoded), wrong)
 
 
+@pytest.mark.parametrize("checksums", [True, False])
+@pytest.mark.parametrize("nbytes", [None, 40])
+def test_a_frame_that_is_cut_anywhere_is_called_truncated(checksums, nbytes):
+    """Also in the middle of one of its numbers."""
+    encoded = frame(RAW[:40], content_checksum=checksums, block_checksum=checksums)
+    assert bytes(decompress_frame(memoryview(encoded), nbytes)) == RAW[:40]
+    for n in range(7, len(encoded)):
+        with pytest.raises(DataCorruptionError, match="truncated frame"):
+            decompress_frame(memoryview(encoded[:n]), nbytes)
+
+
 @settings(max_examples=examples(150), deadline=None)
 @example(True, 328544, "flip")
 @given(st.sampled_from([True, False]), st.integers(0, 2**30), st.sampled_from(["cut", "flip", "extend"]))

@@ -171,3 +171,32 @@ def test_patience(name: str, behaviour: str, monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(kind):
             store.read("a/k")
         assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_netrc_is_not_used(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for file in (".netrc", "_netrc"):
+        (tmp_path / file).write_text(
+            "machine 127.0.0.1 login user password n3trc\ndefault login u password n3trc\n"
+        )
+        (tmp_path / file).chmod(0o600)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    with web(lambda *_: iter([answer(b"value", ETag='"e"', Last_Modified=DATE)])) as server:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        assert STORES[name](server.url).read("a/k").value == b"value"
+        assert server.requests
+        for head in server.requests:
+            assert "n3trc" not in head and base64.b64encode(b"user:n3trc").decode() not in head
+
+
+@pytest.mark.parametrize("variable", ["all_proxy", "ALL_PROXY", "http_proxy"])
+@pytest.mark.parametrize("name", ["s3", "azure, key", "http"])
+def test_a_proxy_of_the_environment(name: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for other in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(other, raising=False)
+        monkeypatch.delenv(other.upper(), raising=False)
+    with web(lambda *_: iter([answer(b"value", ETag='"e"', Last_Modified=DATE)])) as proxy:
+        monkeypatch.setenv(variable, proxy.url)
+        assert STORES[name]("http://storage.invalid").read("a/k").value == b"value"
+        assert proxy.requests[0].startswith("GET http://storage.invalid/")

@@ -159,6 +159,9 @@ def test_what_uses_a_listing_fails_with_it(
         ["verify", place],
         ["rm", "-r", place],
         ["cp", "-r", place, str(tmp_path / "o.zarr")],
+        ["cp", "-r", place, f"s3://{s3.bucket.bucket}/copy.zarr"],
+        ["cp", "-r", "--overwrite", place, str(tmp_path / "o.zarr")],
+        ["mv", place, f"s3://{s3.bucket.bucket}/moved.zarr"],
         ["zip", place, str(tmp_path / "o.zip")],
         ["diff", place, place],
         ["consolidate", place],
@@ -170,6 +173,9 @@ def test_what_uses_a_listing_fails_with_it(
         lambda: list(ts.open_group(place, context=once)),
         lambda: ts.create_array(f"{place}/x", shape=[1], dtype="int8", overwrite=True, context=once),
         lambda: ts.create_group(place, overwrite=True, context=once),
+        lambda: ts.open_group(place, "r+", context=once).move("x", "y"),
+        lambda: ts.open_group(place, "r+", context=once).__delitem__("x"),
+        lambda: ts.copy_tree(place, tmp_path / "p.zarr"),
         lambda: array.resize(exclusive_max=[10, 2]).result(),
     ]
     for use in uses:

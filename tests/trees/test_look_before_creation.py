@@ -85,8 +85,8 @@ FORMATS = ["zarr3", "zarr2", "n5"]
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("is_slow", [True, False])
-@pytest.mark.parametrize("make", ["array", "group", "opened group"])
+@pytest.mark.parametrize("is_slow", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("make", ["array", "group", "opened group", "open"])
 @pytest.mark.parametrize("rival", ["replaces", "creates", "opens"])
 def test_an_array_takes_the_place_of_the_group_around(
     rival: str, make: str, is_slow: bool, format: str
@@ -105,7 +105,7 @@ def test_an_array_takes_the_place_of_the_group_around(
 
         n += 1
         store.at, store.act = n, act
-        answers["ours"] = attempt(lambda top=top: makes(make, top))
+        answers["ours"] = attempt(lambda top=top, store=store: makes(make, top, store, format))
         if "rival" not in answers:
             break
         found = {
@@ -138,20 +138,26 @@ def takes(rival: str, top: Any, store: Any, format: str) -> None:
     """Put an array at ``mid``."""
     if rival == "replaces":
         del top["mid"]
-    if rival != "opens":
+    if rival == "opens":
+        opens(store, format, "mid", delete_existing=True)
+    else:
         top.create_array("mid", shape=(4,), dtype="uint8")
-        return
+
+
+def opens(store: Any, format: str, path: str, **mode: bool) -> None:
     driver = {"zarr3": "zarr3", "zarr2": "zarr", "n5": "n5"}[format]
-    spec = {"driver": driver, "kvstore": locate(store).child(top_name(format)).child("mid").kvstore()}
-    cw.open(spec, create=True, delete_existing=True, dtype="uint8", shape=[4]).result()
+    spec = {"driver": driver, "kvstore": locate(store).child(top_name(format)).child(path).kvstore()}
+    cw.open(spec, create=True, dtype="uint8", shape=[4], **mode).result()
 
 
-def makes(make: str, top: Any) -> None:
+def makes(make: str, top: Any, store: Any, format: str) -> None:
     """Make something at ``mid/x``."""
     if make == "array":
         top.create_array("mid/x", shape=(4,), dtype="uint8")
     elif make == "group":
         top.create_group("mid/x")
+    elif make == "open":
+        opens(store, format, "mid/x")
     else:
         top.require_group("mid").create_group("x")
 

@@ -130,17 +130,17 @@ def _loop():
 
 
 REFUSED = [
-    (b"x", "bytes; decode"),
+    (b"\xff", "bytes that are not text"),
     ("half \ud83d", "half a surrogate pair"),
     ({"\udc00": 1}, "half a surrogate pair"),
-    (np.bytes_(b"x"), "decode"),
+    (np.bytes_(b"\xff"), "bytes that are not text"),
     (1j, "complex; make it a list"),
     (np.array([1j]), "complex128"),
     ({1, 2}, "set; make it a list"),
     (datetime(2024, 1, 1), "datetime.datetime; make it text"),
     (np.datetime64("2024"), "datetime64"),
     (object(), "object"),
-    ({"a": {"b": [0, b""]}}, r'at "a".b\[1\]: JSON can\'t hold a bytes'),
+    ({"a": {"b": [0, b"\xff"]}}, r'at "a".b\[1\]: .*bytes that are not text'),
     ({1: 2}, "names, not 1"),
     (np.zeros(2, [("a", "i4")]), "void|V|a"),
     (np.ma.masked_array([1, 2], [True, False]), "masked"),

@@ -7,6 +7,7 @@ import pytest
 import chunkwise as cw
 from chunkwise.core.kvstore.adapter.trace import TraceStore
 from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.trees.location import locate
 
 DOCUMENTS = {"zarr3": "zarr.json", "zarr2": ".zarray", "n5": "attributes.json"}
 GROUPS = {"zarr3": 1, "zarr2": 2, "n5": 1}
@@ -114,3 +115,52 @@ def test_a_copied_tree_of_small_arrays(tree, trace, format, target):
     expected = ["read"] + ["write"] * (1 + len(documents[target])) + ["list_children"] * (target == "n5")
     assert sorted(there) == sorted(expected)
     assert len(cw.open_group(into)["g1"]) == 5 and not list(cw.diff(trace, into))
+
+
+class SlowStore(MemoryStore):
+    """A store of which many requests are made at a time, with a log of them."""
+
+    traits = MemoryStore.traits._replace(request_concurrency=4)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log: list[tuple[str, str]] = []
+
+    def few_children(self, prefix):
+        self.log.append(("list", prefix))
+        return super().list_children(prefix)
+
+    def read(self, key, **options):
+        self.log.append(("read", key))
+        return super().read(key, **options)
+
+    def write(self, key, value, **options):
+        self.log.append(("write", key))
+        return super().write(key, value, **options)
+
+
+@pytest.mark.parametrize("format", DOCUMENTS)
+def test_a_destination_is_listed_instead_of_read(format):
+    store = SlowStore()
+    made = cw.create_group(locate(store).child("p/source"), format=format)
+    for i in range(3):
+        made.create_array(f"a{i}", data=[i, i], chunks=1)
+    store.log.clear()
+    cw.copy_tree(locate(store).child("p/source"), locate(store).child("p/copy"))
+    before = store.log[: [operation for operation, _ in store.log].index("write")]
+    around = [key for operation, key in before if operation == "read" and not key.startswith("p/source/")]
+    assert around == ["p/copy/.chunkwise-copy.json"], "the rest is in the listings"
+
+
+def test_a_document_is_read_once_by_a_comparison():
+    store = SlowStore()
+    for side in ("left", "right"):
+        made = cw.create_group(locate(store).child(side), format="zarr3")
+        for i in range(3):
+            made.create_array(f"a{i}", data=[i, i], chunks=1)
+    store.log.clear()
+    assert not cw.diff(locate(store).child("left"), locate(store).child("right"))
+    documents = [key for _, key in store.log if "/a" in key and key.endswith("zarr.json")]
+    assert sorted(documents) == [f"{side}/a{i}/zarr.json" for side in ("left", "right") for i in range(3)]
+    made["a1"][1] = 9
+    assert [d.what for d in cw.diff(locate(store).child("left"), locate(store).child("right"))] == ["values"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
 from importlib import import_module
@@ -31,6 +32,7 @@ _FURTHER = {"--chunk": "--chunks", "--shard": "--shards", "--codec": "--codecs",
 
 # Options of other programs, and what they are called here.
 _OTHERS = {
+    "-L": "--depth",
     "--bind": "--host",
     "--chunk-shape": "--chunk",
     "--chunk-size": "--chunk",
@@ -55,6 +57,8 @@ _OTHERS = {
     "--zarr-version": "--format",
     "--zarr_version": "--format",
 }
+
+_REGION = re.compile(r"\[?[-\d:.,]*\]?")
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -93,18 +97,28 @@ class CommandParser(argparse.ArgumentParser):
     def _left_over(self, words: Sequence[str]) -> str:
         option = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
         if option is None:
-            return f"too many arguments: {' '.join(words)}"
+            return f"too many arguments: {' '.join(words)}{self._meant_by(words)}"
         own = _OTHERS.get(option)
         known = self._option_string_actions
         near = f'did you mean "{own}"?' if own in known else nearest(option, known)
         return f"there is no option {option}" + (f"; {near}" if near else "")
+
+    def _meant_by(self, words: Sequence[str]) -> str:
+        """Return what words that look like numbers or a region are to be written as."""
+        if all(word.isdecimal() for word in words) and "--chunk" in self._option_string_actions:
+            return "; sizes are one argument, with commas, such as --chunk 64,64"
+        if "--region" in self._option_string_actions and all(map(_REGION.fullmatch, words)):
+            return f"; a region is an option: --region '{','.join(word.strip('[],') for word in words)}'"
+        return ""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             known = hint(str(value), map(str, action.choices))
             if isinstance(action, argparse._SubParsersAction):
                 what = "command" if action.metavar == "COMMAND" else "action"
-                raise argparse.ArgumentError(None, f'there is no {what} "{value}"; {known}')
+                before = [str(one.metavar) for one in self._get_positional_actions() if one is not action]
+                order = f"; {before[0]} comes first: {self.prog} {before[0]} …" if before else ""
+                raise argparse.ArgumentError(None, f'there is no {what} "{value}"; {known}{order}')
             raise argparse.ArgumentError(action, f'there is no "{value}"; {known}')
 
     def _get_option_tuples(self, option_string: str) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -155,4 +156,5 @@ def parse_json(text: str, what: str) -> JSON:
     try:
         return load_text(text, parse_constant=refuse, parse_float=number)
     except ValueError as e:
-        raise UsageError(f"{what}: expected JSON, but received {text!r} ({e})") from None
+        word = f"; text is '{json.dumps(text)}'" if text.replace("_", "").isalnum() else ""
+        raise UsageError(f"{what}: expected JSON, but received {text!r}{word} ({e})") from None

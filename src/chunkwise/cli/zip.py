@@ -13,7 +13,16 @@ from chunkwise.core.kvstore.adapter.zip_export import export_archive
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.extension import KvStoreDriver
 from chunkwise.extension.inside import hooks
-from chunkwise.extension.trees import JOURNAL, is_link, is_ome_archive, locate, location_of, walk, with_added
+from chunkwise.extension.trees import (
+    JOURNAL,
+    check_outside_arrays,
+    is_link,
+    is_ome_archive,
+    locate,
+    location_of,
+    walk,
+    with_added,
+)
 
 __all__ = ["add_arguments", "run"]
 
@@ -49,6 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f'"{arguments.archive}" does not name a file')
     if arguments.archive.endswith("/"):
         raise UsageError(f'"{arguments.archive}" names a directory; expected the name of the archive')
+    check_outside_arrays(archive)
     if _is_below(source.store, source.path, archive.store, key):
         raise UsageError("the archive can't be in what it is made of")
     for name, node in walk(root):

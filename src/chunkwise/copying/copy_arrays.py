@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, Protocol
-from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -239,7 +239,7 @@ def intermediate_name(journalled: object = None) -> str:
     """Return a new name for the array between two passes, or the name in a copy that is resumed."""
     if isinstance(journalled, str) and _NAME.fullmatch(journalled):
         return journalled
-    return f"{INTERMEDIATE}-{uuid4().hex[:12]}"
+    return f"{INTERMEDIATE}-{os.urandom(6).hex()}"
 
 
 def delete_intermediates(location: Location) -> None:

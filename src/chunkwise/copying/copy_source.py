@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
-from uuid import uuid4
 
 from chunkwise.copying.array_template import ArrayTemplate, template_of
 from chunkwise.copying.new_array import open_array, open_node
@@ -109,7 +108,7 @@ def _open_source(store: TensorStore) -> CopySource:
     if node is not None:
         return stored_source(node.location)
     # Its spec may hold all of its elements, or a function: only this call can go on with the copy.
-    return _view_source(store, f"open array {uuid4().hex}")
+    return _view_source(store, f"open array {os.urandom(16).hex()}")
 
 
 def source_of(found: ResolvedPlace) -> CopySource:

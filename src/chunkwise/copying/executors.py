@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import queue
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
@@ -196,6 +196,8 @@ def workers_of(executor: Executor | Workers | str | None) -> Workers:
         return _of_dask(client, start)
     counts = (getattr(executor, name, None) for name in ("_max_workers", "max_workers"))
     n = next((n for n in counts if isinstance(n, int) and n > 0), n_processors())
+    from concurrent.futures import ThreadPoolExecutor
+
     in_process = isinstance(executor, ThreadPoolExecutor | BlockThreads)
     return Workers(start, n, n, batch_seconds=1.0, in_process=True) if in_process else Workers(start, n)
 

@@ -16,11 +16,12 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 from chunkwise.copying.journal_document import JournalDocument, Ranges, parse_journal
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.arrays.base_array import in_transaction
+from chunkwise.core.base.fork import new_lock
 from chunkwise.core.engine.concurrent_requests import is_slow
 from chunkwise.core.kvstore.adapter.guarded import GuardedStore, Written
 from chunkwise.core.kvstore.protocol import KvStoreDriver
@@ -44,6 +45,7 @@ class Fence:
     first: int = 0  # which pass of the journal the first step is
     _known: tuple[bytes, JournalDocument] | None = field(default=None, repr=False, compare=False)
     _looked: float = field(default=float("-inf"), repr=False, compare=False)
+    _lock: Any = field(default_factory=new_lock, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Fence, (self.kv, self.key, self.owner, self.writes, self.first)
@@ -80,10 +82,14 @@ class Fence:
 
     def _read(self, *, fresh: bool) -> JournalDocument | None:
         """Return the content of the journal, which is parsed only when it has changed."""
-        known, now = self._known, time.monotonic()
-        if not fresh and known and now - self._looked < _LOOK and is_slow(self.kv):
-            return known[1]
-        self._looked = now
+        if fresh or not is_slow(self.kv):
+            return self._ask()
+        with self._lock:  # tasks that begin together make one request
+            known = self._known
+            return known[1] if known and time.monotonic() - self._looked < _LOOK else self._ask()
+
+    def _ask(self) -> JournalDocument | None:
+        known, self._looked = self._known, time.monotonic()
         found = self.kv.read(self.key, if_not_equal=known[0] if known else None)
         if found.value is not None:
             document = parse_journal(found.value, self._where())

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
-from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from chunkwise.copying.journal_document import (
@@ -134,7 +133,7 @@ class Journal:
         self._sums = [0] * len(self._n_tasks)
         self._saved = 0.0
         self._generation = MISSING_GENERATION
-        self.owner = ":".join((process_name().host, str(os.getpid()), uuid4().hex))
+        self.owner = ":".join((process_name().host, str(os.getpid()), os.urandom(16).hex()))
         _here[self.owner] = self
 
     def check_store(self) -> None:

@@ -33,7 +33,6 @@ from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.n5.members import DATASET_MEMBERS, ITEM_NBYTES, array_data_type
 from chunkwise.core.driver.tree_format import TreeFormat
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
-from chunkwise.core.driver.zarr2.schema import OBJECT_FILTERS
 from chunkwise.core.dtypes.fill_value import same_fill
 from chunkwise.core.dtypes.zarr2 import fill_value_to_zarr2, stored_dtype, to_zarr2
 from chunkwise.core.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
@@ -97,6 +96,8 @@ _Made: TypeAlias = tuple[dict[str, JSON], dict[str, JSON]]  # the ``metadata`` o
 
 
 def _zarr2(template: ArrayTemplate, rules: TreeFormat, given: Sequence[str], notes: list[str]) -> _Made:
+    from chunkwise.core.driver.zarr2.schema import OBJECT_FILTERS  # with all metadata of the format
+
     format, source = rules.name, tree_format(template.format)
     attributes = _zarr2_attributes(template, rules, notes)
     own = source.zarr2_members(template.document)
@@ -385,7 +386,7 @@ def create_array(location: Location, target: Target, *, overwrite: bool = False)
 
 
 def in_tree(spec: Mapping[str, Any]) -> Spec:
-    """Return the spec of a new array that is not to be beside, in or around what others make meanwhile."""
+    """Return the spec of a new array that is not to be around what others make meanwhile."""
     parsed = Spec(spec)
     driver = parsed._driver
     assert isinstance(driver, ChunkedSpec), "it is of a format of trees"

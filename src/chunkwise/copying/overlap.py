@@ -11,8 +11,6 @@ from chunkwise.copying.executors import Workers
 from chunkwise.copying.node_arrays import check_array_visible
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.extras import is_of
-from chunkwise.core.driver.array.spec import ArraySpec
-from chunkwise.core.driver.virtual_chunked.spec import VirtualChunkedSpec
 from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
@@ -171,8 +169,8 @@ Home: TypeAlias = tuple[ProcessName, tuple[str, ...]]
 
 def home_of(view: TensorStore) -> Home:
     """Return the facts about an array that `check_arrived` needs, before it is pickled."""
-    kinds = {ArraySpec: "an array in memory", VirtualChunkedSpec: "a virtual array, made of functions"}
-    parts = [kinds[type(s)] for s in driver_specs(view._array.spec()) if type(s) in kinds]
+    kinds = {"array": "an array in memory", "virtual_chunked": "a virtual array, made of functions"}
+    parts = [kinds[s.driver] for s in driver_specs(view._array.spec()) if s.driver in kinds]
     return process_name(), tuple(dict.fromkeys(parts))
 
 

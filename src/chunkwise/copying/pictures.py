@@ -6,7 +6,6 @@ import math
 import os
 import re
 from collections.abc import Iterator, Sequence
-from glob import glob
 
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
@@ -52,6 +51,8 @@ def has_wildcard(text: str) -> bool:
 
 def matching(pattern: str) -> list[str]:
     """Return the files that a glob matches, in the order of their numbers; raise if there are none."""
+    from glob import glob
+
     found = sorted(glob(pattern, recursive=True), key=natural)
     if not found:
         raise InvalidArgumentError(f"{pattern}: no file matches")

@@ -7,7 +7,6 @@ mistake in those can't hide.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -134,6 +133,8 @@ class PlainReader:
         concurrency = traits_of(self._store).request_concurrency
         if concurrency is None or len(keys) < 2:
             return map(self.fetch, keys)
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(min(concurrency, len(keys))) as threads:
             return list(threads.map(self.fetch, keys))
 

@@ -95,6 +95,7 @@ class RunningChain:
     stage: Stage = field(init=False)
     ranges: deque[tuple[int, int]] = field(default_factory=deque)  # not given out yet
     n_left: int = 0  # tasks in them
+    n_begun_with: int = 0  # tasks of the stage
     n_open: int = 0  # batches that aren't done
     n_tries: int = 0  # that are under way
 
@@ -103,7 +104,7 @@ class RunningChain:
         for stage in self.rest:
             self.stage = stage
             self.ranges = deque((start, stop) for start, stop in stage.pending if start < stop)
-            self.n_left = sum(stop - start for start, stop in self.ranges)
+            self.n_left = self.n_begun_with = sum(stop - start for start, stop in self.ranges)
             if self.ranges:
                 return True
         return False
@@ -281,7 +282,7 @@ class _Driver:
         each, stage = self._each(running.stage), running.stage
         n_in_time = 1 if each is None else int(self._seconds / max(each * stage.cost, 1e-6))
         share = -(-running.n_left // (2 * _WINDOW * self._n_workers))
-        n_together = min(stage.n_together, -(-running.n_left // self._n_workers))
+        n_together = min(stage.n_together, -(-running.n_begun_with // self._n_workers))
         return max(1, min(share, n_in_time), n_together)
 
     def _collect(self, timeout: float | None) -> None:

@@ -12,6 +12,7 @@ or if others have done the rest of its batch.
 
 from __future__ import annotations
 
+import os
 import pickle
 import threading
 from collections import OrderedDict
@@ -20,7 +21,6 @@ from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, runtime_checkable
-from uuid import uuid4
 
 from chunkwise.copying.executors import OpenExecutor, Workers
 from chunkwise.copying.fence import Fence, Guard, Tasks
@@ -80,7 +80,7 @@ class Work:
     steps: Sequence[Step]
     fence: Fence | None = None  # None if nothing is written, and there is no journal
     stop: Stop = field(default_factory=Stop)
-    name: str = field(default_factory=lambda: uuid4().hex)
+    name: str = field(default_factory=lambda: os.urandom(16).hex())
     _blob: bytes = b""
 
     def __post_init__(self) -> None:
@@ -108,7 +108,7 @@ class Work:
         if not isinstance(whole, DivisibleStep):
             return self
         steps = [*self.steps[:step], whole.part(start, stop), *self.steps[step + 1 :]]
-        return replace(self, steps=steps, name=uuid4().hex, _blob=b"")
+        return replace(self, steps=steps, name=os.urandom(16).hex(), _blob=b"")
 
     def _wanted(self, start: int, stop: int) -> Iterator[int]:
         for number in range(start, stop):

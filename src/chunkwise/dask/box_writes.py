@@ -10,6 +10,7 @@ to the workers, which materialise one box of blocks after the other, so the sche
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from functools import partial
 from itertools import product
 from math import prod
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -228,7 +228,7 @@ class BoxWrites:
         return Boxes(source.chunks, sizes, max(1, source.dtype.itemsize), wanted_nbytes)
 
     def _make_graph(self, found: tuple[LocalGraph, Any] | None) -> None:
-        token = uuid4().hex
+        token = os.urandom(16).hex()
         name, target, boxes = (f"chunkwise-{what}-{token}" for what in ("store", "target", "boxes"))
         graph: dict[Any, Any] = {target: self._target, boxes: self._boxes}
         layers = load("dask.highlevelgraph", "store").HighLevelGraph
@@ -253,7 +253,7 @@ class BoxWrites:
     def stored(self, *, computed: bool) -> Any:
         """Return a dask array of the stored values, which is read after the write unless that is
         `computed`."""
-        chunks, name = self._source.chunks, f"chunkwise-stored-{uuid4().hex}"
+        chunks, name = self._source.chunks, f"chunkwise-stored-{os.urandom(16).hex()}"
         if computed:
             return to_dask(self._target.view, chunks, name=name)
         graph: dict[Any, Any] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import numpy as np
 
@@ -122,11 +121,11 @@ def token_of(view: TensorStore) -> str:
     try:
         json = view.spec().to_json()
     except (ChunkwiseError, ValueError, TypeError, NotImplementedError):
-        return uuid4().hex
+        return os.urandom(16).hex()
     if store is not None and view.transaction is None:
         return str(tokenize(_plain(store.identity), json))
     if view.transaction is not None or _only_here(json):
-        return uuid4().hex
+        return os.urandom(16).hex()
     return str(tokenize(json))
 
 

@@ -10,10 +10,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
-from uuid import uuid4
 
 from chunkwise import ChunkLayout, Spec, TensorStore
 from chunkwise import open as open_array
@@ -206,7 +206,7 @@ def _delayed(arrays: Sequence[Array]) -> Delayed:
     whole = graph.merge(*(array.__dask_graph__() for array in arrays))
     # Together: optimized separately, arrays would compute shared layers again.
     whole = load("dask.array.optimization", "store").optimize(whole, keys)
-    name = f"chunkwise-stored-{uuid4().hex}"
+    name = f"chunkwise-stored-{os.urandom(16).hex()}"
     return delayed.Delayed(name, {**whole, name: (_forget, keys)})
 
 

@@ -34,6 +34,7 @@ from chunkwise.core.dtypes.zarr3 import parse_fill_value_zarr3
 from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.block_threads import work_through
 from chunkwise.core.engine.pool import Pool, Stop
+from chunkwise.core.engine.unasked import fail_at_exit, watches
 from chunkwise.core.grid.regular import ChunkGrid
 from chunkwise.core.index_space import align
 from chunkwise.core.index_space.numpy_rules import as_key, as_slice, position, positions
@@ -121,6 +122,7 @@ __all__ = [
     "elements_of",
     "excluding",
     "extended_path",
+    "fail_at_exit",
     "get_attribute",
     "hold",
     "hooks",
@@ -164,6 +166,7 @@ __all__ = [
     "traits_of",
     "unit_text",
     "url_with_storage_options",
+    "watches",
     "with_storage_options",
     "work_through",
 ]

@@ -38,7 +38,7 @@ from chunkwise.core.trees.location import (
     located,
     location_of,
 )
-from chunkwise.core.trees.look import is_vacant, looking
+from chunkwise.core.trees.look import is_vacant, looking, looking_above
 from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_from_json, marker_to_json
 from chunkwise.core.trees.new_format import VOLUME, Kind, format_of, format_said, is_volume, node_above
 from chunkwise.core.trees.new_location import create_parents, missing_groups, parents_made, remove_groups
@@ -118,6 +118,7 @@ __all__ = [
     "located",
     "location_of",
     "looking",
+    "looking_above",
     "map_requests",
     "mark_container",
     "marker_from_json",

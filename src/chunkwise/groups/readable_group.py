@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from chunkwise.copying.new_array import open_node
 from chunkwise.copying.overlap import store_and_path
@@ -21,12 +21,14 @@ from chunkwise.core.trees.node_name import is_name, split_path
 from chunkwise.core.trees.tree import Tree
 from chunkwise.core.trees.walk import UNREADABLE, look_ahead
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NodeNotFoundError
-from chunkwise.groups.drawing import Drawing
 from chunkwise.groups.lazy_array import lazy_array
+
+if TYPE_CHECKING:
+    from chunkwise.groups.drawing import Drawing
 
 __all__ = ["ReadableGroup"]
 
-_SHOWN = 20
+_IN_SHORT = {"depth": 1, "attributes": True, "most": 20}
 
 
 class ReadableGroup(Resolvable):
@@ -359,21 +361,23 @@ class ReadableGroup(Resolvable):
         attributes : bool
             Whether to show attributes.
         """
-        return Drawing(self._tree, self._names, self._node, depth=depth, attributes=attributes)
+        return self._drawing(depth=depth, attributes=attributes)
 
-    def _drawing(self) -> Drawing:
-        return Drawing(self._tree, self._names, self._node, depth=1, attributes=True, most=_SHOWN)
+    def _drawing(self, **options: Any) -> Drawing:
+        from chunkwise.groups.drawing import Drawing  # with HTML and summaries, which few programs need
+
+        return Drawing(self._tree, self._names, self._node, **options)
 
     def __repr__(self) -> str:
         head = f"<chunkwise.Group {self.name} ({self.format}, mode {self.mode!r}) in {self._tree.root.text}>"
         try:
-            return f"{head}\n{self._drawing()}"
+            return f"{head}\n{self._drawing(**_IN_SHORT)}"
         except ChunkwiseError as e:  # it is gone, or the store is
             return f"{head}\n{e}"
 
     def _repr_html_(self) -> str | None:
         try:
-            return self._drawing()._repr_html_()
+            return self._drawing(**_IN_SHORT)._repr_html_()
         except ChunkwiseError:  # the text says why
             return None
 

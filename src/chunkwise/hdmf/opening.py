@@ -15,6 +15,7 @@ from chunkwise.extension.trees import (
     Node,
     Replacement,
     find_documented,
+    looking_above,
     node_attributes,
     tree_format,
     what_is_at,
@@ -158,8 +159,10 @@ def enclosing_store(node: Node) -> Enclosing | None:
     while at is not None and not at.implicit:
         if _may_be_root(at):
             root = at
-        above = at.location.parent
-        at = None if above is None else find_documented(above, at.format)
+        with looking_above(at.location, 1) as seen:
+            above = seen.parent
+            found = None if above is None else find_documented(above, at.format)
+        at = found and found.in_store(node.location.store)
     if root is None or detect_format(root.location) is None:
         return None
     store = open_store(root.location, consolidated=False)

@@ -49,16 +49,16 @@ def metadata_written(
 ) -> None:
     """Notify observers that an array's document was written, within the transaction of `wrap`.
 
-    If it `is_new`, raise HeldError while another process is replacing or deleting the old node, and for an
-    array of a tree AlreadyExistsError for what others have made around it since its place was looked at.
+    If it `is_new`, raise HeldError while another process is replacing or deleting the old node, and
+    AlreadyExistsError for what others have made around it, or in one of a tree, since it was looked for.
     """
     whole, path = whole_path(store.base if isinstance(store, CacheStore) else store, request.path)
     looks: list[Callable[[], object]] = []
     if is_new and takes_turns(whole, path + APPEND):
         looks.append(partial(check_not_held, whole, path + APPEND))
     checks: Checks = NO_CHECKS
-    if is_new and spec.in_tree and not in_staging(path):
-        looks = [partial(check_holds_nothing, whole, path)]
+    if is_new and not in_staging(path):
+        looks = [partial(check_holds_nothing, whole, path)] if spec.in_tree else looks
         checks = checks_above(whole, path, tree_format(FORMATS[request.format.driver]))
     seen = None if wrap is None else wrapped(spec, whole, wrap)
     metadata_changed(whole, path, request.format.consolidated_key, seen, looks, checks)

@@ -5,7 +5,6 @@ Colours are those of the page, light or dark.  Everything that comes from data i
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from math import ceil
@@ -37,12 +36,18 @@ _MOST_ROWS, _MOST_WORDS = 100, 10  # of a list of records, and of a list in one 
 _SLANT = 0.45  # slope of the third axis
 
 
+def _escape(text: str) -> str:
+    from html import escape  # with a table of all entities
+
+    return escape(text)
+
+
 def panel(title: str, *parts: str) -> str:
     """Return a box with a title and parts side by side; the parts are HTML already."""
     cells = "".join(f'<div style="flex:none">{part}</div>' for part in parts if part)
     return (
         '<div class="chunkwise" style="font-family:monospace;font-size:12px;color:inherit">'
-        f"<b>{html.escape(title)}</b>"
+        f"<b>{_escape(title)}</b>"
         f'<div style="display:flex;flex-wrap:wrap;gap:2em;align-items:center">{cells}</div></div>'
     )
 
@@ -51,7 +56,7 @@ def table(rows: Iterable[tuple[str, object]]) -> str:
     """Return a table of labels and values."""
     lines = "".join(
         '<tr style="background:none"><th style="text-align:left;font-weight:normal;opacity:.65">'
-        f'{html.escape(label)}</th><td style="{_VALUE}">{html.escape(str(value))}</td></tr>'
+        f'{_escape(label)}</th><td style="{_VALUE}">{_escape(str(value))}</td></tr>'
         for label, value in rows
     )
     return f'<table style="border:none;margin:.3em 0;color:inherit;font:inherit">{lines}</table>'
@@ -59,7 +64,7 @@ def table(rows: Iterable[tuple[str, object]]) -> str:
 
 def text_block(text: str) -> str:
     """Return text as preformatted HTML."""
-    return f'<pre style="background:none;color:inherit;margin:.3em 0">{html.escape(text)}</pre>'
+    return f'<pre style="background:none;color:inherit;margin:.3em 0">{_escape(text)}</pre>'
 
 
 def brief(value: object, most: int = 3, words: int = _WORDS) -> str:
@@ -189,8 +194,8 @@ class RecordList(list[Record]):
             return panel("nothing found")
         records = [members(one) or {} for one in self[:_MOST_ROWS]]
         names = [name.removeprefix("n_").replace("_", " ") for name in records[0]]
-        head = "".join(f'<th style="text-align:left">{html.escape(name)}</th>' for name in names)
-        cells = ((html.escape(_cell(value)) for value in one.values()) for one in records)
+        head = "".join(f'<th style="text-align:left">{_escape(name)}</th>' for name in names)
+        cells = ((_escape(_cell(value)) for value in one.values()) for one in records)
         rows = ["".join(f'<td style="{_VALUE}">{cell}</td>' for cell in row) for row in cells]
         more = f"<p>and {len(self) - _MOST_ROWS:,} more</p>" if len(self) > _MOST_ROWS else ""
         lines = "".join(f'<tr style="background:none">{row}</tr>' for row in [head, *rows])
@@ -271,7 +276,7 @@ def plate_drawing(rows: Sequence[str], columns: Sequence[str], wells: Iterable[s
     side = max(_DENSEST, min(_SHORTEST, 2 * _LONGEST // max(len(rows), len(columns), 1)))
     circles = "".join(
         f'<circle cx="{(across[column] + 0.5) * side}" cy="{(down[row] + 0.5) * side}" r="{side * 0.42:.1f}" '
-        f"{_FACE}><title>{html.escape(f'{row}/{column}')}</title></circle>"
+        f"{_FACE}><title>{_escape(f'{row}/{column}')}</title></circle>"
         for row, column in (path.split("/", 1) for path in wells)
     )
     width, height = len(columns) * side, len(rows) * side
@@ -306,5 +311,5 @@ def _polygon(*points: tuple[float, float]) -> str:
 def _text(x: float, y: float, text: str, anchor: str) -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="12" fill="currentColor" text-anchor="{anchor}">'
-        f"{html.escape(text)}</text>"
+        f"{_escape(text)}</text>"
     )

@@ -54,7 +54,6 @@ class Jpeg(BytesToBytes):
         """Read the member ``quality``; others are ignored, as n5-java does."""
         members = Members(configuration)
         quality = members.take("quality", lambda value: expect_int(value, 0, 100), 100)
-        members.rest()
         return cls(quality)
 
     def to_json(self, format: str) -> dict[str, Any]:

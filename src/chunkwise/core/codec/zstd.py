@@ -62,7 +62,6 @@ class Zstd(BytesToBytes):
         level = members.take("level", lambda v: expect_int(v, *_LEVELS), _DEFAULT_LEVEL.get(format))
         notation = notation_of(format)
         if notation.ignores_unknown:
-            members.rest()
             return cls(level)
         gdal = {"YES": True, "NO": False} if notation.has_numcodecs_options else {}
         checksum = members.take("checksum", lambda v: expect_bool(gdal.get(str(v), v)), None)

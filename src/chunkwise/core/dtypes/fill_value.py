@@ -6,7 +6,6 @@ the forms.
 
 from __future__ import annotations
 
-import cmath
 import math
 from collections.abc import Callable
 from typing import Any
@@ -179,5 +178,7 @@ def _holds(asked: complex, stored: Any, dtype: DataType) -> bool:
         return int(stored) == asked
     if dtype.kind not in ("float", "complex"):
         return True
+    from cmath import isfinite, isnan  # for fill values in schemas alone
+
     found = complex(stored) if dtype.kind == "complex" else complex(float(stored))
-    return cmath.isfinite(found) == cmath.isfinite(asked) and cmath.isnan(found) == cmath.isnan(asked)
+    return isfinite(found) == isfinite(asked) and isnan(found) == isnan(asked)

@@ -30,7 +30,6 @@ zarr-python 2 writes 0 for a missing fill value of ``|O``; it is read as empty.
 
 from __future__ import annotations
 
-import base64
 import binascii
 from typing import Any
 
@@ -58,7 +57,7 @@ __all__ = [
 def decode_base64(value: JSON, nbytes: int, *, exact: bool = False) -> bytes:
     """Return the bytes of a base64 string: `nbytes` of them, or fewer unless `exact`, padded with zeros."""
     try:
-        raw = base64.b64decode(expect_string(value), validate=True)
+        raw = binascii.a2b_base64(expect_string(value), strict_mode=True)
     except (binascii.Error, ValueError):
         raw = None
     if raw is None or len(raw) > nbytes or (exact and len(raw) != nbytes):
@@ -86,7 +85,7 @@ def print_fixed_bytes(fill: npt.NDArray[Any], dtype: DataType, notation: Notatio
     raw = fill.tobytes()
     if not notation.pads_bytes and dtype.kind == "bytes":
         raw = raw.rstrip(b"\0")
-    return base64.b64encode(raw).decode()
+    return binascii.b2a_base64(raw, newline=False).decode()
 
 
 def parse_fixed_text(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:

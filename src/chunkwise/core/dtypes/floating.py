@@ -17,7 +17,6 @@ TensorStore does, and a number or word, the real part, as GDAL writes it.
 
 from __future__ import annotations
 
-import base64
 import binascii
 import math
 import re
@@ -108,7 +107,7 @@ def _from_string(value: str, dtype: DataType, notation: Notation) -> npt.NDArray
         return _rounded(float(value), dtype, value)
     if dtype.itemsize == 1:
         try:
-            raw = base64.b64decode(value, validate=True)
+            raw = binascii.a2b_base64(value, strict_mode=True)
         except (binascii.Error, ValueError):
             raw = b""
         if len(raw) == 1:
@@ -123,7 +122,7 @@ def print_float(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> 
     if notation.is_plain:
         return value
     if notation.has_stored_form and dtype.name == "float4_e2m1fn":
-        return base64.b64encode(fill.tobytes()).decode()
+        return binascii.b2a_base64(fill.tobytes(), newline=False).decode()
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     if notation.has_bits:

@@ -8,7 +8,6 @@ future that is complete from the start has neither.
 
 from __future__ import annotations
 
-import traceback
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import suppress
@@ -506,7 +505,9 @@ def _run_callbacks(future: Future[Any]) -> None:
             callback(future)
         except BaseException:  # the completing code must not fail, nor other callbacks be skipped
             with suppress(MemoryError):
-                traceback.print_exc()
+                from traceback import print_exc
+
+                print_exc()
 
 
 def _raise_cancelled() -> NoReturn:

@@ -13,13 +13,15 @@ from functools import cache, wraps
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
+from chunkwise.core.base.fork import in_child
 from chunkwise.core.engine.derived_futures import WriteFutures
-from chunkwise.core.engine.future import VALUE, Future
+from chunkwise.core.engine.future import VALUE, Future, Promise
+from chunkwise.errors import AbortedError
 
 if TYPE_CHECKING:
     import logging
 
-__all__ = ["watches"]
+__all__ = ["fail_at_exit", "watches"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -70,6 +72,28 @@ _failures: weakref.WeakSet[_Failure] = weakref.WeakSet()
 def _report_all() -> None:
     for failure in list(_failures):
         failure.report()
+
+
+_under_way: dict[Promise[Any], str] = {}
+"""Work in threads that Python does not wait for, and advice for its failure."""
+
+
+def fail_at_exit(promise: Promise[Any], future: Future[Any], then: str) -> None:
+    """Fail work in a thread that Python does not wait for, if the program ends first; `then` is advice."""
+    _under_way[promise] = then
+    future._on_done(lambda _: _under_way.pop(promise, None))
+
+
+@atexit.register
+def _fail_all() -> None:
+    for promise, then in list(_under_way.items()):
+        promise.set_exception(AbortedError(f"the program ended before the work was done; {then}"))
+    _report_all()  # the threads keep the futures
+
+
+@in_child
+def _forget_all() -> None:
+    _under_way.clear()
 
 
 def watches(function: Callable[P, R]) -> Callable[P, R]:

@@ -7,10 +7,10 @@ conditional write to a bucket, a scratch key next to the key in question is writ
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import uuid4
 
 from chunkwise.core.kvstore.object_failure import failure_of
 from chunkwise.core.kvstore.protocol import Buffer
@@ -40,9 +40,9 @@ class ConditionalWrites(NamedTuple):
 def probe(library: ModuleType, store: obstore.store.ObjectStore, key: str) -> ConditionalWrites:
     """Return the conditions that the server of `store` honours, tested with a scratch key beside `key`."""
     directory, slash, _ = key.rpartition("/")
-    scratch = f"{directory}{slash}.chunkwise-probe-{uuid4().hex}"
+    scratch = f"{directory}{slash}.chunkwise-probe-{os.urandom(16).hex()}"
 
-    mark = uuid4().hex
+    mark = os.urandom(16).hex()
 
     def put(value: bytes, mode: str | dict[str, str]) -> Any:
         """Return the result; None if the condition failed or is not supported."""

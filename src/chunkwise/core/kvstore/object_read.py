@@ -19,7 +19,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chunkwise.core.kvstore.byte_range import check_range, resolve_range
-from chunkwise.core.kvstore.object_failure import failure_of
 from chunkwise.core.kvstore.protocol import MOST_LOST, Buffer
 from chunkwise.core.kvstore.request_limits import Retries
 from chunkwise.core.kvstore.value_bound import check_size
@@ -75,6 +74,8 @@ def fetch(
         try:
             found = _get(library, store, key, options, retries, name or key)
         except Exception as e:
+            from chunkwise.core.kvstore.object_failure import failure_of
+
             kind = failure_of(e).kind
             if kind == "mismatch" and "if_match" in options:  # replaced since its size was read
                 continue
@@ -174,8 +175,11 @@ class Pages:
     def __call__(self, library: ModuleType, store: obstore.store.ObjectStore) -> Sequence[Any] | None:
         """Return the next page, None after the last one."""
         if not self._begun or self._failure is not None:
-            if self._begun and self._failure is not None and failure_of(self._failure).again == "never":
-                raise self._failure
+            if self._begun and self._failure is not None:
+                from chunkwise.core.kvstore.object_failure import failure_of
+
+                if failure_of(self._failure).again == "never":
+                    raise self._failure
             prefix = self._prefix.rstrip("/") or None
             self._stream = library.list(store, prefix=prefix, offset=self._last, chunk_size=_PAGE)
         try:

@@ -12,7 +12,6 @@ import errno
 import os
 import sys
 import time
-import unicodedata
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -245,7 +244,11 @@ def name_fault(name: str, *, system: str = sys.platform) -> str:
 
 def key_name(name: str) -> str:
     """Return the name of a file as in keys: macOS may list it with decomposed letters."""
-    return unicodedata.normalize("NFC", name) if DECOMPOSES_NAMES else name
+    if not DECOMPOSES_NAMES:
+        return name
+    from unicodedata import normalize
+
+    return normalize("NFC", name)
 
 
 def extended_path(path: str, *, windows: bool = WINDOWS) -> str:

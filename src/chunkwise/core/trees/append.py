@@ -16,12 +16,12 @@ The record of an append, which its first array has, and the documents of the oth
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 from chunkwise.core.driver.tree_formats import DRIVERS
 from chunkwise.core.engine.concurrent_requests import map_requests
@@ -264,7 +264,7 @@ def excluding(
     while True:
         lease = Lease(location.store, location.path + APPEND, _ABOUT)
         clear = {CLEARS: True} if clears else {}
-        other = lease.take({"id": uuid4().hex, "state": "writing", "arrays": {}, **clear})
+        other = lease.take({"id": os.urandom(16).hex(), "state": "writing", "arrays": {}, **clear})
         if other is not None:
             _wait(location, other, patience)
             continue
@@ -313,7 +313,7 @@ def _take(arrays: Sequence[Growing]) -> Append:
     leader = arrays[0].location
     patience = Patience(leader.store)
     while True:
-        lease, number = Lease(leader.store, leader.path + APPEND, _ABOUT), uuid4().hex
+        lease, number = Lease(leader.store, leader.path + APPEND, _ABOUT), os.urandom(16).hex()
         other = lease.take(state_of(number, arrays))
         if other is not None:
             _wait(leader, other, patience)

@@ -7,12 +7,10 @@ the archive, so an unfinished copy is found again; that of a new array belongs t
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.kvstore.adapter.prefix import PrefixStore
-from chunkwise.core.kvstore.adapter.zip import ZipStore
-from chunkwise.core.kvstore.adapter.zip_export import export_archive
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.keys_below import delete_all_below
 from chunkwise.core.kvstore.replaced_places import note_replaced
@@ -25,6 +23,9 @@ from chunkwise.core.trees.location import Location, location_of
 from chunkwise.core.trees.new_location import create_parents
 from chunkwise.core.trees.node import DOCUMENTS
 from chunkwise.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from chunkwise.core.kvstore.adapter.zip import ZipStore
 
 __all__ = ["ArchivePlace", "archive_place", "is_in_archive", "own_place"]
 
@@ -39,8 +40,10 @@ class ArchivePlace(NamedTuple):
 
     def pack(self) -> None:
         """Put it into the archive."""
+        from chunkwise.core.kvstore.adapter.zip_export import export_archive
+
         here, place = self.location, self.place
-        archive = cast(ZipStore, here.store)
+        archive = cast("ZipStore", here.store)
         gone = KeyRange.of_prefix(here.path) if here.path else KeyRange()
         foreign = set(foreign_keys(here))
         kept = [key for key in archive.list() if key not in gone or key in foreign]
@@ -66,7 +69,11 @@ class ArchivePlace(NamedTuple):
 
 def is_in_archive(location: Location) -> bool:
     """Return True for a location in an archive."""
-    return isinstance(location.store, ZipStore) and location.store_spec.base is not None
+    if location.store_spec.driver != "zip" or location.store_spec.base is None:
+        return False
+    from chunkwise.core.kvstore.adapter.zip import ZipStore  # several modules, for archives alone
+
+    return isinstance(location.store, ZipStore)
 
 
 def own_place(location: Location) -> ArchivePlace:

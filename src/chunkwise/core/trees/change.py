@@ -152,7 +152,8 @@ def check_unused(location: Location) -> None:
     others: list[str] = []
     node = find_node(location, None, others)
     if node is not None:
-        raise AlreadyExistsError(f"there is an array or group at {location.text} already")
+        inside = "; a place in it is PATH/NAME" if node.kind == "group" else ""
+        raise AlreadyExistsError(f"there is an array or group at {location.text} already{inside}")
     check_place(location, "group", "zarr3", "new", (node, others))
 
 

@@ -163,8 +163,7 @@ def check_outside_arrays(location: Location) -> Node | None:
 
 def check_new_place(store: KvStoreDriver, path: str, spec: KvStoreSpec) -> None:
     """Check the prefix of the keys of a new array likewise; `spec` is of the store."""
-    with looking(Location(store, path, store.describe(path), {}, spec)) as seen:
-        check_outside_arrays(seen)
+    check_outside_arrays(Location(store, path, store.describe(path), {}, spec))
 
 
 def _check_not_inside(above: Node | None) -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from chunkwise.core.driver.tree_format import FormatName
@@ -34,7 +35,7 @@ from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.core.trees.location import Location
 from chunkwise.errors import ChunkwiseError
 
-__all__ = ["is_vacant", "looking"]
+__all__ = ["is_vacant", "looking", "looking_above"]
 
 _KEYS = tuple(key for format in TREE_FORMATS.values() for key in format.node_keys)
 
@@ -60,9 +61,17 @@ class _Look(SameKeysStore):
         self._documents.update(zip(unknown, documents, strict=True))
 
     def is_missing(self, key: str) -> bool:
-        """Return True if a listing lacks the key."""
-        found = self._children.get(key[: key.rfind("/") + 1])
-        return found is not None and key not in found.keys
+        """Return True if a listing lacks the key, or a directory around it."""
+        directory = key[: key.rfind("/") + 1]
+        found = self._children.get(directory)
+        if found is not None:
+            return key not in found.keys
+        while directory and self._children:
+            name, directory = directory[:-1], directory[: directory.rfind("/", 0, -1) + 1]
+            found = self._children.get(directory)
+            if found is not None:
+                return name not in found.prefixes
+        return False
 
     def has_nothing(self, path: str) -> bool:
         """Return True if a listing shows that nothing is below `path`."""
@@ -135,16 +144,30 @@ def looking(
 ) -> Iterator[Location]:
     """Yield the location; until the block ends, or writes, its store answers from one look."""
     # In an open `tree` of that format only its own groups are looked at, since they are known to be there.
-    if not is_slow(location.store):
-        yield location
-        return
     above = [at.path for at in location.parents]
     if tree is None:
-        look = _Look(location.store, [location.path, *above])
+        paths, expected = [location.path, *above], list[str]()
     else:
         keys = tree_format(format).node_keys
         within = [path for path in above if path.startswith(tree.path)]
-        look = _Look(location.store, [location.path], [path + key for path in within for key in keys])
+        paths, expected = [location.path], [path + key for path in within for key in keys]
+    with _looking(location, paths, expected) as seen:
+        yield seen
+
+
+@contextmanager
+def looking_above(location: Location, most: int | None = None) -> Iterator[Location]:
+    """Do as `looking`, of the groups above alone, or of the nearest of them."""
+    with _looking(location, [at.path for at in islice(location.parents, most)]) as seen:
+        yield seen
+
+
+@contextmanager
+def _looking(location: Location, paths: Sequence[str], expected: Sequence[str] = ()) -> Iterator[Location]:
+    if not is_slow(location.store) or isinstance(location.store, _Look):
+        yield location
+        return
+    look = _Look(location.store, paths, expected)
     try:
         yield location._replace(store=look)
     finally:

@@ -18,6 +18,7 @@ from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import FORMATS, tree_format
 from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.trees.location import Location, is_ome_archive
+from chunkwise.core.trees.look import looking_above
 from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented
 from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import InvalidArgumentError, PermissionDeniedError
@@ -176,13 +177,14 @@ def _names_below(location: Location, above: Node | None) -> list[str]:
 
 def node_above(location: Location) -> Node | None:
     """Return the nearest array or group with a document above a location, or None."""
-    for below, at in pairwise(chain((location,), location.parents)):
-        if is_staging(below.name):  # this is not its final location
-            return None
-        try:
-            node = find_documented(at)
-        except PermissionDeniedError:  # locations that far above are inaccessible
-            return None
-        if node is not None:
-            return node
+    with looking_above(location) as seen:
+        for below, at in pairwise(chain((seen,), seen.parents)):
+            if is_staging(below.name):  # this is not its final location
+                return None
+            try:
+                node = find_documented(at)
+            except PermissionDeniedError:  # locations that far above are inaccessible
+                return None
+            if node is not None:
+                return node.in_store(location.store)
     return None

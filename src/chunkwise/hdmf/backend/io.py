@@ -25,6 +25,7 @@ from chunkwise.extension.trees import (
     Location,
     Replacement,
     check_outside_arrays,
+    check_place,
     create_parents,
     format_of,
 )
@@ -295,6 +296,8 @@ class ZarrIO(StoreWriting):
                     f"{self._source} is {'a file, ' if is_file else ''}not a store; "
                     "delete it first, or choose another place (an IO replaces it with force_overwrite=True)"
                 )
+            if occupied and found is None and not is_file and {"info", "manifest.ocdbt"} & _names(children):
+                check_place(location, "group", "zarr3", "among")  # not where a volume or a database is
             self._store = self._create(
                 location._replace(store=cast(KvStoreDriver, UnsyncedStore(location.store)))
             )

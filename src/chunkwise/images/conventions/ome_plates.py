@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise import ChunkLayout, IndexDomain, TensorStore, virtual_chunked
+from chunkwise import ChunkLayout, IndexDomain, TensorStore
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import cached_property, panel, plate_drawing, table
@@ -297,6 +297,8 @@ def plate_image(plate: Plate) -> MultiscaleImage:
             out[...] = 0
             if found is not None:
                 out[tuple(map(slice, found.shape))] = found
+
+        from chunkwise import virtual_chunked  # which few images need
 
         whole = virtual_chunked(
             read, dtype=tile.dtype, shape=shape, chunk_layout=ChunkLayout(chunk_shape=chunk)

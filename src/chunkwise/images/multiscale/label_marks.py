@@ -14,7 +14,7 @@ from chunkwise.copying.new_array import open_array
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import array_sources
-from chunkwise.extension.trees import Node, find_node, node_attributes
+from chunkwise.extension.trees import Node, find_node, looking_above, node_attributes
 from chunkwise.images.conventions.ome_groups import listed_labels
 from chunkwise.images.multiscale.array_axes import LABEL, N_ABOVE, Known, image_label_of, images_at, of_level
 from chunkwise.images.multiscale.image import MultiscaleImage
@@ -73,14 +73,15 @@ def _levels(node: Node) -> dict[str, dict[str, JSON]]:
     ):
         mark = _mark_of_group(node)  # in Paintera
         return {"": mark} if mark else {}
-    for above in islice(here.parents, N_ABOVE - 1):
-        inside = here.path[len(above.path) :]
-        for image in images_at(above):
-            if not isinstance(image, MultiscaleImage) or not image.is_labels:
-                continue
-            levels = [path for path in image.paths if path.startswith(inside)]
-            if levels:
-                return {path[len(inside) :]: {LABEL: image_label_of(image.metadata)} for path in levels}
+    with looking_above(here, N_ABOVE - 1) as seen:
+        for above in islice(seen.parents, N_ABOVE - 1):
+            inside = here.path[len(above.path) :]
+            for image in images_at(above):
+                if not isinstance(image, MultiscaleImage) or not image.is_labels:
+                    continue
+                levels = [path for path in image.paths if path.startswith(inside)]
+                if levels:
+                    return {path[len(inside) :]: {LABEL: image_label_of(image.metadata)} for path in levels}
     return {}
 
 

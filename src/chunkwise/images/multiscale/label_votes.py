@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise import ChunkLayout, IndexDomain, TensorStore, virtual_chunked
+from chunkwise import ChunkLayout, IndexDomain, TensorStore
 
 __all__ = ["most_voted"]
 
@@ -19,6 +19,7 @@ def most_voted(store: TensorStore) -> TensorStore:
     """
     if store.dtype.name != "json":
         return store
+    from chunkwise import virtual_chunked  # which few images need
 
     def read(domain: IndexDomain, out: npt.NDArray[Any], _: Any) -> None:
         values = store[domain].read().result()

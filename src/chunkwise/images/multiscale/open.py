@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from chunkwise import Context, TensorStore
+from chunkwise.copying.copy_place import find_unfinished_copy
 from chunkwise.copying.pictures import natural
 from chunkwise.copying.resolve import Place, resolve, resolved_node
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
@@ -146,6 +147,11 @@ def _no_image(group: Group) -> str:
     members = list(group.items())
     images = [name for name, member in members[:50] if isinstance(member, Group) and _is_known(member)]
     arrays = [name for name, member in members if isinstance(member, TensorStore)]
+    if find_unfinished_copy(group.location) is not None:
+        return (
+            f"{group.location.text}: an image is being written there, or its writing was interrupted: "
+            "result() of the future of downsample_pyramid waits for it, and resume=True goes on with it"
+        )
     text = (
         f"{group.location.text}: no image, plate or well: expected attributes of OME-Zarr "
         '("multiscales", "plate", "well") or those of a viewer of N5'

@@ -23,7 +23,7 @@ from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.resolve import Place, ResolvedPlace, resolve
 from chunkwise.core.engine.abandoned_changes import Change
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.extension.inside import as_nbytes, check_flag, options_of, start_thread
+from chunkwise.extension.inside import as_nbytes, check_flag, fail_at_exit, options_of, start_thread, watches
 from chunkwise.extension.trees import (
     VOLUME,
     ChunkedArray,
@@ -56,6 +56,7 @@ DEFAULT_MEMORY = 256 << 20
 """Bytes that threads of this process use for blocks."""
 
 
+@watches
 @options_of(CODEC_PARTS)
 def downsample_pyramid(
     array: Place,
@@ -211,6 +212,7 @@ def downsample_pyramid(
     )
     copy.begin()
     promise, future = Promise[Pyramid].new()
+    fail_at_exit(promise, future, "future.result() waits for it, and resume=True goes on with it")
     copy.wanted = lambda: not promise.done()
     change = Change(future, future)  # waited for after Ctrl-C; what others write meanwhile is no part of it
 

@@ -22,7 +22,6 @@ from chunkwise.images.conventions.n5_group import LEVEL_MEMBERS
 from chunkwise.images.conventions.ome import OME_ZARR, omero_of, with_windows
 from chunkwise.images.conventions.ome_groups import ImageCollection
 from chunkwise.images.conventions.ome_metadata import ome_members
-from chunkwise.images.conventions.precomputed import beside_volume
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_label_of
 from chunkwise.images.multiscale.find_images import Multiscale
 from chunkwise.images.multiscale.image import MultiscaleImage
@@ -187,8 +186,16 @@ def read_image(location: Location, images: Multiscale | None = None) -> NgffImag
         image.is_labels,
         kept.image_label,
         _others(image.metadata) if is_ome else kept.attributes,
-        beside_volume(image),
+        _beside_volume(image),
     )
+
+
+def _beside_volume(image: MultiscaleImage) -> list[str]:
+    if "scales" not in image.metadata:  # as in every info
+        return []
+    from chunkwise.images.conventions.precomputed import beside_volume  # with the driver, which few need
+
+    return beside_volume(image)
 
 
 def _others(document: Mapping[str, JSON]) -> dict[str, JSON]:
@@ -242,7 +249,7 @@ def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | Non
     # A container that was made of an OME-Zarr image has what N5 has no place for among its attributes.
     own: Mapping[str, Any] = ome_members(document, "")[0]
     others = (convention_of(image.convention) or OME_ZARR["0.5"]).others(document)
-    notes = list(dict.fromkeys([*found.notes, *image._metadata.problems, *beside_volume(image)]))
+    notes = list(dict.fromkeys([*found.notes, *image._metadata.problems, *_beside_volume(image)]))
     omero = _of_channels(own.get("omero"), image.channels, found.channels)
     image_label = found.image_label or image_label_of(document)
     if not tree_format(format).keeps_null:

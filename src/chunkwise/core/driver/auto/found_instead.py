@@ -47,6 +47,10 @@ _UNREAD = {
         "it is a NetCDF-3 file, which is not read here; `nccopy -k nc4` makes NetCDF-4 of it, which is",
     ),
     b"GRIB": "it is a GRIB file, which is not read here",
+    b"\x93NUM": "it is a NumPy file; create_array and copy take numpy.load(file, mmap_mode='r')",
+    b"PAR1": "it is a table in Parquet; pandas reads it, and create_array takes its columns",
+    b"SIMP": "it is a FITS file, which astropy reads; create_array takes its arrays",
+    b"NRRD": "it is an NRRD file, which pynrrd reads; create_array takes its arrays",
     **dict.fromkeys((b"<?xm", b"<Spi"), "it is an XML file; open_multiscale opens those of BigDataViewer"),
 }
 PICTURE_SUFFIXES = (".tif", ".tiff", ".png", ".jpg", ".jpeg", ".bmp", ".webp", ".avif")

@@ -55,7 +55,7 @@ class ChunkedSpec(DriverSpec):
     # The constraints are the metadata of an array that was pickled while open; they are read only when
     # needed.
     lazy: bool = False
-    in_tree: bool = False  # what others make around a new array must not be an array, nor in it
+    in_tree: bool = False  # nothing that others make must be in a new array
 
     @property
     def driver(self) -> str:
