@@ -121,7 +121,7 @@ def parse_variable(value: JSON, dtype: DataType, notation: Notation) -> npt.NDAr
     if notation.has_bits and isinstance(value, list):
         return boxed(bytes(parse_array(value, lambda v: expect_int(v, 0, 255))))
     try:
-        return boxed(base64.b64decode(expect_string(value), validate=True))
+        return boxed(binascii.a2b_base64(expect_string(value), strict_mode=True))
     except (binascii.Error, ValueError) as e:
         if isinstance(e, SpecError):
             raise
@@ -134,7 +134,7 @@ def print_variable(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) 
     if dtype.kind != "string":
         return value
     if not notation.is_plain:
-        return base64.b64encode(value).decode()
+        return binascii.b2a_base64(value, newline=False).decode()
     try:
         return value.decode()
     except UnicodeDecodeError:
