@@ -14,7 +14,7 @@ from chunkwise.core.codec.codec_json import codec_to_json, parse_codec
 from chunkwise.core.codec.crc32c import Crc32c
 from chunkwise.core.codec.gzip import Gzip
 from chunkwise.core.codec.n5_block import N5Block
-from chunkwise.core.codec.n5_varlength import N5StringBlock
+from chunkwise.core.codec.n5_string_block import N5StringBlock
 from chunkwise.core.codec.protocol import ChunkSpec
 from chunkwise.core.codec.zarr2 import parse_zarr2
 from chunkwise.errors import CodecError, InvalidArgumentError, UnknownExtensionError, UnsupportedError

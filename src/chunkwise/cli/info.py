@@ -1,4 +1,7 @@
-"""``chunkwise info``: describe an array and how much of it is stored, or this installation."""
+"""``chunkwise info``: describe an array and how much of it is stored, or this installation.
+
+``chunkwise info --system``: versions, packages in use, and the machine.
+"""
 
 from __future__ import annotations
 

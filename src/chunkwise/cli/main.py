@@ -2,6 +2,8 @@
 
 Data goes to stdout, messages and progress to stderr.  Exit status: 0 fine, 1 failed, 2 wrong command
 line, 130 interrupted.
+
+The parser of every command: its errors suggest names, and options have aliases that people try.
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
 """``BoxWrites``: the tasks that write one dask array, a box of its blocks each.
 
 A box is made of whole chunks (or shards) of the target if possible.
+
+Graphs in which no two blocks depend on the same block, so that one task can compute many of them.
+
+dask needs some milliseconds for a task, most of them in its scheduler.  The layers of such a graph are sent
+to the workers, which materialise one box of blocks after the other, so the scheduler doesn't see these tasks.
 """
 
 from __future__ import annotations

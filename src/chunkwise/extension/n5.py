@@ -5,16 +5,14 @@ These names are not promised: they may change from one version to the next.
 
 from __future__ import annotations
 
+from chunkwise.core.codec.n5_label_multiset import BACKGROUND, decode_label_multiset, encode_label_multiset
 from chunkwise.core.codec.n5_parts import VARLENGTH, parse_compression, parse_header, read_compression
 from chunkwise.core.codec.n5_varlength import (
-    BACKGROUND,
     N5BlockData,
     decode_elements,
-    decode_label_multiset,
     decode_object,
     decode_strings,
     encode_elements,
-    encode_label_multiset,
     encode_object,
     encode_strings,
     parse_block,

@@ -1,4 +1,7 @@
-"""N5 label multisets as an array whose elements are lists of ``[id, count]``."""
+"""N5 label multisets as an array whose elements are lists of ``[id, count]``.
+
+Opening and creating N5 datasets with blocks of any length.
+"""
 
 from __future__ import annotations
 

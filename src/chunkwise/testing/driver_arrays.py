@@ -1,4 +1,7 @@
-"""Arrays for the suite of a driver, and places to keep them."""
+"""Arrays for the suite of a driver, and places to keep them.
+
+Random selections of an array, each for a TensorStore and for NumPy.
+"""
 
 from __future__ import annotations
 

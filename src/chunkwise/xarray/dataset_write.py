@@ -7,6 +7,8 @@
 
 Rows that are appended become visible after that, those of all datasets together.  After an error in step 2 or
 3, `undo` deletes what was made.
+
+Places in stored arrays for a variable: a whole array, a region, or rows after its end.
 """
 
 from __future__ import annotations

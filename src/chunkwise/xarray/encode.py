@@ -1,5 +1,17 @@
 """Encoding of variables: first by xarray, then in a format's terms; values that a type can't hold are
-refused."""
+refused.
+
+Attributes of a variable as each format has them.
+
+In N5 some names are members of the dataset's metadata.  CF's ``units`` is text, while that of N5 is a list
+with the unit of each dimension, and other software refuses a dataset with anything else.  So attributes with
+such names, and null attributes, which N5 software treats as missing, are stored as members of an object in
+the attribute ``xarray``.
+
+Attributes whose names begin with ``_nc`` are NCZarr's own (``_nczarr_attr``, ``_NCProperties``); datasets
+don't show them, as in xarray's own engine.  The same goes for a kept fingerprint: it belongs to the elements
+of one array, and would be wrong for values computed from them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""``chunkwise.zarr.CodecPipeline``: arrays of zarr-python read and written by chunkwise."""
+"""``chunkwise.zarr.CodecPipeline``: arrays of zarr-python read and written by chunkwise.
+
+Arrays of zarr-python that chunkwise reads and writes itself, and how their chunks make one region.
+
+zarr-python asks a codec pipeline for chunks, each with a selection in the chunk and one in the result.  If
+both libraries know the store, codecs, data type and grid, and the chunks are the product of one slice per
+dimension, that is one read or write of an array of chunkwise.  Each request is checked for this, and left to
+zarr-python otherwise.
+"""
 
 from __future__ import annotations
 

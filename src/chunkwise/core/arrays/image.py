@@ -2,6 +2,8 @@
 
 Opening reads the header.  Each read fetches the file, from the cache pool if possible, and decodes it, so a
 stack of thousands of pictures takes no memory for those that aren't read.
+
+The pixels of one picture as ``(y, x, channel)``, with the same channels as in TensorStore.
 """
 
 from __future__ import annotations

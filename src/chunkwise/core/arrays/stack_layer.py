@@ -2,6 +2,12 @@
 
 `StackLayers` opens a layer of a stack, or finds its `LayerSource`, with which a chunked array in local files
 is read without being opened (`chunkwise.core.arrays.layer_source`).
+
+Layers of a stack as tables of requests, so that work is done for all layers together where possible.
+
+Requests to layers whose sources differ only in prefix and offset are rows of one table.  The loop of all
+reads reads their chunks, in batches that span all such layers.  The remaining work for each layer is checking
+its metadata and three system calls.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ CODECS: dict[str, Entry] = {
     "lz4_java": Entry("chunkwise.core.codec.lz4:Lz4Java", n5=("lz4",)),
     "jpeg": Entry("chunkwise.core.codec.jpeg:Jpeg", n5=("jpeg",)),
     "n5_block": Entry("chunkwise.core.codec.n5_block:N5Block"),
-    "n5_string_block": Entry("chunkwise.core.codec.n5_varlength:N5StringBlock"),
+    "n5_string_block": Entry("chunkwise.core.codec.n5_string_block:N5StringBlock"),
     "n5_default": Entry("chunkwise.core.codec.n5_default:N5Default", zarr3=("n5_default",)),
 }
 

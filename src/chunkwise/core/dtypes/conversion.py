@@ -2,6 +2,19 @@
 
 An *implicit* conversion happens on any write, an *explicit* one only in a cast.  The table and the rules for
 values are TensorStore's; ``convert_number`` and ``convert_text`` hold the rules.
+
+Conversions among booleans, integers, floating-point and complex numbers.
+
+Integers wrap modulo 2^n.  Floating-point numbers become integers by truncation toward zero.  A number that
+doesn't fit is undefined in C++; here, on every machine, it gives what TensorStore gives on x86-64: see
+`_out_of_range`.  Everything else rounds to nearest, ties to even.
+
+Conversions to, from and among text, bytes and JSON.
+
+Numbers print as C's ``%g`` does, with six digits: ``1.5``, ``1e+20``, ``nan``; complex numbers as ``(1,2)``.
+Bytes become text only if they are UTF-8.  JSON becomes a number if it is a number or a string of one;
+booleans and text must be JSON booleans and strings.  Values too long for ``S<n>`` or ``U<n>`` are errors;
+nothing is cut off.
 """
 
 from __future__ import annotations

@@ -13,6 +13,19 @@ Sizes are in bytes; for ``U<n>``, in code points of four bytes.  Peers differ in
 there; zarr-python leaves it out, so it is left out in Zarr v3, where TensorStore has no ``S<n>``.  For ``r<8
 n>``, the list of byte values of the Zarr v3 specification is written; base64, which both peers write, is read
 too.
+
+Values of any length: ``string`` (bytes), ``ustring`` (text) and ``json``; in memory, Python objects.
+
+=========== ============================ ============================================== ==========
+type        in Zarr v3                   in Zarr v2: ``|O`` and the first filter        fill value
+=========== ============================ ============================================== ==========
+ustring     ``string``                   ``vlen-utf8``, ``categorize``                  the text
+string      ``variable_length_bytes``    ``vlen-bytes``                                 base64
+json        --                           ``json2``, ``msgpack2``, ``pickle``;           any JSON
+                                         ``vlen-array``: elements are arrays
+=========== ============================ ============================================== ==========
+
+zarr-python 2 writes 0 for a missing fill value of ``|O``; it is read as empty.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ Configuration
 -------------
 >>> RegularGrid.parse({"chunk_shape": [64, 64]}).to_json()
 {'chunk_shape': [64, 64]}
+
+The protocol of chunk grids, as the planner sees them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,16 @@
-"""Composition and inversion of index mappings: ``compose(a, b)`` maps ``x`` to ``a(b(x))``."""
+"""Composition and inversion of index mappings: ``compose(a, b)`` maps ``x`` to ``a(b(x))``.
+
+Pulling the bounds of a domain back through output index maps, and checking them.
+
+Each output of the inner mapping is an index into the outer domain.  The bounds of the outer domain are
+carried to the inner input dimensions in three steps.
+
+1. A constant output must lie in the outer interval, where an implicit end does not count.
+2. A strided output allows the inputs that it maps into the outer interval.  The ends keep their implicit
+   flags and change places if the stride is negative.  Outputs of one input intersect.
+3. An implicit end of the inner domain is replaced by the allowed one; an explicit end stays and must be
+   allowed, unless the allowed end is implicit or the interval is empty.
+"""
 
 from __future__ import annotations
 

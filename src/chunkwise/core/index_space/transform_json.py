@@ -1,4 +1,7 @@
-"""The JSON form of the output index maps of a transform."""
+"""The JSON form of the output index maps of a transform.
+
+The JSON form of a domain, which is also the input part of a transform's JSON.
+"""
 
 from __future__ import annotations
 

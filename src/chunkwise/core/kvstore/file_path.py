@@ -3,6 +3,8 @@
 A key is a relative path, its components separated by ``/``.  No component may be empty, ``.`` or ``..``,
 contain a NUL, or end in ``.__lock`` like lock files.  So no key leads out of the root directory, or to a file
 that is being written.  Names that the operating system changes are not allowed either.
+
+Errors of the operating system as exceptions of a file store.
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 The boxes are sorted by their lower bounds along the dimension that separates them best, and the largest upper
 bound so far is kept for each.  The boxes that can meet an interval are consecutive in that order.
+
+The parts of a region that boxes leave uncovered, and boxes that overlap.
+
+A region is split around one of the boxes that meet it.  The parts outside that box, on either side along each
+dimension, are then split in the same way by the boxes that meet them.
 """
 
 from __future__ import annotations

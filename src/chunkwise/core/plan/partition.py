@@ -6,6 +6,14 @@
 3. A set of one storage dimension with an affine map is a slice; any other is turned into points.
 
 The caller's array is transposed and reversed once (``Layout``), instead of for each chunk.
+
+Connected sets that are not one slice: index arrays, masks, diagonals.
+
+1. The storage coordinates of all points of the set are computed, one array for each storage dimension.
+2. So are their cells, joined into one number for each point.
+3. A stable sort brings the points of a cell together, in the order of the request.  So of several values for
+   one element the last is written, as in NumPy.
+4. The runs of equal numbers are the entries; their index arrays are views of the sorted coordinates.
 """
 
 from __future__ import annotations

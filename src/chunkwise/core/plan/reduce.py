@@ -10,6 +10,12 @@ The mean is exact and rounded half to even for integers, and summed up in C orde
 2. Floats are added one after the other in C order, as in TensorStore, so that results have the same bits:
    with their own precision, but at least 32 bits.
 3. A boolean is true if more than half of the cell is.
+
+The median and the mode of each cell.
+
+Small cells are sorted by a network of exchanges between planes, at the speed of comparing arrays;
+larger ones row by row.  NaN is the greatest number and equal to itself.  Whether a result of zero is 0.0 or
+-0.0 is not specified if there are both, as in TensorStore.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@
 
 The next append, of any process, finds the record of one that was killed.  Before step 3 the rows are cleared;
 after it, steps 4 and 5 are done.
+
+The record of an append, which its first array has, and the documents of the other arrays that name it.
 """
 
 from __future__ import annotations

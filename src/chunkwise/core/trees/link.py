@@ -14,6 +14,16 @@ Both attributes are read in all formats.  ``source`` is ``"."`` for the same tre
 it is a path relative to the root of the link's tree, an absolute path or a URL (an *external* link).
 
 Specification: hdmf-zarr, "Storing links and references"; the layout of hdmf-zarr 0.14.
+
+Resolution of paths to nodes, through links.
+
+1. The path itself is looked up: without links, that is one read.
+2. If there is nothing, the path is followed name by name; a name that the group lacks is looked up among its
+   links, and the target replaces the names so far.
+3. A cycle of links is an error, and so are more than 40 links.
+
+A soft link never leaves its tree.  An external link is followed only if the caller of
+`chunkwise.groups.open_group.open_group` allows it, and its tree is opened for reading.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Answers to GET and HEAD: ranges, ETags, compression of text, as RFC 9110 has them."""
+"""Answers to GET and HEAD: ranges, ETags, compression of text, as RFC 9110 has them.
+
+Content of a key of a served array or group, before anything is read for it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``serve``: a server of arrays in a thread of this process."""
+"""``serve``: a server of arrays in a thread of this process.
+
+URLs for each client of a server.
+"""
 
 from __future__ import annotations
 

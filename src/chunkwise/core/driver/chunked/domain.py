@@ -1,4 +1,7 @@
-"""Domains, data types, layouts, units and fill values of new chunked arrays, for all formats."""
+"""Domains, data types, layouts, units and fill values of new chunked arrays, for all formats.
+
+Comparison of stored metadata with the schema of a spec; each conflict names both sides.
+"""
 
 from __future__ import annotations
 

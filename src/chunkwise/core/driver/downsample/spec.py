@@ -7,6 +7,12 @@ Configuration
 >>> json = {"driver": "downsample", "base": base, "downsample_factors": [2], "downsample_method": "mean"}
 >>> Spec(json).shape
 (2,)
+
+Views of a downsampled array as views of its base.
+
+A dimension of cells in order becomes the dimension of their elements.  Otherwise the view has a further
+dimension for the elements of each cell; at the bounds of the base these are repeated, so that all cells have
+the same size.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ Configuration
 >>> from chunkwise.core.specs.spec import Spec
 >>> Spec({"driver": "json", "kvstore": "memory://a.json", "json_pointer": "/b/0"}).url
 'memory://a.json|json:/b/0'
+
+JSON Pointer (RFC 6901): a location in a JSON value, and reading and writing there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """The ``metadata`` member of an n5 spec: any part of an ``attributes.json``, as hard constraints.
 
 Unlike a stored document, it is checked in every detail, as in TensorStore.
+
+``CodecSpec({"driver": "n5", "compression": {"type": …}})``: how N5 blocks are compressed.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from typing import TypeVar
 from chunkwise.core.base.binding import JSON, Members, expect_number, expect_object, expect_string
 from chunkwise.core.codec.n5_block import N5Block
 from chunkwise.core.codec.n5_parts import read_compression
-from chunkwise.core.codec.n5_varlength import N5StringBlock
+from chunkwise.core.codec.n5_string_block import N5StringBlock
 from chunkwise.core.driver.n5 import members
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, UnsupportedError, prefix

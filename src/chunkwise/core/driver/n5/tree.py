@@ -1,6 +1,14 @@
 """Trees in N5.
 
 Specification: N5 README, "File-system specification".
+
+``attributes.json``: lenient parsing and canonical writing; and the container's version.
+
+The version is the attribute ``n5`` of the root.  Readers accept containers up to a major version; the rest is
+ignored.  Numeric datasets have not changed since 2.0, so new containers get the oldest version that describes
+them.
+
+Specification: N5 README, "File-system specification", items 1 to 4; n5-java ``N5Reader.Version``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""``scale_index``, ``scale_metadata`` and ``multiscale_metadata`` of a spec: hard constraints on a scale."""
+"""``scale_index``, ``scale_metadata`` and ``multiscale_metadata`` of a spec: hard constraints on a scale.
+
+``CodecSpec({"driver": "neuroglancer_precomputed", "encoding": …})``: how chunks are encoded.
+"""
 
 from __future__ import annotations
 

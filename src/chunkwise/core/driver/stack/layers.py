@@ -1,4 +1,7 @@
-"""A parser of the layers of a stack, which usually differ only in path or elements, and in transform."""
+"""A parser of the layers of a stack, which usually differ only in path or elements, and in transform.
+
+The properties that the layers of a stack share: rank, data type, the hull of their domains, units.
+"""
 
 from __future__ import annotations
 

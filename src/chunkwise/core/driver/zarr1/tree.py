@@ -1,6 +1,13 @@
 """Arrays of Zarr v1 in a tree; it has no groups.
 
 Specification: Zarr v1, "Storage".
+
+Conversion of the ``meta`` of a Zarr v1 array to members of Zarr v2 and back.
+
+Both formats store chunks in the same way; v1 has no filters and no separator, and describes its compressor by
+``compression`` and ``compression_opts``.
+
+Specification: Zarr v1, "Metadata".
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The ``metadata`` member of a zarr spec: any part of a ``.zarray``, as hard constraints."""
+"""The ``metadata`` member of a zarr spec: any part of a ``.zarray``, as hard constraints.
+
+``CodecSpec({"driver": "zarr", "compressor": …, "filters": …})``: how Zarr v2 chunks are encoded.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The ``metadata`` member of a zarr3 spec: any part of a ``zarr.json``, as hard constraints."""
+"""The ``metadata`` member of a zarr3 spec: any part of a ``zarr.json``, as hard constraints.
+
+``CodecSpec({"driver": "zarr3", "codecs": […]})``: a codec chain as a schema constraint.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,14 @@
 
 Kept values are used without a request for `max_age` seconds; after that the other store is asked whether they
 are current, which costs a request but no transfer.  A missing key is not remembered.
+
+Parts of values in memory; the least recently used are forgotten first.
+
+Parts of values in files of a directory, which any number of processes use at the same time.
+
+A file is written under another name and renamed when complete, with a checksum; damaged files are ignored.
+Reading a file makes it the most recently used.  After writing a tenth of the limit, a process checks the
+directory's size, and removes the least recently used files if it is too large.
 """
 
 from __future__ import annotations

@@ -18,6 +18,11 @@ A member is usually read by one request for its header and data together.  The l
 the central directory suggests, if its extra field differs.  At least one entry of the directory and the end
 record follow the data of any member, so `_SLACK` more bytes never go beyond the archive, and usually make up
 for that.
+
+Members are stored, or compressed by the methods that TensorStore reads: *deflate*, *bzip2*, *zstd* and *xz*;
+also *lzma*, which Python writes.  They are decoded within bounds.
+
+Specification: APPNOTE 6.3.10, 4.4.5 compression method, 5.8 LZMA.
 """
 
 from __future__ import annotations

@@ -7,6 +7,12 @@ https://fsspec.github.io/kerchunk/spec.html , version 0 (a bare object of refere
 
 A reference is text (the value itself, encoded after ``base64:``), an object (JSON as the value), ``[url]``
 for a whole value, or ``[url, offset, length]``.  References are checked when they are used.
+
+Templates in reference files: ``{{u}}/{{i * 100}}.nc``.
+
+Specification: fsspec, "Reference file system", version 1.  Its templates are Jinja2's.  Only what reference
+files use is evaluated here: names, calls of templates with keyword arguments, and ``+ - * // %`` on integers.
+Everything else is refused, so no template runs code or takes long.
 """
 
 from __future__ import annotations
