@@ -58,9 +58,10 @@ class Tree:
         if not names:
             return self.root
         below, root = "/".join(names), self.root
-        return Location(
-            root.store, f"{root.path}{below}/", f"{root.text.rstrip('/')}/{below}", root.base, root.store_spec
-        )
+        text = (
+            root.text if root.text.endswith(":") else f"{root.text.rstrip('/')}/"
+        )  # of a file: "x.zip|zip:"
+        return Location(root.store, f"{root.path}{below}/", text + below, root.base, root.store_spec)
 
     def find(
         self, names: Sequence[str], inside: FormatName | None = None, others: list[str] | None = None
