@@ -47,7 +47,6 @@ def test_no_warning(driver):
                     dtype=dtype,
                     shape=[4, 3],
                     fill_value=made.fill_value,
-                    context=context,
                 ).result()
                 assert again.read().result().shape == blank.shape
             for method in ("stride", "median", "mode", "mean", "min", "max"):
