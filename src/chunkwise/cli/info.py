@@ -1,6 +1,6 @@
 """``chunkwise info``: describe an array and how much of it is stored, or this installation.
 
-``chunkwise info --system``: versions, packages in use, and the machine.
+``--system`` shows versions, packages in use, and the machine.
 """
 
 from __future__ import annotations

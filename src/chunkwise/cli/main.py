@@ -3,7 +3,7 @@
 Data goes to stdout, messages and progress to stderr.  Exit status: 0 fine, 1 failed, 2 wrong command
 line, 130 interrupted.
 
-The parser of every command: its errors suggest names, and options have aliases that people try.
+Errors of the parser suggest names, and options have aliases that people try.
 """
 
 from __future__ import annotations

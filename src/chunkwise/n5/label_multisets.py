@@ -1,7 +1,4 @@
-"""N5 label multisets as an array whose elements are lists of ``[id, count]``.
-
-Opening and creating N5 datasets with blocks of any length.
-"""
+"""N5 label multisets as an array of lists of ``[id, count]``, and datasets with blocks of any length."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Arrays for the suite of a driver, and places to keep them.
-
-Random selections of an array, each for a TensorStore and for NumPy.
-"""
+"""Arrays for the suite of a driver, places to keep them, and random selections for a TensorStore and NumPy."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Opening reads the header.  Each read fetches the file, from the cache pool if possible, and decodes it, so a
 stack of thousands of pictures takes no memory for those that aren't read.
 
-The pixels of one picture as ``(y, x, channel)``, with the same channels as in TensorStore.
+The channels are those that TensorStore has.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Conversions between data types.
 
 An *implicit* conversion happens on any write, an *explicit* one only in a cast.  The table and the rules for
-values are TensorStore's; ``convert_number`` and ``convert_text`` hold the rules.
+values are TensorStore's.
 
 Conversions among booleans, integers, floating-point and complex numbers.
 

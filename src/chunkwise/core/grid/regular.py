@@ -1,4 +1,6 @@
-"""Chunk grids whose cells all have the same shape, from the origin, or from an offset and cut off at bounds.
+"""The protocol of chunk grids, and grids whose cells all have the same shape.
+
+Cells lie side by side from the origin, or from an offset and cut off at bounds.
 
 Specification
 -------------
@@ -13,8 +15,6 @@ Configuration
 -------------
 >>> RegularGrid.parse({"chunk_shape": [64, 64]}).to_json()
 {'chunk_shape': [64, 64]}
-
-The protocol of chunk grids, as the planner sees them.
 """
 
 from __future__ import annotations

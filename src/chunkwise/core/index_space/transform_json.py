@@ -1,7 +1,4 @@
-"""The JSON form of the output index maps of a transform.
-
-The JSON form of a domain, which is also the input part of a transform's JSON.
-"""
+"""The JSON form of a transform: its domain, which is its input part, and its output index maps."""
 
 from __future__ import annotations
 

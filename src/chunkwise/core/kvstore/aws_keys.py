@@ -1,6 +1,6 @@
 """Keys for S3: from the environment, from a container or an instance, for a web identity, from the caller.
 
-Signatures of requests to S3: version 4 of AWS's, over the headers that S3 requires.
+Requests are signed with version 4 of AWS's signatures, over the headers that S3 requires.
 """
 
 from __future__ import annotations

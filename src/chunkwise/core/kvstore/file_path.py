@@ -1,10 +1,8 @@
-"""Keys of a file store and their paths.
+"""Keys of a file store, their paths, and exceptions for errors of the operating system.
 
 A key is a relative path, its components separated by ``/``.  No component may be empty, ``.`` or ``..``,
 contain a NUL, or end in ``.__lock`` like lock files.  So no key leads out of the root directory, or to a file
 that is being written.  Names that the operating system changes are not allowed either.
-
-Errors of the operating system as exceptions of a file store.
 """
 
 from __future__ import annotations

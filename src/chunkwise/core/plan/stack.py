@@ -7,8 +7,6 @@
 3. A table gets the topmost layer of each cell.  If it would be too large, the request is halved first.
 4. Adjacent cells of the same layer are joined again.  Cells without a layer are an error, or are returned as
    holes.
-
-The topmost layer in each cell that a request touches.
 """
 
 from __future__ import annotations

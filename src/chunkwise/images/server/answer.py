@@ -1,7 +1,4 @@
-"""Answers to GET and HEAD: ranges, ETags, compression of text, as RFC 9110 has them.
-
-Content of a key of a served array or group, before anything is read for it.
-"""
+"""Answers to GET and HEAD: content, ranges, ETags, compression of text, as RFC 9110 has them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""``serve``: a server of arrays in a thread of this process.
-
-URLs for each client of a server.
-"""
+"""``serve``: a server of arrays in a thread of this process, and its URLs for each client."""
 
 from __future__ import annotations
 

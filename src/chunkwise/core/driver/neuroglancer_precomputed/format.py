@@ -1,8 +1,7 @@
 """A scale of a precomputed volume, for the code for chunked arrays.
 
-Opening a scale of a volume, or adding one to it, in the order that makes concurrent creators safe.
-
-Like `chunkwise.core.driver.chunked.open_flow`, but the document belongs to the volume: a new scale is added
+A scale is opened, or added to a volume, in the order that makes concurrent creators safe, as in
+`chunkwise.core.driver.chunked.open_flow`, but the document belongs to the volume: a new scale is added
 to its scales, on condition that the document is unchanged.
 """
 

@@ -1,6 +1,6 @@
 """A parser of the layers of a stack, which usually differ only in path or elements, and in transform.
 
-The properties that the layers of a stack share: rank, data type, the hull of their domains, units.
+Layers share a rank and a data type; the stack has the hull of their domains, and their units.
 """
 
 from __future__ import annotations

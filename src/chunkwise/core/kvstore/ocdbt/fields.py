@@ -1,8 +1,8 @@
-"""Fields of manifests and nodes: integers of fixed and variable size, in columns.
+"""Manifests and nodes: their frame, and their fields, integers of fixed and variable size in columns.
 
 A variable-size integer has 7 bits a byte, the lowest first; the high bit is set if another byte follows.
 
-The frame around a manifest or node: magic number, length, compression and checksum.
+The frame has a magic number, the length, the compression and a checksum.
 """
 
 from __future__ import annotations
