@@ -96,10 +96,15 @@ def test_files_with_specs_and_pictures(tmp_path: Path) -> None:
         (tmp_path / "s.json").write_text(json.dumps(spec))
         for place in (tmp_path / "s.json", str(tmp_path / "s.json"), f"file://{tmp_path}/s.json"):
             np.testing.assert_array_equal(ts.open(place).result().read().result(), [i] * 3)
+    array = {"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "<i4", "order": "C", "fill_value": 0}
+    references = {
+        ".zgroup": '{"zarr_format": 2}',
+        "a/.zarray": json.dumps(array | {"compressor": None, "filters": None}),
+    }
     for text, message in (
         ("{", "Invalid JSON"),
         ("[]", '"driver"'),
-        ('{"version": 1, "refs": {}}', r"s\.json\|reference:"),
+        (json.dumps({"version": 1, "refs": references}), r"s\.json\|reference:a"),
     ):
         (tmp_path / "s.json").write_text(text)
         opening = ts.open(tmp_path / "s.json")

@@ -138,7 +138,7 @@ CREATIONS: dict[str, tuple[Callable[[str, str], Any], dict[str, int]]] = {
     "array": (_array, {"zarr3": 9, "zarr2": 12, "n5": 20}),  # 3 of them for .zarray above, afterwards
     "group": (
         lambda place, format: cw.create_group(f"{place}/new/group", format=format),
-        {"zarr3": 8, "zarr2": 12, "n5": 26},
+        {"zarr3": 9, "zarr2": 13, "n5": 26},
     ),
 }
 

@@ -175,7 +175,7 @@ def test_what_uses_a_listing_fails_with_it(
         lambda: ts.create_group(place, overwrite=True, context=once),
         lambda: ts.open_group(place, "r+", context=once).move("x", "y"),
         lambda: ts.open_group(place, "r+", context=once).__delitem__("x"),
-        lambda: ts.copy_tree(place, tmp_path / "p.zarr"),
+        lambda: ts.copy_tree(ts.open_group(place, context=once), tmp_path / "p.zarr"),
         lambda: array.resize(exclusive_max=[10, 2]).result(),
     ]
     for use in uses:

@@ -1,4 +1,4 @@
-"""Arrays for the suite of a driver, places to keep them, and random selections for a TensorStore and NumPy."""
+"""Arrays for the suite of a driver, places to keep them, and random selections of them."""
 
 from __future__ import annotations
 

@@ -65,9 +65,9 @@ def _open(
         raise kvstore_missing()
     store, path = spec.kvstore.open_driver()
     request = spec.open_request(path, store.describe)
+    first = request._replace(seen=seen)  # the check below holds the store, so it isn't kept
     if not is_checked:
-        request = request._replace(check_place=place_check(spec, store, path, wrap))
-    first = request._replace(seen=seen)
+        first = first._replace(check_place=place_check(spec, store, path, wrap))
     pool = pool_under(spec)
     mode = request.mode
     assumed = mode.assume_metadata or mode.assume_cached_metadata
@@ -78,7 +78,7 @@ def _open(
     stored = cached(spec, store, request.path)
     within = store if wrap is None else wrapped(spec, stored, wrap)
     if wrap is None:
-        shared, opened = _open_shared(spec, first, store)
+        shared, opened = _open_shared(spec, request, first, store)
     else:
         opened = run(open_array(first), within)
         shared = shared_with(spec.metadata_pool, store, request, opened, pending=True)
@@ -123,7 +123,7 @@ def create_document(spec: ChunkedSpec) -> None:
 
 
 def _open_shared(
-    spec: ChunkedSpec, request: OpenRequest, store: KvStoreDriver
+    spec: ChunkedSpec, kept: OpenRequest, request: OpenRequest, store: KvStoreDriver
 ) -> tuple[SharedMetadata, Opened]:
     """Open or create an array, using the metadata known in its context."""
     pool = spec.metadata_pool
@@ -131,7 +131,7 @@ def _open_shared(
     if mode.assume_metadata:
         opened = run(open_array(request), store)
         return SharedMetadata(opened), opened
-    shared = shared_metadata(pool, store, request)
+    shared = shared_metadata(pool, store, kept)
     cache = cache_of(pool)
     with shared.lock:
         known = shared.known(store, request.key) or cached_document(cache, store, request)

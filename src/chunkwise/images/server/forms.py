@@ -11,6 +11,7 @@ from chunkwise.errors import ChunkwiseError, NotFoundError, UnsupportedError
 from chunkwise.images.conventions.ome_metadata import HUES, default_colors
 from chunkwise.images.conventions.ome_plates import Plate
 from chunkwise.images.multiscale.grey import contrast_level, contrast_of
+from chunkwise.images.multiscale.metadata import PIXEL_CHANNELS
 from chunkwise.images.multiscale.sampling import to_real
 from chunkwise.images.server.image import ServedImage, image_at, multiscale_at, shown_dims
 from chunkwise.images.server.sources import Sources, find_nodes
@@ -89,7 +90,8 @@ def _is_bare(image: ServedImage) -> bool:
     return (
         len(image.levels) == 1
         and not image.is_labels
-        and not any((*view.domain.labels, *image.channels, *(axis.unit for axis in image.axes)))
+        and tuple(image.channels) == PIXEL_CHANNELS[: len(image.channels)]  # as its bytes are taken, or none
+        and not any((*view.domain.labels, *(axis.unit for axis in image.axes)))
         and places == ((1.0,) * view.rank, (0.0,) * view.rank)
     )
 
