@@ -112,7 +112,9 @@ class AttributeManager(MutableMapping[str, Any]):
     ) -> None:
         """Set several attributes with one write."""
         values = {**dict(other), **more}
-        if _encoder is not None:
+        if _encoder is None:  # names become text, as in z5py
+            values = dict(zip(json.loads(json.dumps(dict.fromkeys(values))), values.values(), strict=True))
+        else:
             values = json.loads(json.dumps(values, cls=_encoder, allow_nan=False))
         self._check(values, "write")
         self._attributes.update(values)
