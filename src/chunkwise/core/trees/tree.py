@@ -58,9 +58,8 @@ class Tree:
         if not names:
             return self.root
         below, root = "/".join(names), self.root
-        text = (
-            root.text if root.text.endswith(":") else f"{root.text.rstrip('/')}/"
-        )  # of a file: "x.zip|zip:"
+        in_file = root.text.endswith(":")  # such as "x.zip|zip:"
+        text = root.text if in_file else f"{root.text.rstrip('/')}/"
         return Location(root.store, f"{root.path}{below}/", text + below, root.base, root.store_spec)
 
     def find(
