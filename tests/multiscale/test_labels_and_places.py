@@ -288,3 +288,28 @@ def test_an_image_is_whole_whatever_its_levels_are_called(tmp_path: Path) -> Non
             cw.open_group(group, "a").create_array("other", np.zeros(3))
             found = images_in(locate(group))
             assert found is not None and found.beside == ["other"]
+
+
+@pytest.mark.parametrize("door", ["open_multiscale", "pyramid", "slice", "stack", "info"])
+def test_labels_alone_stand_for_their_group(tmp_path: Path, door: str) -> None:
+    """In all doors, if nothing else is in the group; with an array beside them, in none."""
+    ids = np.arange(64, dtype="u4").reshape(8, 8)
+    place, out = tmp_path / "i.zarr", tmp_path / "o"
+    cw.create_group(place)
+    cw.downsample_pyramid(ids, place / "labels/cells", labels=True, axes=["y", "x"], levels=1).result()
+    doors = {
+        "open_multiscale": lambda: list(cw.open_multiscale(place)) == ["cells"],
+        "pyramid": lambda: (
+            cw.downsample_pyramid(place, out, levels=1).result() and cw.open_multiscale(out).is_labels
+        ),
+        "slice": lambda: (
+            main(["slice", str(place), "--npy", f"{out}.npy"]) == 0 and (np.load(f"{out}.npy") == ids).all()
+        ),
+        "stack": lambda: main(["stack", f"{out}.json", str(place), str(place)]) == 0,
+        "info": lambda: main(["info", str(place)]) == 0,
+    }
+    assert doors[door]()
+    cw.create_array(place / "raw", ids)
+    if door != "info":
+        with pytest.raises((cw.errors.ChunkwiseError, AssertionError)):
+            assert doors[door]()

@@ -21,7 +21,7 @@ from chunkwise.images.conventions.ome_groups import (
 from chunkwise.images.conventions.ome_plates import Plate, Well
 from chunkwise.images.multiscale.image import MultiscaleImage
 
-__all__ = ["Multiscale", "find_images", "images_of_place", "only_image"]
+__all__ = ["Multiscale", "find_images", "images_of_place", "labels_alone", "only_image"]
 
 _SHOWN = 10
 
@@ -58,7 +58,15 @@ def images_of_place(place: ResolvedPlace) -> Multiscale | None:
     if node.kind != "group" or node.format is None:
         return None
     group = open_group(node.location, format=node.format, context=place.context)
-    return find_images(group, Options(drafts=True))
+    options = Options(drafts=True)
+    return find_images(group, options) or labels_alone(group, options)
+
+
+def labels_alone(group: Group, options: Options) -> Multiscale | None:
+    """Return the labels of an image of which nothing else is stored; None for other groups."""
+    labels = group.get("labels")
+    alone = isinstance(labels, Group) and list(group) == ["labels"]
+    return find_images(labels, options) if alone else None
 
 
 def only_image(place: ResolvedPlace) -> MultiscaleImage | None:

@@ -21,7 +21,7 @@ from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.ome_groups import Options, is_listed_as_labels
 from chunkwise.images.multiscale.array_axes import LABEL
-from chunkwise.images.multiscale.find_images import Multiscale, find_images
+from chunkwise.images.multiscale.find_images import Multiscale, find_images, labels_alone
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.single_array import image_of_arrays, single_array
 
@@ -128,8 +128,7 @@ def open_multiscale(
         with suppress(InvalidArgumentError):
             found = single_array(there.as_array())
     if found is None:
-        labels = group.get("labels")  # an image of which only the labels are stored
-        found = find_images(labels, options) if isinstance(labels, Group) else None
+        found = labels_alone(group, options)
     if found is None:
         raise InvalidArgumentError(_no_image(group))
     return found
