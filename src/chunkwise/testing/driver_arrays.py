@@ -142,7 +142,7 @@ def selections(shape: tuple[int, ...]) -> st.SearchStrategy[Selection]:
     Parameters
     ----------
     shape : tuple of int
-        Of the array; may contain 0.
+        Shape of the array; sizes may be 0.
     """
     kinds = [_basic(shape), _transposed(shape), st.just(Selection("...", _all, _all))]
     if shape:

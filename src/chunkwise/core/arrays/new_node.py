@@ -1,4 +1,4 @@
-"""What is looked at once the document of a new node is written.
+"""Checks that follow the write of a new node's document.
 
 Before that, the node's place was vacant and the nodes above were groups.  Other processes may have changed
 that meanwhile.  Each of two that can't both be there writes first and looks then, so one of them sees the
@@ -36,7 +36,7 @@ def check_holds_nothing(store: KvStoreDriver, path: str) -> None:
         check_not_held(store, path + APPEND)
     for key in () if found is None else (*found.prefixes, *found.keys):
         name = key[len(path) :]
-        # Of its own it has documents, perhaps with lock files, and what this library hides.
+        # The array has documents, perhaps with lock files, and names that this library hides.
         if not (name.startswith((".chunkwise", *_DOCUMENTS)) or is_staging(name)):
             raise AlreadyExistsError(f"{store.describe(key)} was made by another process meanwhile")
 

@@ -29,7 +29,6 @@ from chunkwise.core.kvstore.protocol import (
 from chunkwise.core.kvstore.staging import JOURNAL, is_staging
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.kvstore.value_bound import read_bounded
-from chunkwise.core.trees.container import CONTAINER_FORMAT, container_root
 from chunkwise.core.trees.location import Location, inside_file
 from chunkwise.errors import (
     ChunkwiseError,
@@ -140,7 +139,11 @@ def find_documented(location: Location, inside: FormatName | None = None) -> Nod
 def is_declared(location: Location) -> bool:
     """Return True if a document declares a node, or a container around it."""
     # Otherwise it may be any directory, perhaps a long one, which must not be searched.
-    return find_documented(location) is not None or container_root(location) is not None
+    if find_documented(location) is not None:
+        return True
+    from chunkwise.core.trees.container import container_root  # two modules, where no document is
+
+    return container_root(location) is not None
 
 
 _FORMAT_OF = {key: format for format in TREE_FORMATS.values() for key in format.node_keys}
@@ -241,8 +244,10 @@ def _implicit(location: Location, inside: FormatName | None, others: list[str] |
         return Node(
             location, inside, "group", JOURNAL, {}, "unfinished copy: its command goes on with --resume"
         )
-    if inside is None and container_root(location) is not None:
-        inside = CONTAINER_FORMAT
+    if inside is None:
+        from chunkwise.core.trees.container import CONTAINER_FORMAT, container_root
+
+        inside = CONTAINER_FORMAT if container_root(location) is not None else None
     if others is not None:
         others += [key[len(location.path) :] for key in found.keys if not is_staging(key)]
     if nodes_below(location, found) or (
