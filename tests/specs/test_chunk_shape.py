@@ -10,6 +10,7 @@ from examples import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import chunkwise as cw
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.chunk_shape import (
     choose_chunk_shape,
@@ -84,8 +85,9 @@ def test_two_grids_have_the_shapes_that_tensorstore_gives_them(
     except InvalidArgumentError:
         assume(False)
     expected = created("zarr3", shape, json)
-    # A shard of more than 2**30 inner chunks can't be stored, however it is chosen.
+    # A shard of more than 2**30 inner chunks, or one of 2**63 bytes, can't be stored, however it is chosen.
     assume("more than 1073741824 entries" not in expected)
+    assume("Integer overflow computing encoded size" not in expected)
     try:
         found = choose_read_write_chunk_shapes(layout, shape)
     except InvalidArgumentError as e:
@@ -198,3 +200,31 @@ def test_the_target_is_never_exceeded_and_the_domain_never_left(shape: list[int]
 def test_the_grid_starts_with_the_domain_unless_told_otherwise() -> None:
     layout = ChunkLayout(grid_origin=[7, None, None, None], grid_origin_soft_constraint=[None, 3, None, None])
     assert choose_grid_origin(layout, [25, 25, -25, None], [10, 10, 10, 10]) == (7, 3, 5, 0)
+
+
+LARGE = [
+    ([2**31, 2**31], None, "uint8"), ([2**31, 2**31], None, "uint16"), ([2**31, 2**32 - 1], None, "uint8"),
+    ([2**31, 2**32], None, "uint8"), ([2**31, 2**31], None, "uint32"), ([2**20] * 4, None, "uint8"),
+    ([2**31, 2**32], [2**31, 2**10], "uint8"), ([2**31, 2**31], [2**31, 2**10], "uint8"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("driver", ["zarr", "zarr3"])
+@pytest.mark.parametrize(("shape", "inner", "dtype"), LARGE)
+def test_chunks_that_no_memory_can_hold(
+    driver: str, shape: list[int], inner: list[int] | None, dtype: str
+) -> None:
+    """A new array with chunks of 2^63 bytes or more is refused, as in TensorStore."""
+    if inner is not None and driver == "zarr":
+        inner = None
+    layout = {"write_chunk": {"shape": shape}, "read_chunk": {"shape": inner or shape}}
+    schema = {"chunk_layout": layout, "domain": {"shape": shape}, "dtype": dtype}
+    spec = {"driver": driver, "kvstore": "memory://", "schema": schema}
+    outcomes = []
+    for library in (ts, cw):
+        try:
+            library.open(spec, create=True).result()
+            outcomes.append("made")
+        except ValueError:
+            outcomes.append("refused")
+    assert outcomes[0] == outcomes[1]

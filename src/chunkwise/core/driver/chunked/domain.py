@@ -26,6 +26,7 @@ from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArg
 __all__ = [
     "agreed_fill",
     "at_origin",
+    "check_chunk_nbytes",
     "check_codec",
     "check_rank_and_dtype",
     "check_schema",
@@ -35,6 +36,18 @@ __all__ = [
     "domain_of_shape",
     "merged_units",
 ]
+
+
+def check_chunk_nbytes(shape: Sequence[int], dtype: DataType) -> None:
+    """Raise InvalidArgumentError if a chunk would have 2^63 bytes or more, which no library can hold."""
+    nbytes = dtype.memory_dtype.itemsize
+    for size in shape:
+        nbytes *= size
+    if nbytes >= 1 << 63:
+        sizes = ", ".join(map(str, shape))
+        raise InvalidArgumentError(
+            f"a chunk of {{{sizes}}} elements of {dtype.name} would have {nbytes} bytes, not less than 2^63"
+        )
 
 
 def domain_of_shape(

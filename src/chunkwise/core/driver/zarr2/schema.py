@@ -8,6 +8,7 @@ from chunkwise.core.base.binding import JSON, MISSING
 from chunkwise.core.driver.chunked.domain import (
     agreed_fill,
     at_origin,
+    check_chunk_nbytes,
     check_schema,
     create_domain,
     create_dtype,
@@ -110,6 +111,7 @@ def create_metadata(
     if constraints.chunks is not None:
         layout.update(chunk_shape=constraints.chunks)
     chunks = choose_chunk_shape(layout, domain.shape)
+    check_chunk_nbytes(chunks, dtype)
     order = _choose_order(constraints.order, layout, rank)
     own = Zarr2CodecSpec.of(constraints.compressor, constraints.filters)
     codec = own if schema.codec is None else own.merge(schema.codec)

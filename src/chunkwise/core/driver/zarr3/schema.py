@@ -17,6 +17,7 @@ from chunkwise.core.codec.protocol import ChunkSpec
 from chunkwise.core.driver.chunked.domain import (
     agreed_fill,
     at_origin,
+    check_chunk_nbytes,
     check_schema,
     create_domain,
     create_dtype,
@@ -66,6 +67,7 @@ class _NewChunks(NamedTuple):
 
     grid: dict[str, JSON]  # the member ``chunk_grid``
     shape: tuple[int, ...]  # shape of a cell, the first one in a grid of unequal cells
+    inner: tuple[int, ...]  # shape of a chunk that is read alone
     chain: list[dict[str, JSON]]  # the codecs; some options may still be open
 
 
@@ -79,7 +81,7 @@ def _choose_chunks(
     if chain_axes(constraints.codecs, domain.rank).is_open:
         chain = _with_order(chain, layout, domain.rank)
     _check_order(chain, layout, domain.rank)
-    return _NewChunks(grid, outer, chain)
+    return _NewChunks(grid, outer, inner, chain)
 
 
 def _merged_chain(constraints: Zarr3Constraints, codec: CodecSpec | None) -> list[dict[str, JSON]]:
@@ -265,6 +267,7 @@ def create_metadata(constraints: Zarr3Constraints, schema: Schema) -> Zarr3Metad
 
     layout = create_layout(schema, rank)
     chosen = _choose_chunks(constraints, layout, schema.codec, domain)
+    check_chunk_nbytes(chosen.inner, dtype)
     item = ChunkSpec(chosen.shape, fill_value.dtype, fill_value)
     codecs = as_written(resolve_chain(chosen.chain, item, array_to_bytes_name(dtype)).json)
     names: Any = [label or None for label in domain.labels]
