@@ -248,13 +248,21 @@ def test_an_interrupted_commit_is_finished(tmp_path: Any) -> None:
     keys = [f"k{i}" for i in range(300)]
     for key in keys:
         inside[key] = b"1"
-    timer = threading.Timer(0.003, os.kill, [os.getpid(), signal.SIGUSR1])
     future = transaction.commit_async()
-    with suppress(Stopped):
-        timer.start()
-        future.result()
-        timer.join()
-        time.sleep(1)
+
+    def interrupt() -> None:
+        _poll(lambda: future.done() or _main_waits())
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    # An interruption before the wait would say nothing about a commit that still runs.
+    thread = threading.Thread(target=interrupt)
+    with pytest.raises(Stopped):
+        try:
+            thread.start()
+            future.result()
+        finally:
+            thread.join()
+            time.sleep(0)
     for key in keys:
         assert store[key] == b"1"
         store[key] = b"2"
