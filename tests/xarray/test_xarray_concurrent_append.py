@@ -34,10 +34,10 @@ def days(first: int, n: int = 1) -> xr.Dataset:
 def _meanwhile(monkeypatch: pytest.MonkeyPatch, do: Any, takes: Any = appending) -> None:
     """Call `do` once, when a write has been planned and nothing is taken yet."""
 
-    def take(what: Any) -> Any:
+    def take(what: Any, **options: Any) -> Any:
         monkeypatch.undo()
         do()
-        return takes(what)
+        return takes(what, **options)
 
     monkeypatch.setattr(f"chunkwise.xarray.write.{takes.__name__}", take)
 
@@ -212,3 +212,21 @@ def test_a_kept_fingerprint_is_no_attribute_of_a_dataset(tmp_path: Path) -> None
     reasons = [bad.reason for report in chunkwise.verify(tmp_path / "b") for bad in report.bad]
     assert len(reasons) == 3
     assert all("written after that" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+@pytest.mark.parametrize("store", ["files", "group in files", "memory", "zip"])
+def test_the_first_append_makes_the_dataset(tmp_path: Path, store: str, format: str) -> None:
+    place: Any
+    if store == "memory":
+        place = place_in(MemoryStore(), "a/")
+    elif store == "zip":
+        place = f"{tmp_path / 'a.zip'}|zip:"
+    else:
+        place = tmp_path / "a"
+        if store == "group in files":
+            chunkwise.create_group(place, format=format)
+            place = place / "b"
+    for row in range(3):
+        write_dataset(days(row), place, append_dim="time", format=format)
+    xr.testing.assert_equal(xr.open_dataset(place, engine="chunkwise").load(), days(0, 3))

@@ -14,7 +14,7 @@ Places in stored arrays for a variable: a whole array, a region, or rows after i
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -213,15 +213,18 @@ class DatasetWrite:
         location = self.at.location
         return [*((v, new.reopen(location)) for v, new in made), *((v, place.view()) for v, place in added)]
 
-    def commit(self) -> None:
-        """Put the new arrays in place, and write attributes and consolidated metadata."""
+    def commit(self, confirm: Callable[[], None] | None = None) -> None:
+        """Put the new arrays in place, and write attributes and consolidated metadata.
+
+        A caller that excludes others from the group passes `confirm`, as to `Replacement.commit`.
+        """
         for new in self.new:
             new.commit()
         if self._mode != "r+":
             self.at.write_attributes(self._attributes)
         if self._consolidates:
             self.at.consolidate()
-        self.at.commit()
+        self.at.commit(confirm)
 
     def undo(self) -> None:
         """Delete what was made."""

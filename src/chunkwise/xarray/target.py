@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -87,6 +87,11 @@ class DatasetTarget:
     def is_replaced(self) -> bool:
         """True if there is a group, or something else, that a new one replaces."""
         return self._mode == "w" and (self._group is not None or self._is_occupied)
+
+    @property
+    def appears_whole(self) -> bool:
+        """True if the group is written beside its place, and put there when it is complete."""
+        return self.is_replaced or (self._whole and self._group is None and self._root is None)
 
     def _existing(self) -> Group | None:
         """Return the existing group, open for writing, or None."""
@@ -187,7 +192,7 @@ class DatasetTarget:
 
     def begin(self) -> None:
         """Make the group if it is missing or to be replaced."""
-        if self.is_replaced or (self._whole and self._group is None and self._root is None):
+        if self.appears_whole:
             self._replacement = Replacement.begin(self.location)
         elif self._group is not None:
             return
@@ -214,11 +219,11 @@ class DatasetTarget:
         assert self._group is not None
         self._group.consolidate()
 
-    def commit(self) -> None:
+    def commit(self, confirm: Callable[[], None] | None = None) -> None:
         """Replace the old group."""
         if self._replacement is not None:
             create_parents(self.location, self.format)
-            self._replacement.commit()
+            self._replacement.commit(confirm)
             self._replacement = None
 
     def undo(self) -> None:

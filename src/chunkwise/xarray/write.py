@@ -308,9 +308,10 @@ def _write_planned(plan: Callable[[], list[DatasetWrite]], *, compute: bool, mod
         makes = mode == "a" and any(write.new for write in writes)
         try:
             with ExitStack() as stack:
-                append = None
+                append = confirm = None
                 if makes:
-                    stack.enter_context(excluding(writes[0].at.location))
+                    at = writes[0].at
+                    confirm = stack.enter_context(excluding(at.location, replaces=at.appears_whole))
                     writes = plan()  # again, as others may have made them meanwhile
                 rooms = [room for write in writes for room in write.rooms()]
                 if rooms:
@@ -321,13 +322,19 @@ def _write_planned(plan: Callable[[], list[DatasetWrite]], *, compute: bool, mod
                 if append is None or all(room.growing in append for w in writes for room in w.rooms()):
                     for write in writes:
                         write.check_lengths()
-                    return _write(writes, append, compute=compute)
+                    return _write(writes, append, confirm, compute=compute)
         except ResizedError:  # by others, without an append
             continue
     raise AssertionError("it ends by itself")
 
 
-def _write(writes: Sequence[DatasetWrite], append: Append | None, *, compute: bool) -> Delayed | None:
+def _write(
+    writes: Sequence[DatasetWrite],
+    append: Append | None,
+    confirm: Callable[[], None] | None,
+    *,
+    compute: bool,
+) -> Delayed | None:
     sources: list[tuple[str, Any]] = []
     written: list[Written] = []
     for write in writes:
@@ -344,7 +351,7 @@ def _write(writes: Sequence[DatasetWrite], append: Append | None, *, compute: bo
         if compute and any(variable.chunks is not None for variable, _ in jobs):
             _store(jobs).compute()
         for write in reversed(writes):  # the root of a tree last
-            write.commit()
+            write.commit(confirm)
         if append is not None:
             append.commit()
     except BaseException:  # an interrupt too
