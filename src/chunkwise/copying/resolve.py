@@ -24,7 +24,7 @@ from chunkwise.copying.new_array import open_array, open_node
 from chunkwise.copying.pictures import named_axes, open_pictures, pictures_at
 from chunkwise.core.api.held import HeldArray, held_array
 from chunkwise.core.api.open import open as open_spec
-from chunkwise.core.api.spec_file import read_spec_file
+from chunkwise.core.api.spec_cache import read_spec_file
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.cached import cached_property
 from chunkwise.core.base.catalogue import DRIVERS, hooks

@@ -28,13 +28,12 @@ from chunkwise.core.base.unknown_names import options_of
 from chunkwise.core.driver.n5.attribute_path import get_attribute, parse_attribute_path
 from chunkwise.core.driver.n5.members import DATASET_MEMBERS
 from chunkwise.core.driver.stored_array import StoredArray
+from chunkwise.core.dtypes.as_array import elements_of
 from chunkwise.core.dtypes.conversion import implicit_converter
-from chunkwise.core.dtypes.tensor import elements_of
 from chunkwise.core.dtypes.zarr3 import parse_fill_value_zarr3
-from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.block_threads import work_through
 from chunkwise.core.engine.pool import Pool, Stop
-from chunkwise.core.engine.unasked import fail_at_exit, watches
+from chunkwise.core.engine.unasked import fail_at_exit, in_background, watches
 from chunkwise.core.grid.regular import ChunkGrid
 from chunkwise.core.index_space import align
 from chunkwise.core.index_space.numpy_rules import as_key, as_slice, position, positions

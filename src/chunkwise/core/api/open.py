@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy.typing as npt
 
-from chunkwise.core.api.file_axes import with_axes_of_file
-from chunkwise.core.api.spec_cache import cache_spec, cached_spec, spec_key
-from chunkwise.core.api.spec_file import read_spec_file
+from chunkwise.core.api.spec_cache import cache_spec, cached_spec, read_spec_file, spec_key
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.api.transaction import Transaction, check_transaction, not_open, wrap_of
 from chunkwise.core.base.arguments import as_sequence
@@ -19,11 +17,10 @@ from chunkwise.core.base.binding import JSON, not_too_deep
 from chunkwise.core.base.catalogue import arrays
 from chunkwise.core.dtypes.data_type import DTypeLike
 from chunkwise.core.engine.abandoned_changes import EVERYWHERE
-from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.batch import Batch, check_batch
 from chunkwise.core.engine.derived_futures import map_future
 from chunkwise.core.engine.future import Future
-from chunkwise.core.engine.unasked import watches
+from chunkwise.core.engine.unasked import in_background, watches
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec
@@ -49,6 +46,19 @@ if TYPE_CHECKING:
     from chunkwise.core.specs.public_kvstore_spec import Spec as StoreSpec
 
 __all__ = ["SpecLike", "create_checked", "is_place", "open", "open_spec", "spec_of"]
+
+
+def _with_axes_of_file(store: TensorStore) -> TensorStore:
+    """Return an array of an image file with the file's labels and units; other arrays unchanged."""
+    kvstore = store._array.spec().key_value_store
+    if kvstore is None or kvstore.driver != "tiff_images":
+        return store
+    attributes = store.attrs
+    units, names = attributes.get("dimension_units"), attributes.get("_ARRAY_DIMENSIONS")
+    if units is not None and not any(store.dimension_units):
+        store = store._with_units(tuple(None if unit is None else Unit(unit) for unit in units))
+    return store if names is None or any(store.domain.labels) else store.label[tuple(names)]
+
 
 SpecLike: TypeAlias = "Spec | JSON | str | os.PathLike[str]"
 """A spec, its JSON, a URL, the path of a local array, or a store object of another library."""
@@ -307,7 +317,7 @@ def open_spec(
             store = array
         else:
             store = TensorStore._make(array, IndexTransform.identity(array.domain), transaction)
-            store = with_axes_of_file(store) if driver.driver == "auto" else store
+            store = _with_axes_of_file(store) if driver.driver == "auto" else store
         transform = spec.transform
         if transform is not None:
             store = _view(store, transform)
