@@ -274,8 +274,8 @@ def _apart(changes: Iterable[str]) -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_conversion_has_no_differences(source: Path, converted: dict[str, Path], format: str) -> None:
+    """Each format is right of the source, and left of another format."""
     assert chunkwise.diff(source, converted[format]) == []
-    assert chunkwise.diff(converted[format], source) == []
     following = FORMATS[FORMATS.index(format) - 1]
     assert chunkwise.diff(converted[format], converted[following]) == []
 
