@@ -2,18 +2,23 @@
 
     python benchmarks/jobs.py [part of a job ...] [--turns 3] [--edge 256] [--codec zstd] [--seed 0]
                               [--peers tensorstore,zarr,zarrs,acquire_zarr,ngff_zarr]
-                              [--python PEER=INTERPRETER] [--docs docs/performance.md]
+                              [--python PEER=INTERPRETER] [--docs docs/performance.md] [--profile]
 
 Each job of each library runs in a new process that has only imported the library; the libraries take turns.
 The figures are ratios of medians, the peer's processor time (its children's included) divided by chunkwise's:
 above 1, chunkwise took less.  In brackets is the same for wall time, which is meaningful only on a quiet
 machine.  The results of a job are compared by a checksum.  A peer that isn't installed is left out;
 zarr-python uses its FusedCodecPipeline if it has one.
+
+With `--profile`, each process does its job twice.  The table has milliseconds of processor time (by the clock
+in brackets): the first time, the second time, and of the first time what loads modules and what Python's
+cyclic garbage collector takes.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import json
 import math
@@ -387,6 +392,49 @@ def run_once(name: str, work: Work) -> None:
     print(json.dumps([seconds, cpu, peak / 1024, value() if callable(value) else value]))
 
 
+class Profile:
+    """Processor seconds of loading modules and of Python's cyclic garbage collector."""
+
+    def __init__(self) -> None:
+        self.loading = self.collecting = 0.0
+        self._depth = 0
+        self._began = 0.0
+        importer = sys.modules["_frozen_importlib"]
+        self._load, importer._find_and_load = importer._find_and_load, self._timed
+        gc.callbacks.append(self._collected)
+
+    def _timed(self, *args: Any) -> Any:
+        began = time.process_time()
+        self._depth += 1
+        try:
+            return self._load(*args)
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                self.loading += time.process_time() - began
+
+    def _collected(self, phase: str, _: Any) -> None:
+        if phase == "start":
+            self._began = time.process_time()
+        else:
+            self.collecting += time.process_time() - self._began
+
+
+def run_twice(name: str, work: Work) -> None:
+    """Do a job twice and print where its time goes: what a process with `--profile` does."""
+    importlib.import_module(work.who)
+    importlib.import_module("tensorstore")
+    known, profile, figures = len(sys.modules), Profile(), []
+    for _ in range(2):
+        cpu, began = spent(), time.perf_counter()
+        JOBS[name][work.who](work)
+        figures += [spent() - cpu, time.perf_counter() - began]
+        if len(figures) == 2:
+            figures += [len(sys.modules) - known, profile.loading, profile.collecting]
+        shutil.rmtree(work.out, ignore_errors=True)
+    print(json.dumps(figures))
+
+
 class Comparison:
     """Runs of all jobs, by chunkwise and its peers in turn."""
 
@@ -421,6 +469,7 @@ class Comparison:
         shutil.rmtree(work.out, ignore_errors=True)
         work.out.parent.mkdir(parents=True, exist_ok=True)
         command = [self.pythons.get(who, sys.executable), __file__, "--run", name, who]
+        command += ["--profile"] * self.options.profile
         for option in ("edge", "codec", "seed", "directory"):
             value = getattr(self.options, option)
             command += [] if value is None else [f"--{option}", str(value)]
@@ -446,6 +495,9 @@ class Comparison:
                     figures = self.turn(name, one)
                     if number:  # the first turn compiles modules and fills the page cache
                         turns[one].append(figures)
+            if self.options.profile:
+                self.show_profile(name, turns)
+                continue
             self.results[name] = {
                 one: Figures(*(statistics.median(t[k] for t in runs) for k in range(3)), value=runs[0][3])
                 for one, runs in turns.items()
@@ -457,6 +509,16 @@ class Comparison:
         return ["--edge", str(o.edge), "--codec", o.codec, "--seed", str(o.seed)] + (
             [] if o.directory is None else ["--directory", o.directory]
         )
+
+    def show_profile(self, name: str, turns: dict[str, list[list[Any]]]) -> None:
+        """Print a row for each library: what its processes with `--profile` have found."""
+        for who, runs in turns.items():
+            first, clock, modules, loading, collecting, again, clock_again = (
+                statistics.median(column) for column in zip(*runs, strict=True)
+            )
+            cells = [f"{1e3 * first:.0f} ({1e3 * clock:.0f})", f"{1e3 * again:.0f} ({1e3 * clock_again:.0f})"]
+            cells += [f"{modules:.0f}", f"{1e3 * loading:.0f}", f"{1e3 * collecting:.0f}"]
+            print(f"| {name}: {who} | {' | '.join(cells)} |", flush=True)
 
     def show(self, name: str) -> None:
         """Print the figures of a job."""
@@ -511,9 +573,10 @@ class Comparison:
                 except PackageNotFoundError:
                     continue
         load = ", ".join(f"{n:.0f}" for n in os.getloadavg())
+        profile = " --profile" * o.profile
         return (
             f"`python benchmarks/jobs.py --turns {o.turns} --edge {o.edge} --codec {o.codec} "
-            f"--seed {o.seed}`, {date.today()}, "
+            f"--seed {o.seed}{profile}`, {date.today()}, "
             f"{os.cpu_count()} cores, {platform.machine()}, CPython {platform.python_version()}, "
             f"load average {load}; {', '.join(versions)}."
         )
@@ -530,6 +593,7 @@ def main() -> None:
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--python", action="append", default=[], metavar="PEER=INTERPRETER")
     parser.add_argument("--directory", help="directory of inputs and outputs")
+    parser.add_argument("--profile", action="store_true", help="print where the time of each job goes")
     parser.add_argument("--docs", type=Path, help="put the table into this page")
     parser.add_argument("--run", nargs=2, metavar=("JOB", "PEER"), help=argparse.SUPPRESS)
     parser.add_argument("--prepare", action="store_true", help=argparse.SUPPRESS)
@@ -538,7 +602,14 @@ def main() -> None:
     if options.prepare:
         prepare(comparison.work("tensorstore"))
     elif options.run:
-        run_once(options.run[0], comparison.work(options.run[1]))
+        run = run_twice if options.profile else run_once
+        run(options.run[0], comparison.work(options.run[1]))
+    elif options.profile:
+        print(
+            "| | first | again | modules | loading them | collector |\n|---|--:|--:|--:|--:|--:|", flush=True
+        )
+        comparison.run()
+        print("\n" + comparison.conditions())
     else:
         comparison.run()
         print("\n" + comparison.conditions() + "\n\n" + comparison.table())

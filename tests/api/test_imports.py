@@ -98,7 +98,7 @@ def test_a_local_read_loads_little(path: str) -> None:
 
 
 MOST_MODULES = {
-    "import chunkwise": 150,
+    "import chunkwise": 140,
     "first read": 220,
     "first write": 220,
     "cp --help": 325,

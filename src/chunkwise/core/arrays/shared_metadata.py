@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
 from math import inf
 from operator import ge, lt
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from weakref import WeakValueDictionary, ref
 
 from chunkwise.core.base.fork import new_lock, new_rlock
@@ -167,8 +166,7 @@ def oldest_allowed(bound: bool | float | str, opened: float) -> float:
     return opened if bound == "open" else float(bound)
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayDocument:
+class ArrayDocument(NamedTuple):
     """The metadata that the changed chunks of one array were encoded for."""
 
     request: OpenRequest
@@ -184,7 +182,7 @@ class ArrayDocument:
             return self
         if not self.request.format.same_but_resized(known, found):
             raise replaced(self.request, known, found)
-        return replace(later, shape=tuple(map(max, self.shape, later.shape)))
+        return later._replace(shape=tuple(map(max, self.shape, later.shape)))
 
     def check(self, store: PendingStore) -> bytes:
         """Return the document's current generation; raise if it is another array's.

@@ -31,7 +31,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-_NBYTES = re.compile(r"([0-9]+\.?[0-9]*)\s*([kKMGT]?)(i?)B?")
+_NBYTES = r"([0-9]+\.?[0-9]*)\s*([kKMGT]?)(i?)B?"
 
 
 def is_text(value: object) -> bool:
@@ -143,7 +143,7 @@ def as_nbytes(size: int | str | None, name: str) -> int | None:
     """Return a size such as ``500MB``, ``1.5 GiB`` or ``1000000`` in bytes, or raise ValueError."""
     if size is None:
         return None
-    found = _NBYTES.fullmatch(size.strip()) if isinstance(size, str) else None
+    found = re.fullmatch(_NBYTES, size.strip()) if isinstance(size, str) else None
     if found is not None:
         number, prefix, binary = found[1], found[2].upper(), found[3]
         n = int(float(number) * (1024 if binary else 1000) ** " KMGT".index(prefix or " "))

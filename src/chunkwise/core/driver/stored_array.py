@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["ShardLevel", "StoredArray", "StoredField", "failed", "missing_chunk", "shard_layout"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StoredField:
+class StoredField(NamedTuple):
     """A field of each stored element (a record) that is addressed as a separate array."""
 
     fill_value: npt.NDArray[Any]  # of shape ``()``: the record that fills a missing chunk
@@ -33,8 +31,7 @@ class StoredField:
     select: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class ShardLevel:
+class ShardLevel(NamedTuple):
     """Division of a stored object, a shard, into inner chunks (Zarr v3 codec ``sharding_indexed``)."""
 
     grid: ChunkGrid  # grid of inner chunks over the whole array; each shard holds a whole number of its cells
@@ -45,8 +42,7 @@ class ShardLevel:
     index_chain: Callable[[tuple[int, ...]], PreparedChain]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredArray:
+class StoredArray(NamedTuple):
     """A chunked array as stored in a kvstore, without anything that depends on its format."""
 
     shape: tuple[int, ...]  # Current shape of the stored array, in elements. Its origin is always 0.

@@ -50,7 +50,7 @@ _ABSTRACT = (
     np.character,
 )
 # NumPy's short names; byte order is ignored, as it is for NumPy types.
-_NUMPY_NAME = re.compile(r"[<>=|]?([biufcSUV][1-9]\d*|\?|[mM]8\[\w+\])", re.ASCII)
+_NUMPY_NAME = r"(?a)[<>=|]?([biufcSUV][1-9]\d*|\?|[mM]8\[\w+\])"
 _SCALARS: dict[Kind, type] = {"string": bytes, "ustring": str, "json": np.object_}
 
 
@@ -103,7 +103,7 @@ class DataType:
             kind_and_memory = numpy_of(name)
             if kind_and_memory is None:
                 extension = extension_of(name)
-                if extension is None and _NUMPY_NAME.fullmatch(name):
+                if extension is None and re.fullmatch(_NUMPY_NAME, name):
                     with suppress(TypeError):
                         return cls(np.dtype(name))
                 if extension is None:

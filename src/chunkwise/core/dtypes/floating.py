@@ -35,12 +35,10 @@ from chunkwise.errors import SpecError
 __all__ = ["component_of", "parse_complex", "parse_float", "print_complex", "print_float", "read_float"]
 
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_HEX = re.compile(r"0x([0-9a-fA-F]+)")
-_DECIMAL = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
-_LOOSE = re.compile(r"\s*[+-]?(nan|inf|infinity)\s*", re.ASCII | re.IGNORECASE)
-_HEX_NUMBER = re.compile(
-    r"\s*[+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)([pP][+-]?[0-9]+)?\s*", re.ASCII
-)
+_HEX = r"0x([0-9a-fA-F]+)"
+_DECIMAL = r"(?a)\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*"
+_LOOSE = r"(?ai)\s*[+-]?(nan|inf|infinity)\s*"
+_HEX_NUMBER = r"(?a)\s*[+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)([pP][+-]?[0-9]+)?\s*"
 _COMPONENT = {"complex64": DataType("float32"), "complex128": DataType("float64")}
 
 
@@ -73,9 +71,9 @@ def read_float(value: JSON) -> float:
         except OverflowError:
             return math.inf if value > 0 else -math.inf
     if isinstance(value, str):
-        if _DECIMAL.fullmatch(value) or _LOOSE.fullmatch(value):
+        if re.fullmatch(_DECIMAL, value) or re.fullmatch(_LOOSE, value):
             return float(value)
-        if _HEX_NUMBER.fullmatch(value):
+        if re.fullmatch(_HEX_NUMBER, value):
             return float.fromhex(value.strip())
     raise _expected("64-bit floating-point number", value)
 
@@ -99,11 +97,11 @@ def _from_string(value: str, dtype: DataType, notation: Notation) -> npt.NDArray
     if value in _WORDS:
         return _rounded(_WORDS[value], dtype, value)
     if notation.has_bits:
-        match = _HEX.fullmatch(value)
+        match = re.fullmatch(_HEX, value)
         if match is None or len(match[1]) > 2 * dtype.itemsize:
             raise _expected('"Infinity", "-Infinity", "NaN", or hex string', value)
         return np.array(int(match[1], 16), bits_type(dtype)).view(dtype.memory_dtype)
-    if _DECIMAL.fullmatch(value):
+    if re.fullmatch(_DECIMAL, value):
         return _rounded(float(value), dtype, value)
     if dtype.itemsize == 1:
         try:

@@ -41,7 +41,7 @@ __all__ = [
     "sign_extended",
 ]
 
-_DECIMAL = re.compile(r"\s*([+-]?)0*([0-9]{1,40})\s*", re.ASCII)
+_DECIMAL = r"(?a)\s*([+-]?)0*([0-9]{1,40})\s*"
 
 
 @cache
@@ -73,7 +73,7 @@ def read_int(value: JSON, dtype: DataType, *, strings: bool = False) -> int:
     if isinstance(value, float) and value.is_integer():
         number = int(value)
     elif strings and isinstance(value, str) and (lo < 0 or "-" not in value):
-        match = _DECIMAL.fullmatch(value)
+        match = re.fullmatch(_DECIMAL, value)
         number = int(match[1] + match[2]) if match else value
     if isinstance(number, bool) or not isinstance(number, int) or not lo <= number <= hi:
         if dtype.itemsize == 8:

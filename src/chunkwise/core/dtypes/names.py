@@ -95,7 +95,7 @@ NAMED: dict[str, tuple[Kind, np.dtype[Any]]] = {
 
 _BY_NUMPY = {t: name for name, (kind, t) in NAMED.items() if kind in ("bool", "int", "float", "complex")}
 _SIZED: dict[str, Kind] = {"S": "bytes", "U": "text", "V": "raw"}
-_SIZED_NAME = re.compile(r"[SUV][1-9][0-9]*|(datetime64|timedelta64)(\[[0-9A-Za-zμ]+\])?")
+_SIZED_NAME = r"[SUV][1-9][0-9]*|(datetime64|timedelta64)(\[[0-9A-Za-zμ]+\])?"
 
 
 def name_of(dtype: np.dtype[Any]) -> tuple[str, Kind] | None:
@@ -128,7 +128,7 @@ def numpy_of(name: str) -> tuple[Kind, np.dtype[Any]] | None:
     if name in NAMED:
         return NAMED[name]
     try:
-        if _SIZED_NAME.fullmatch(name):
+        if re.fullmatch(_SIZED_NAME, name):
             dtype = np.dtype(name)
             return ("datetime" if dtype.kind in "mM" else _SIZED[dtype.kind]), dtype
         if name.startswith("["):

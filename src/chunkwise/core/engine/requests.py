@@ -165,7 +165,7 @@ class TableSource(StoreSource):
         """Return the array of a key, with keys below its prefix."""
         prefix = self._requests.prefixes[self._requests.keys.index(name)]
         array = self._requests.array
-        return replace(array, keys=array.keys.under(prefix))
+        return array._replace(keys=array.keys.under(prefix))
 
 
 class TableReader:

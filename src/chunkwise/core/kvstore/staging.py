@@ -53,19 +53,19 @@ APPEND = ".chunkwise-append.json"
 JOURNAL = ".chunkwise-copy.json"
 """Key, relative to a node, that marks an unfinished copy to it."""
 
-_NAME = re.compile(r"\A(?:\..*)?\.chunkwise-new(?:-(?P<owner>\w+-[0-9]+-\w+))?(?:-old)?\Z", re.DOTALL)
+_NAME = r"(?s)\A(?:\..*)?\.chunkwise-new(?:-(?P<owner>\w+-[0-9]+-\w+))?(?:-old)?\Z"
 _given_up: set[str] = set()  # owners that `new_owner` has named, whose tasks failed
 _LONGEST = 100  # bytes of a name that are kept; file names have at most 255
 
 
 def is_staging(name: str) -> bool:
     """Return True if a component of a path is the name of a staging place."""
-    return ".chunkwise-new" in name and _NAME.match(name) is not None
+    return ".chunkwise-new" in name and re.match(_NAME, name) is not None
 
 
 def is_resumable(name: str) -> bool:
     """Return True for the name of a staging place where any process may go on with the work."""
-    found = _NAME.match(name)
+    found = re.match(_NAME, name)
     return found is not None and found["owner"] is None
 
 
@@ -127,7 +127,7 @@ def new_owner() -> str:
 
 def give_up(path: str) -> None:
     """Note that the task of this process to which a staging place belongs has ended, by an error."""
-    found = _NAME.match(path.rstrip("/").rpartition("/")[2])
+    found = re.match(_NAME, path.rstrip("/").rpartition("/")[2])
     if found is not None and found["owner"] is not None:
         _given_up.add(found["owner"])
 
@@ -135,7 +135,7 @@ def give_up(path: str) -> None:
 def is_abandoned(name: str) -> bool:
     """Return True if the owner of a staging place was a task that has ended, here or in an ended process of
     this machine."""
-    found = _NAME.match(name)
+    found = re.match(_NAME, name)
     owner = None if found is None else found["owner"]
     return owner is not None and (owner in _given_up or has_ended(owner))
 

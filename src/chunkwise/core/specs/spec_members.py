@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from chunkwise.core.base.binding import MISSING, Members, expect_int, expect_string
 from chunkwise.core.specs.context import ContextSpec
@@ -21,8 +20,7 @@ def kvstore_from_url(url: str) -> KvStoreSpec:
     return parse_kvstore_spec(kvstore_json_from_url(url), kvstore_from_url)
 
 
-@dataclass(frozen=True)
-class SpecMembers:
+class SpecMembers(NamedTuple):
     """Members of every spec."""
 
     schema: Schema  # ``schema``, with ``dtype``, and with ``rank`` unless a transform has its own rank

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _SPACE = " \t\n\v\f\r"
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _UNSET: Any = object()
 
 
@@ -184,7 +184,7 @@ def _as_float(value: Any) -> float | None:
 
 def _parse_text(text: str) -> tuple[float, str]:
     text = text.strip(_SPACE)
-    found = _NUMBER.match(text)
+    found = re.match(_NUMBER, text)
     if found is None:
         return 1.0, text
     number = float(found[0])

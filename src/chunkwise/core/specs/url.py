@@ -35,7 +35,7 @@ Kind: TypeAlias = Literal[
     "root kvstore", "kvstore adapter", "kvstore-based TensorStore", "TensorStore adapter"
 ]
 
-_DRIVE = re.compile(r"[A-Za-z]:(/|\Z)")
+_DRIVE = r"[A-Za-z]:(/|\Z)"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/")
 _OTHER_NAMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "adl": "az", "wasb": "az", "local": "file"}
 _NOT_ENCODED = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -68,7 +68,7 @@ def unchained(text: str) -> str:
 def is_url(text: str) -> bool:
     """Return True if `text` begins with a URL scheme and ``://``, or with ``file:/``."""
     text = _CACHED.sub("", unchained(text), count=1)
-    return _SCHEME.match(text) is not None and not (WINDOWS and _DRIVE.match(text))
+    return _SCHEME.match(text) is not None and not (WINDOWS and re.match(_DRIVE, text))
 
 
 def quote_path(path: str, more: str = "") -> str:
@@ -302,7 +302,7 @@ def path_of_file_url(path: str, *, windows: bool = WINDOWS) -> str:
     root = "/"
     if authority not in ("", "localhost"):
         root = f"//{authority}/"  # a share on a server
-    elif windows and _DRIVE.match(below):
+    elif windows and re.match(_DRIVE, below):
         root = ""
     if root.startswith("//") and not windows:
         raise InvalidArgumentError(f"file: URIs do not support authority: {dump(authority)}")

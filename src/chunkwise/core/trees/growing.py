@@ -72,7 +72,7 @@ class Growing:
         stored, base, pool = _open(self) if self.open is None else self.open()
         store = _guarded(base, check)
         size = stored.shape[self.axis]
-        long = replace(stored, shape=_with(stored.shape, self.axis, size + self.n_rows))
+        long = stored._replace(shape=_with(stored.shape, self.axis, size + self.n_rows))
         edge = min(stored.grid.cell(self.axis, size - 1)[2] if size else 0, size + self.n_rows)
         if edge > size:  # the last chunk has room
             rows = _rows(long, self.axis, size, edge)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -293,7 +292,7 @@ class PhysicalArray:
                         slice(rows.start, None) if d == axis else slice(None) for d in range(len(shape))
                     )
                     self._write(
-                        replace(stored, shape=shape),
+                        stored._replace(shape=shape),
                         rows(store, True),
                         parse_selection(added, shape).transform(shape),
                         self._in_stored_order(values),
@@ -354,7 +353,7 @@ class _HdmfZarr2Format(Zarr2Format):
             return metadata
         record = _record(document["dtype"]) if isinstance(document["dtype"], list) else None
         codecs = tuple(SafePickle(record) if c.name == "json2" else c for c in metadata.codecs)
-        return replace(metadata, codecs=codecs)
+        return metadata._replace(codecs=codecs)
 
 
 def _refuse_pickles(document: dict[str, Any], codec: str | None) -> None:

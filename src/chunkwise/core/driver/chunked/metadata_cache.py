@@ -11,7 +11,6 @@ Cached objects must not be changed: documents passed on are copies.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from chunkwise.core.base.binding import JSON
@@ -86,8 +85,7 @@ def _stored(format: Format, metadata: Metadata, path: str, options: Any) -> Stor
         found = bare, format.stored_array(bare, "", options)
         put_bounded(_stored_arrays, key, found)
     stored = found[1]
-    return replace(
-        stored,
+    return stored._replace(
         shape=metadata.shape + stored.shape[rank:],
         keys=stored.keys.under(path),
         document=metadata.document,

@@ -8,8 +8,8 @@ Unlike a stored document, it is checked in every detail, as in TensorStore.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Self, TypeVar
+from dataclasses import field
+from typing import NamedTuple, Self, TypeVar
 
 from chunkwise.core.base.binding import JSON, MISSING, Members, dump, expect_number, expect_string
 from chunkwise.core.codec.n5_parts import parse_compression
@@ -59,8 +59,7 @@ class N5CodecSpec(CodecSpec):
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class N5Constraints:
+class N5Constraints(NamedTuple):
     """Constraints of a spec on an ``attributes.json``; None for no constraint."""
 
     rank: int | None = None  # number of dimensions, if a member implies it

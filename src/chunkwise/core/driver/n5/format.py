@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from chunkwise.core.base.binding import JSON, Members, expect_bool
 from chunkwise.core.chunk_key.key_encoding import KeyEncoding
@@ -42,8 +41,7 @@ from chunkwise.core.specs.spec_members import SpecMembers
 __all__ = ["N5Format", "N5Options", "parse_n5", "to_stored_array"]
 
 
-@dataclass(frozen=True, slots=True)
-class N5Options:
+class N5Options(NamedTuple):
     """Members of a spec that are specific to N5."""
 
     # True if blocks at the edges are cropped to the dataset, as in n5-java and z5py, instead of padded, as in

@@ -19,8 +19,7 @@ A stored document is read as leniently as by n5-java:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from chunkwise.core.base.binding import JSON, Members, expect_number, expect_object, expect_string
 from chunkwise.core.codec.n5_block import N5Block
@@ -39,8 +38,7 @@ _TEMPLATE = (*(name for name in members.DATASET_MEMBERS if name != "dimensions")
 _OBJECT = 'N5 data type "object" holds opaque bytes, not an array; its blocks can be read one by one'
 
 
-@dataclass(frozen=True, slots=True)
-class N5Metadata:
+class N5Metadata(NamedTuple):
     """Metadata of one dataset."""
 
     dimensions: tuple[int, ...]  # in elements
@@ -76,7 +74,7 @@ class N5Metadata:
             return None
         taken = self.document.keys() - self.attributes.keys()
         attributes = {name: value for name, value in document.items() if name not in taken}
-        return replace(self, dimensions=tuple(dimensions), attributes=attributes, document=dict(document))
+        return self._replace(dimensions=tuple(dimensions), attributes=attributes, document=dict(document))
 
     @property
     def dtype(self) -> DataType:
@@ -153,7 +151,7 @@ def spec_members(metadata: N5Metadata) -> dict[str, JSON]:
     plain = {
         name: value for name, value in metadata.attributes.items() if name not in members.DATASET_MEMBERS
     }
-    return to_json(replace(metadata, attributes=plain))
+    return to_json(metadata._replace(attributes=plain))
 
 
 def block_codec(metadata: N5Metadata) -> N5Block | N5StringBlock:
@@ -180,11 +178,11 @@ def without_attributes(metadata: N5Metadata) -> N5Metadata:
         name: value for name, value in metadata.document.items() if name in (*_TEMPLATE, "dimensions")
     }
     attributes = {name: value for name, value in metadata.attributes.items() if name in document}
-    return replace(metadata, attributes=attributes, document=document)
+    return metadata._replace(attributes=attributes, document=document)
 
 
 def resize(metadata: N5Metadata, shape: tuple[int, ...]) -> N5Metadata:
     """Return the metadata of the dataset with other dimensions; the rest of the document is kept."""
     if len(shape) != metadata.rank:
         raise SpecError(f"New shape has rank {len(shape)}, but the dataset has rank {metadata.rank}")
-    return replace(metadata, dimensions=shape, document={**metadata.document, "dimensions": list(shape)})
+    return metadata._replace(dimensions=shape, document={**metadata.document, "dimensions": list(shape)})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 from chunkwise.core.base.binding import JSON, Members
@@ -54,7 +53,7 @@ class Zarr1Format(Zarr2Format):
         """Read a ``meta``."""
         translated = {**to_zarr2(document, stored=True), "filters": None}
         metadata = super().parse_metadata(translated)
-        return replace(metadata, document=translated)
+        return metadata._replace(document=translated)
 
     def template_key(self, document: JSON) -> None:
         """Return None: each document is translated separately."""

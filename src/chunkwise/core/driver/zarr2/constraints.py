@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -98,8 +97,7 @@ class Zarr2CodecSpec(CodecSpec):
         return type(self).of(compressor, self.filters or other.filters)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Zarr2Constraints:
+class Zarr2Constraints(NamedTuple):
     """Constraints of a spec on a ``.zarray``; None, or MISSING if null has a meaning, is no constraint."""
 
     members: dict[str, JSON]  # the constraints as given, in canonical form

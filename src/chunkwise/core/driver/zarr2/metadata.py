@@ -6,8 +6,7 @@ infinities as strings, fixed-length bytes and structured values as base64).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -55,8 +54,7 @@ MEMBERS = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Zarr2Metadata:
+class Zarr2Metadata(NamedTuple):
     """An array's metadata document and its meaning."""
 
     document: dict[str, JSON]  # the document as stored, including members unknown to chunkwise
@@ -88,11 +86,11 @@ class Zarr2Metadata:
             return None
         if document.get("chunks") != self.document["chunks"]:
             return None
-        return replace(self, shape=tuple(shape), document=dict(document))
+        return self._replace(shape=tuple(shape), document=dict(document))
 
     def resized(self, shape: tuple[int, ...]) -> Zarr2Metadata:
         """Return the metadata of the array with another shape."""
-        return replace(self, shape=shape, document={**self.document, "shape": list(shape)})
+        return self._replace(shape=shape, document={**self.document, "shape": list(shape)})
 
     def missing_value(self) -> npt.NDArray[Any]:
         """Return the value of missing chunks: the fill value, or zero if that is null."""

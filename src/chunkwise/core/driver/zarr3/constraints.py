@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy.typing as npt
 
@@ -75,8 +74,7 @@ class Zarr3CodecSpec(CodecSpec):
             ) from None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Zarr3Constraints:
+class Zarr3Constraints(NamedTuple):
     """Constraints of a spec on a ``zarr.json``; None for no constraint."""
 
     members: dict[str, JSON]  # the constraints as given, in canonical form

@@ -6,8 +6,7 @@ Specification: Zarr core v3.1, "Array metadata", "Extensions".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -59,8 +58,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Zarr3Metadata:
+class Zarr3Metadata(NamedTuple):
     """An array's metadata document and its meaning."""
 
     # The document as stored, including members unknown to chunkwise, except that a chunk size of 0 becomes 1.
@@ -96,7 +94,7 @@ class Zarr3Metadata:
         if document.get("chunk_grid") != self.document["chunk_grid"]:
             return None
         _check_reach(self.grid, tuple(shape))
-        return replace(self, shape=tuple(shape), document=usual_form(document), attributes=dict(attributes))
+        return self._replace(shape=tuple(shape), document=usual_form(document), attributes=dict(attributes))
 
     def resized(self, shape: tuple[int, ...]) -> Zarr3Metadata:
         """Return the metadata of the array with another shape; a grid that ends before gets another cell."""
@@ -105,14 +103,14 @@ class Zarr3Metadata:
         if isinstance(grid, RectilinearGrid) and (longer := grid.reaching(shape)) != grid:
             document["chunk_grid"] = {**document["chunk_grid"], "configuration": longer.to_json()}
             grid = longer
-        return replace(self, shape=shape, grid=grid, document=document)
+        return self._replace(shape=shape, grid=grid, document=document)
 
     def with_attributes(self, attributes: Mapping[str, JSON]) -> Zarr3Metadata:
         """Return the metadata with other user attributes."""
         document = {**self.document, "attributes": dict(attributes)}
         if not attributes:
             del document["attributes"]
-        return replace(self, attributes=dict(attributes), document=document)
+        return self._replace(attributes=dict(attributes), document=document)
 
 
 def parse_metadata(document: JSON) -> Zarr3Metadata:

@@ -17,7 +17,7 @@ __all__ = ["Member", "ObjectResource", "ResourceConfig", "format_duration", "par
 
 _NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _PART = r"(\d+\.?\d*|\.\d+)(ns|us|ms|s|m|h)"
-_DURATION = re.compile(rf"([+-]?)(?:(?P<parts>(?:{_PART})+)|(?P<zero>0)|(?P<inf>inf))", re.ASCII)
+_DURATION = rf"(?a)([+-]?)(?:(?P<parts>(?:{_PART})+)|(?P<zero>0)|(?P<inf>inf))"
 
 
 @runtime_checkable
@@ -100,7 +100,7 @@ class ObjectResource:
 
 def parse_duration(value: JSON) -> float:
     """Return the seconds of a text such as ``"1h2m"``, ``"1.5ms"``, ``"0"`` or ``"inf"``."""
-    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    match = re.fullmatch(_DURATION, value) if isinstance(value, str) else None
     if match is None:
         raise SpecError(
             'Expected Duration formatted as a string using time units "ns", "us" "ms", "s", "m", or "h"., '
