@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise import TensorStore
-from chunkwise.copying.losses import warn_caller
 from chunkwise.copying.resolve import resolve
 from chunkwise.dask.indexable import Indexable
 from chunkwise.errors import ChunkwiseError
+from chunkwise.extension.inside import warn_caller
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.ome_metadata import ome_members

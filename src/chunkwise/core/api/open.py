@@ -307,7 +307,7 @@ def open_spec(
             store = array
         else:
             store = TensorStore._make(array, IndexTransform.identity(array.domain), transaction)
-            store = with_axes_of_file(store) if driver.driver == "auto" else store
+            store = with_axes_of_file(store, bound.kvstore) if driver.driver == "auto" else store
         transform = spec.transform
         if transform is not None:
             store = _view(store, transform)

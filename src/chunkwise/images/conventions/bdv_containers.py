@@ -36,7 +36,6 @@ from chunkwise.images.conventions.ome_groups import (
     ImageCollection,
     Options,
     image_of,
-    metadata_file,
     open_level_of,
 )
 from chunkwise.images.conventions.ome_metadata import ome_members
@@ -48,6 +47,7 @@ from chunkwise.images.multiscale.metadata import (
     Transformation,
     cells,
     expect_numbers,
+    metadata_file,
 )
 
 __all__ = ["container_of_file"]

@@ -170,10 +170,11 @@ class OmeZarr(PyramidConvention):
 
         def group(stored: dict[str, JSON]) -> dict[str, JSON]:
             out = deepcopy(stored)
-            if moved:
-                _, entry = image_entry(out, location.text)
-                _place(entry, change, location.text)
             own = out.get("ome", out)
+            if moved:
+                number, entry = image_entry(out, location.text)
+                _place(entry, change, location.text)
+                own["multiscales"][number] = entry
             if channels:
                 own["omero"] = {**(own.get("omero") or {}), "channels": channels}
             return out

@@ -26,11 +26,16 @@ from chunkwise.images.conventions.ome_groups import (
     child_group,
     failures,
     image_of,
-    metadata_file,
 )
 from chunkwise.images.conventions.ome_metadata import ome_members
 from chunkwise.images.multiscale.image import Members, MultiscaleImage, placed
-from chunkwise.images.multiscale.metadata import Transformation, expect_list, expect_members, expect_text
+from chunkwise.images.multiscale.metadata import (
+    Transformation,
+    expect_list,
+    expect_members,
+    expect_text,
+    metadata_file,
+)
 
 __all__ = ["Plate", "Well", "plate_image"]
 

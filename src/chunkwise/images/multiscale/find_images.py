@@ -84,18 +84,17 @@ def only_image(place: ResolvedPlace) -> MultiscaleImage | None:
         raise InvalidArgumentError(f"{text} is a group whose image can't be read: {e.message}") from e
     if found is None or isinstance(found, MultiscaleImage):
         return found
-    if isinstance(found, ImageCollection):
-        names = list(found)
-        if len(names) == 1:
-            return found[names[0]]
-    elif isinstance(found, Plate):
-        names = [f"{well}/{field}" for well in list(found.wells)[:1] for field in found.wells[well].fields]
+    more, images = "", found if isinstance(found, ImageCollection) else found.fields
+    if isinstance(found, Plate) and len(found.wells) > _SHOWN:  # each of which would be read
+        first = next(iter(found.wells))
+        names, more = [f"{first}/{field}" for field in found.wells[first].fields], ", …"
     else:
-        assert isinstance(found, Well)
-        names = list(found.fields)
+        names = found._present() if isinstance(found, Well) else list(images)
+    if len(names) == 1 and not more:
+        return images[names[0]]
     above = text if text.endswith(":") else f"{text.rstrip('/')}/"
     shown = ", ".join(f"{above}{name}" for name in names[:_SHOWN])
-    more = ", …" if len(names) > _SHOWN or isinstance(found, Plate) else ""
+    more = ", …" if len(names) > _SHOWN else more
     raise InvalidArgumentError(
         f"{text} holds several images, not one; name one of them: {shown or 'there are none'}{more}"
     )

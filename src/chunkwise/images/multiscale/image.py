@@ -125,6 +125,11 @@ class MultiscaleImage(Resolvable):
 
     def _full_resolution(self) -> TensorStore:
         """Return the first level: the stored array, or one that is put together of several."""
+        if self._metadata.lacks:
+            raise InvalidArgumentError(
+                f"{self._location}: full resolution is missing: {self._metadata.lacks}; "
+                f"open_multiscale opens the other levels, of which {self.paths[0]} is the finest"
+            )
         level = most_voted(self.levels[0])
         node = level._whole_node(placed=True)
         return level if node is None else open_array(node.location, found=node, read=True)
