@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -16,6 +17,10 @@ from web import served
 
 import chunkwise as cw
 from chunkwise.cli.main import main
+from chunkwise.images.server.answer import Document
+from chunkwise.images.server.sources import sources_of
+from chunkwise.images.server.trees import ServedGroup
+from chunkwise.images.server.zarr3 import group_content
 
 SAMPLE = (
     "HDF5 data", "OME 0.5", "Paintera", "precomputed segmentation", "OCDBT", "nothing",
@@ -202,3 +207,17 @@ def test_an_array_that_is_a_container_on_a_server_without_lists(tmp_path: Path) 
         chunk.write_bytes(chunk.read_bytes()[:-9])
         assert main(["verify", f"{url}/a.n5"]) == 1
         assert main(["diff", f"{url}/a.n5", str(place)]) != 0
+
+
+@pytest.mark.parametrize("title", ["COSEM in Zarr v2", "OME 0.1", "OME 0.4", "n5-viewer"])
+def test_served_groups_of_zarr3_are_images_of_ome_zarr(tmp_path: Path, title: str) -> None:
+    thing = ALL_THINGS[title](tmp_path)
+    sources = sources_of(tmp_path / thing.path)
+    group = next(iter(sources.values())).find(())
+    assert isinstance(group, ServedGroup)
+    document = group_content(group, "zarr.json")
+    assert isinstance(document, Document)
+    (entry,) = json.loads(bytes(document.value))["attributes"]["ome"]["multiscales"]
+    image = cw.open_multiscale(tmp_path / thing.path)
+    assert [dataset["path"] for dataset in entry["datasets"]] == list(image.paths)
+    assert {axis["name"] for axis in entry["axes"]} == {axis.name for axis in image.axes}

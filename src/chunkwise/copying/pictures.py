@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
@@ -41,14 +41,6 @@ _AMBIGUOUS = (
     "such as by a glob, or put them together by `chunkwise stack`"
 )
 
-
-class Picture(NamedTuple):
-    """A file with a plane."""
-
-    name: str
-    place: Any
-
-
 _DRIVERS = ("png", "jpeg", "tiff", "webp", "avif", "bmp")
 
 
@@ -69,13 +61,12 @@ def matching(pattern: str) -> list[str]:
     return found
 
 
-def pictures_at(location: Location) -> list[Picture] | None:
-    """Return the pictures in a folder that holds nothing else, or those that a glob matches; None
-    otherwise."""
+def pictures_at(location: Location) -> dict[str, Any] | None:
+    """Return the places of pictures, by name: all that is in a folder, or that a glob matches; else None."""
     text = _local_path(location)
     if text is not None and has_wildcard(text):
         files = matching(text)
-        return [Picture(file, file) for file in files] if all(map(is_picture, files)) else None
+        return {file: file for file in files} if all(map(is_picture, files)) else None
     if text is not None:
         names = os.listdir(text) if os.path.isdir(text) else []
     else:
@@ -92,11 +83,9 @@ def pictures_at(location: Location) -> list[Picture] | None:
         )
     names.sort(key=natural)
     if text is not None:
-        return [Picture(os.path.join(text, name), os.path.join(text, name)) for name in names]
+        return {path: path for path in (os.path.join(text, name) for name in names)}
     root = location.kvstore()
-    return [
-        Picture(name, {"driver": "auto", "kvstore": root.with_path(f"{root.path}{name}")}) for name in names
-    ]
+    return {n: {"driver": "auto", "kvstore": root.with_path(f"{root.path}{n}")} for n in names}
 
 
 def _listed(location: Location) -> tuple[Location, list[str]]:
@@ -131,9 +120,9 @@ def natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
-def open_pictures(pictures: Sequence[Picture]) -> tuple[TensorStore, str]:
+def open_pictures(pictures: Mapping[str, Any]) -> tuple[TensorStore, str]:
     """Return pictures as one array, as the numbers in their names arrange them, and the assumptions made."""
-    return arranged_planes(list(_opened(pictures)), [one.name for one in pictures])
+    return arranged_planes(list(_opened(pictures)), list(pictures))
 
 
 def arranged_planes(planes: Sequence[TensorStore], paths: Sequence[str]) -> tuple[TensorStore, str]:
@@ -194,12 +183,12 @@ def _stacked(planes: Sequence[TensorStore], sizes: Sequence[int]) -> TensorStore
     return stack([_stacked(planes[at : at + step], sizes[1:]) for at in range(0, len(planes), step)])
 
 
-def _opened(pictures: Sequence[Picture]) -> Iterator[TensorStore]:
+def _opened(pictures: Mapping[str, Any]) -> Iterator[TensorStore]:
     from chunkwise.core.api.stack import check_only_image  # which a single picture does not need
 
     first: TensorStore | None = None
-    paths = [one.name for one in pictures]
-    for path, place in pictures:
+    paths = list(pictures)
+    for path, place in pictures.items():
         try:
             store = named_axes(open_spec(place, read=True).result())
         except ChunkwiseError as e:

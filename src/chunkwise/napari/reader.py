@@ -19,7 +19,7 @@ from chunkwise.errors import ChunkwiseError
 from chunkwise.extension.inside import warn_caller
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.images.conventions.ome_metadata import ome_members
+from chunkwise.images.conventions.ome_metadata import own_members
 from chunkwise.images.conventions.ome_plates import Plate, Well, plate_image
 from chunkwise.images.multiscale.grey import contrast_level, contrast_of
 from chunkwise.images.multiscale.image import MultiscaleImage
@@ -179,7 +179,7 @@ def _layer(image: MultiscaleImage, name: str) -> LayerData:
 
 def _features(image: MultiscaleImage) -> dict[str, list[Any]]:
     """Return the properties of labels in the metadata as napari's columns; ``index`` is the label."""
-    label = ome_members(image.metadata, "")[0].get("image-label")
+    label = own_members(image.metadata).get("image-label")
     listed = label.get("properties") if isinstance(label, Mapping) else None
     rows = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
     rows = [one for one in rows if isinstance(one.get("label-value"), int)]

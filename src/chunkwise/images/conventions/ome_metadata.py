@@ -43,7 +43,9 @@ __all__ = [
     "default_colors",
     "image_entry",
     "label_colors_of",
+    "n_images",
     "ome_members",
+    "own_members",
     "parse_ome_image",
     "whole_transformation",
 ]
@@ -296,6 +298,18 @@ def ome_members(attributes: Mapping[str, JSON], where: str) -> tuple[Mapping[str
     if "ome" in attributes:
         return expect_members(attributes["ome"], f'{where}: "ome"'), f"{where}: ome/"
     return attributes, f"{where}: "
+
+
+def own_members(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the members of OME-Zarr, wherever they are; they need not be valid."""
+    ome = attributes.get("ome")
+    return ome if isinstance(ome, Mapping) else attributes
+
+
+def n_images(attributes: Mapping[str, Any]) -> int:
+    """Return the number of images that the attributes of a group list; 0 of others."""
+    listed = own_members(attributes).get("multiscales")
+    return len(listed) if isinstance(listed, list) else 0
 
 
 def _image_version(

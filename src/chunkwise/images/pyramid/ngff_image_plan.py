@@ -26,12 +26,7 @@ from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
 from chunkwise.images.multiscale.metadata import sized_axes
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
-from chunkwise.images.pyramid.image_sources import (
-    images_after,
-    images_of,
-    kept_attributes,
-    level_sources,
-)
+from chunkwise.images.pyramid.image_sources import images_after, images_of, kept_attributes, level_sources
 
 __all__ = ["NgffImagePlan"]
 
