@@ -46,22 +46,34 @@ def children() -> Iterator[Children]:
         yield children
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect without looking for garbage: hundreds of thousands of objects are made, and nearly all stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of tests marked ``each_once``, leave those to ``make test-all`` whose parameters other cases have."""
-    cases: dict[tuple[object, ...], list[pytest.Function]] = {}
+    cases: dict[tuple[object, ...], dict[pytest.Item, set[tuple[str, int]]]] = {}
     for item in items:
         if isinstance(item, pytest.Function) and item.get_closest_marker("each_once") is not None:
-            cases.setdefault((item.path, item.function.__qualname__), []).append(item)
-    for pending in cases.values():
-        seen: set[tuple[str, int]] = set()
-        while pending:
-            first = max(pending, key=lambda item: len(_parameters(item) - seen))
-            if not _parameters(first) - seen:
+            of_test = cases.setdefault((item.path, item.function.__qualname__), {})
+            of_test[item] = _parameters(item)
+    for unseen in cases.values():
+        while unseen:
+            first = max(unseen, key=lambda item: len(unseen[item]))
+            seen = unseen.pop(first)
+            if not seen:
+                first.add_marker(pytest.mark.slow)
                 break
-            seen |= _parameters(first)
-            pending.remove(first)
-        for item in pending:
+            for left in unseen.values():
+                left -= seen
+        for item in unseen:
             item.add_marker(pytest.mark.slow)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import chunkwise
-from chunkwise.core.engine.background import in_background
+from chunkwise.core.engine.unasked import in_background
 from chunkwise.core.kvstore.memory import MemoryStore
 
 SPEC = {"driver": "zarr3", "metadata": {"chunk_key_encoding": {"name": "v2"}}}

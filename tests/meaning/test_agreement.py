@@ -217,7 +217,7 @@ def test_served_groups_of_zarr3_are_images_of_ome_zarr(tmp_path: Path, title: st
     assert isinstance(group, ServedGroup)
     document = group_content(group, "zarr.json")
     assert isinstance(document, Document)
-    (entry,) = json.loads(bytes(document.value))["attributes"]["ome"]["multiscales"]
+    (entry,) = json.loads(bytes(document.body))["attributes"]["ome"]["multiscales"]
     image = cw.open_multiscale(tmp_path / thing.path)
     assert [dataset["path"] for dataset in entry["datasets"]] == list(image.paths)
     assert {axis["name"] for axis in entry["axes"]} == {axis.name for axis in image.axes}

@@ -23,10 +23,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from chunkwise.copying.losses import is_loss
 from chunkwise.copying.new_array import open_array, open_node
 from chunkwise.copying.pictures import named_axes, open_pictures, pictures_at
-from chunkwise.core.api.file_axes import other_images, others_left
 from chunkwise.core.api.held import HeldArray, held_array
 from chunkwise.core.api.open import open as open_spec
-from chunkwise.core.api.spec_file import read_spec_file
+from chunkwise.core.api.open import other_images, others_left
+from chunkwise.core.api.spec_cache import read_spec_file
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.cached import cached_property
 from chunkwise.core.base.caller import warn_caller

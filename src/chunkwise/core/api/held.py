@@ -14,9 +14,8 @@ from chunkwise.core.arrays.memory_array import MemoryArray
 from chunkwise.core.base.arguments import as_flag
 from chunkwise.core.base.extras import is_of
 from chunkwise.core.driver.array.spec import ArraySpec
-from chunkwise.core.dtypes.as_array import as_array
+from chunkwise.core.dtypes.as_array import as_array, elements_of
 from chunkwise.core.dtypes.data_type import DataType, DTypeLike
-from chunkwise.core.dtypes.tensor import elements_of
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.context import Context, as_context

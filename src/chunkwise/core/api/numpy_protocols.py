@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.base.unknown_names import explains_operators
-from chunkwise.core.dtypes.tensor import memory_of_tensor
+from chunkwise.core.dtypes.as_array import memory_of_tensor
 from chunkwise.errors import InvalidArgumentError
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.api.file_axes import other_images
 from chunkwise.core.api.held import HeldArray, held_array
-from chunkwise.core.api.open import is_place
+from chunkwise.core.api.open import is_place, other_images
 from chunkwise.core.api.open import open as open_place
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.api.transaction import Transaction, check_transaction, wrap_of

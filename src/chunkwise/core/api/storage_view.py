@@ -15,11 +15,10 @@ from chunkwise.core.base.arguments import as_flag
 from chunkwise.core.base.foreign_names import instead_of
 from chunkwise.core.base.unknown_names import checks_arguments
 from chunkwise.core.engine.abandoned_changes import EVERYWHERE
-from chunkwise.core.engine.background import in_background
 from chunkwise.core.engine.batch import Batch, check_batch
 from chunkwise.core.engine.derived_futures import map_future
 from chunkwise.core.engine.future import Future
-from chunkwise.core.engine.unasked import watches
+from chunkwise.core.engine.unasked import in_background, watches
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.errors import (
     ChunkwiseError,

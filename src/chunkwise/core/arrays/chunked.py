@@ -11,11 +11,15 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.arrays.array_document import ArrayDocument
 from chunkwise.core.arrays.metadata_observers import metadata_written, wrapped
 from chunkwise.core.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.core.arrays.resources import cache_of
-from chunkwise.core.arrays.shared_metadata import SharedMetadata, cache_document, oldest_allowed
+from chunkwise.core.arrays.shared_metadata import (
+    ArrayDocument,
+    SharedMetadata,
+    cache_document,
+    oldest_allowed,
+)
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.chunked.metadata_cache import layout_of
 from chunkwise.core.driver.chunked.open_flow import Opened, OpenRequest, read_metadata

@@ -2,27 +2,34 @@
 
 Each handle checks it according to its staleness bound, and reads with the known generation, so that an
 unchanged document is not sent again.  An entry lives as long as a handle; a cache pool with room keeps the
-document longer.
+document longer.  A transaction notes which document its changed chunks were encoded for.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
+from operator import ge, lt
+from typing import Any, Self
 from weakref import WeakValueDictionary, ref
 
 from chunkwise.core.base.fork import new_lock, new_rlock
 from chunkwise.core.driver.chunked.format import Format
-from chunkwise.core.driver.chunked.open_flow import Opened, OpenRequest
+from chunkwise.core.driver.chunked.metadata_cache import layout_of
+from chunkwise.core.driver.chunked.open_flow import Opened, OpenRequest, read_metadata
+from chunkwise.core.driver.chunked.resize_flow import replaced
+from chunkwise.core.driver.flow import run
+from chunkwise.core.kvstore.adapter.pending import PendingStore
 from chunkwise.core.kvstore.adapter.value_cache import CacheEntry, ValueCache
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.replaced_places import Place, changes, is_replaced, note_replaced, place_of
 from chunkwise.core.specs.resources.live import CachePool
-from chunkwise.errors import ChunkwiseError
+from chunkwise.errors import ChunkwiseError, prefix
 
 __all__ = [
+    "ArrayDocument",
     "SharedMetadata",
     "cache_document",
     "cached_document",
@@ -158,3 +165,46 @@ def oldest_allowed(bound: bool | float | str, opened: float) -> float:
     if isinstance(bound, bool):
         return time.time() if bound else float("-inf")
     return opened if bound == "open" else float(bound)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayDocument:
+    """The metadata that the changed chunks of one array were encoded for."""
+
+    request: OpenRequest
+    opened: Opened
+    store: KvStoreDriver  # the array's store outside the transaction
+    above: str  # prefix of its keys in the store of the transaction
+    shape: tuple[int, ...]  # largest shape at any of the changes
+
+    def joined(self, later: Self) -> Self:
+        """Return one for the changes of both; raise if they are changes of different arrays."""
+        known, found = self.opened.metadata, later.opened.metadata
+        if known is found:
+            return self
+        if not self.request.format.same_but_resized(known, found):
+            raise replaced(self.request, known, found)
+        return replace(later, shape=tuple(map(max, self.shape, later.shape)))
+
+    def check(self, store: PendingStore) -> bytes:
+        """Return the document's current generation; raise if it is another array's.
+
+        Changes of chunks that a resize has left outside are dropped, as if the resize came after them.
+        """
+        request, known = self.request, self.opened.metadata
+        try:
+            found = run(read_metadata(request, self.opened), self.store)
+            if not request.format.same_but_resized(known, found.metadata):
+                raise replaced(request, known, found.metadata)
+        except ChunkwiseError as e:
+            raise prefix(e, f"Error writing {self.store.describe(request.path)}") from None
+        if any(map(lt, found.metadata.shape, self.shape)):
+            stored = layout_of(request.format, found.metadata, request.path, request.options).stored
+            limits = [stored.grid.n_cells(dim, size) for dim, size in enumerate(stored.shape)]
+
+            def is_outside(key: str) -> bool:
+                cell = stored.keys.cell(key.removeprefix(self.above), stored.grid.rank)
+                return key.startswith(self.above) and cell is not None and any(map(ge, cell, limits))
+
+            store.drop(is_outside)
+        return found.generation

@@ -74,7 +74,7 @@ class KeyEncoding(NamedTuple):
             return map(self.key, product(*cells))
         if not cells:
             return iter((self.scalar,))
-        head, *tail = ([str(number) for number in along] for along in cells)
+        head, *tail = [list(map(str, along)) for along in cells]
         return map(self.separator.join, product([self.prefix + number for number in head], *tail))
 
     def cell(self, key: str, rank: int) -> tuple[int, ...] | None:

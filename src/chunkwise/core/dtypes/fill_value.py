@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON
-from chunkwise.core.dtypes.as_array import as_array
+from chunkwise.core.dtypes.as_array import as_array, elements_of
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.extension import Extension
 from chunkwise.core.dtypes.fixed import (
@@ -36,7 +36,6 @@ from chunkwise.core.dtypes.integer import (
     show,
 )
 from chunkwise.core.dtypes.names import Kind, Notation
-from chunkwise.core.dtypes.tensor import elements_of
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, SpecError
 
 __all__ = [

@@ -1,6 +1,7 @@
-"""Unnoticed failures: futures of the public API that fail and are dropped are reported.
+"""Futures of the public API: work in the background, and failures that go unnoticed, which are reported.
 
-Otherwise ``array.write(values)`` without ``.result()`` would leave data unwritten silently.
+Otherwise ``array.write(values)`` without ``.result()`` would leave data unwritten silently.  Work that mostly
+waits for a network is done by other threads, so that the caller need not wait.
 """
 
 from __future__ import annotations
@@ -20,8 +21,48 @@ from chunkwise.errors import AbortedError
 
 if TYPE_CHECKING:
     import logging
+from collections.abc import Hashable
 
-__all__ = ["fail_at_exit", "watches"]
+from chunkwise.core.engine.pool import Pool
+from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
+
+__all__ = ["fail_at_exit", "in_background", "in_foreground", "watches"]
+
+
+T = TypeVar("T")
+
+_background: list[Pool] = []
+_working: set[Future[object]] = set()
+
+
+def _background_pool() -> Pool:
+    if not _background:
+        _background.append(Pool(DEFAULT_CONCURRENCY))
+    return _background[0]
+
+
+def in_background(work: Callable[[], T], *, writes: Hashable = None) -> Future[T]:
+    """Return the future of `work`, called in another thread; `writes` is as for `Pool.run`."""
+    # A thread of a pool, which may wait, does `work` itself, now.
+    results: list[T] = []
+    pool = _background_pool()
+    pool.start_threads(min(DEFAULT_CONCURRENCY, len(_working) + 1))
+    future = pool.run(
+        [work], lambda _: lambda do: results.append(do()), results.pop, n_workers=1, writes=writes
+    )
+    if not future.done():
+        _working.add(future)  # type: ignore[arg-type]
+        future._on_done(_working.discard)
+    return future
+
+
+def in_foreground(work: Callable[[], T]) -> Future[T]:
+    """Return the completed future of `work`, called now in this thread."""
+    try:
+        return Future.ready(work())
+    except Exception as e:
+        return Future.failed(e)
+
 
 P = ParamSpec("P")
 R = TypeVar("R")

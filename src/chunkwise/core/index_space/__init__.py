@@ -3,10 +3,9 @@
 from chunkwise.core.index_space.bounds import align, align_by_position, marked_like, resolve_bounds
 from chunkwise.core.index_space.dim import Dim
 from chunkwise.core.index_space.dim_expression import DimExpression, DimSelection, d
-from chunkwise.core.index_space.domain import IndexDomain
+from chunkwise.core.index_space.domain import IndexDomain, merge_domains
 from chunkwise.core.index_space.indexing import Indexable, IndexingMixin, WritableIndexingMixin
 from chunkwise.core.index_space.interval import INF
-from chunkwise.core.index_space.merged_domains import merge_domains
 from chunkwise.core.index_space.output_map import OutputIndexMap, OutputIndexMaps, OutputIndexMethod
 from chunkwise.core.index_space.transform import IndexTransform
 

@@ -1,13 +1,16 @@
-"""Bounds and labels of a domain: what the algebra on index mappings works on."""
+"""Bounds and labels of a domain, and index mappings: what their algebra works on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from chunkwise.core.index_space.dim import Bounds, Dim
 
-__all__ = ["Box"]
+if TYPE_CHECKING:
+    from chunkwise.core.index_space.output_map import OutputIndexMap
+
+__all__ = ["Box", "IndexMapping", "M"]
 
 _MAX_SIZE = 2**63 - 1
 
@@ -131,3 +134,23 @@ class Box:
 
     def __repr__(self) -> str:
         return f"{{ {', '.join(str(self._dim(i)) for i in range(len(self._lo)))} }}"
+
+
+M = TypeVar("M", bound="IndexMapping")
+
+
+class IndexMapping:
+    """A domain and output index maps over it: an `IndexTransform`, or a bare domain without outputs."""
+
+    __slots__ = ("__weakref__", "_domain", "_output")
+
+    _domain: Box
+    _output: tuple[OutputIndexMap, ...]
+
+    @classmethod
+    def _make(cls: type[M], domain: Box, output: tuple[OutputIndexMap, ...]) -> M:
+        """Return a mapping from parts that are known to fit each other."""
+        self = cls.__new__(cls)
+        self._domain = domain
+        self._output = output
+        return self

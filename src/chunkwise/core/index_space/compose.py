@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chunkwise.core.index_space.box import IndexMapping, M
 from chunkwise.core.index_space.dim import Bounds
 from chunkwise.core.index_space.interval import (
     INF,
@@ -30,7 +31,6 @@ from chunkwise.core.index_space.interval import (
     intersect,
     pull_back,
 )
-from chunkwise.core.index_space.mapping import IndexMapping, M
 from chunkwise.core.index_space.output_map import (
     IndexArray,
     OutputIndexMap,

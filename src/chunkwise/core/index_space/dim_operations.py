@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from chunkwise.core.base.arguments import as_flag, as_text, is_text
+from chunkwise.core.index_space.box import IndexMapping, M
 from chunkwise.core.index_space.compose import compose, substitute
 from chunkwise.core.index_space.dim import Bounds
 from chunkwise.core.index_space.dim_selection import (
@@ -31,7 +32,6 @@ from chunkwise.core.index_space.interval import (
     shift,
 )
 from chunkwise.core.index_space.label import check_index, check_unique
-from chunkwise.core.index_space.mapping import IndexMapping, M
 from chunkwise.core.index_space.output_map import OutputIndexMap, constant_map, single_map
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError, prefix
 

@@ -17,11 +17,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from chunkwise.core.index_space.box import IndexMapping, M
 from chunkwise.core.index_space.compose import compose, explicit_bounds
 from chunkwise.core.index_space.dim import Bounds
 from chunkwise.core.index_space.interval import INF, UPPER, closed, format_bounds
 from chunkwise.core.index_space.label import MAX_RANK
-from chunkwise.core.index_space.mapping import IndexMapping, M
 from chunkwise.core.index_space.numpy_terms import ArrayTerm, SliceTerm, Terms
 from chunkwise.core.index_space.output_map import OutputIndexMap, array_map, constant_map, single_map
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfBoundsError, OutOfRangeError, prefix

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from chunkwise.core.index_space.box import M
 from chunkwise.core.index_space.compose import explicit_bounds
 from chunkwise.core.index_space.dim import Bounds, Dim
 from chunkwise.core.index_space.label import find_dimension
-from chunkwise.core.index_space.mapping import M
 from chunkwise.core.index_space.output_map import OutputIndexMap, array_map, constant_map
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError
 

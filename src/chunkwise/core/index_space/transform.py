@@ -8,6 +8,7 @@ from typing import Any
 
 from chunkwise.core.base.arguments import check_same_type
 from chunkwise.core.base.binding import JSON, Members, plain_json
+from chunkwise.core.index_space.box import IndexMapping
 from chunkwise.core.index_space.compose import check_array_values, compose, invert
 from chunkwise.core.index_space.dim import Dim
 from chunkwise.core.index_space.domain import IndexDomain
@@ -15,7 +16,6 @@ from chunkwise.core.index_space.fast_indexing import fast_index
 from chunkwise.core.index_space.indexing import IndexingMixin, index_mapping
 from chunkwise.core.index_space.interval import format_bounds
 from chunkwise.core.index_space.label import quote
-from chunkwise.core.index_space.mapping import IndexMapping
 from chunkwise.core.index_space.output_map import (
     OutputIndexMap,
     OutputIndexMaps,

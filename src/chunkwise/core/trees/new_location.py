@@ -77,6 +77,8 @@ def write_alone(
             with suppress(ChunkwiseError):  # the store may have failed for good
                 kv.delete(location.path + key, if_equal=generation)
             e.wait()
+            if find_documented(location) is not None:  # Zarr v2's array has another document than its group
+                return None
         except BaseException:
             with suppress(ChunkwiseError):
                 remove_groups([location])
@@ -163,6 +165,21 @@ def remove_groups(made: Sequence[Location]) -> None:
         found = set(location.store.list(keys.start, keys.stop))
         names = (key[len(location.path) :] for key in found)
         if not all(name in DOCUMENTS or name == APPEND for name in names):
+            _remove_beside_array(location)
             return
         delete_wanted_below(location.store, location.path, found.__contains__)
         update_consolidated(location.store, location.path)
+
+
+def _remove_beside_array(location: Location) -> None:
+    """Remove the document of a group of Zarr v2 in whose place another process has made an array."""
+    kv, path = location.store, location.path
+    rules = tree_format("zarr2")
+    group = kv.read(path + rules.group_key)
+    if group.value is None:
+        return
+    # A group that takes the array's place would have it after this check, or have removed the array before.
+    with suppress(HeldError):
+        check_not_held(kv, path + APPEND)
+        if kv.read(path + rules.array_key).value is not None:
+            kv.delete(path + rules.group_key, if_equal=group.generation)
