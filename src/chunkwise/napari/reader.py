@@ -22,9 +22,8 @@ from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.ome_metadata import own_members
 from chunkwise.images.conventions.ome_plates import Plate, Well, plate_image
 from chunkwise.images.multiscale.grey import contrast_level, contrast_of
-from chunkwise.images.multiscale.image import MultiscaleImage
+from chunkwise.images.multiscale.image import MultiscaleImage, most_voted
 from chunkwise.images.multiscale.image_axes import ngff_unit
-from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.metadata import Window
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 from chunkwise.images.multiscale.single_array import single_array

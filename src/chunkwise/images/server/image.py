@@ -10,9 +10,8 @@ from typing import TypeVar
 from chunkwise import TensorStore
 from chunkwise.copying.new_array import open_array
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
-from chunkwise.images.multiscale.image import MultiscaleImage
+from chunkwise.images.multiscale.image import MultiscaleImage, most_voted
 from chunkwise.images.multiscale.image_axes import AXIS_KINDS, memory_order, slowest_first
-from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.metadata import Axis, Channel, sized_axes
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 from chunkwise.images.multiscale.single_array import single_array
