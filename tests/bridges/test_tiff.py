@@ -203,8 +203,11 @@ def test_several_images_and_writing(tmp_path: Path) -> None:
     np.testing.assert_array_equal(group["image1/0"].read().result(), COLOUR)
     before = path.read_bytes()
     with pytest.raises(UnsupportedError, match='"tiff_images" can only be read'):
-        ts.open(path).result()[0, 0] = 1
+        ts.open(f"{path}|tiff-images:0").result()[0, 0] = 1
     assert path.read_bytes() == before
+    for open_first in (ts.open, ts.open_array, ts.read):
+        with pytest.warns(UserWarning, match="2 images in the file, of which this is the first.*image1"):
+            open_first(path)
 
 
 def _write_ome_files(folder: Path, names: list[str], values: Any, **options: Any) -> None:

@@ -170,6 +170,10 @@ TAKES: dict[str, set[str]] = {
     "volume": ARRAY | EITHER | IMAGE | {"cp -r"},
     "file": ARRAY | EITHER | IMAGE | GROUP | {"attrs", "cp -r"},
     "archive": (ARRAY - {"open"}) | EITHER | IMAGE | GROUP | {"attrs", "cp -r"},
+    "packed": (ARRAY - {"open"}) | EITHER | IMAGE | {"attrs", "cp -r"},
+    "packed volume": (ARRAY - {"open"}) | EITHER | IMAGE | {"cp -r"},
+    "packed image": EITHER | IMAGE | GROUP | {"attrs"},
+    "coarse": EITHER | GROUP | {"attrs", "cp -r", "napari", "serve"},
     "image": EITHER | IMAGE | GROUP | {"attrs", "cp -r"},
     "group": EITHER | GROUP | {"attrs", "cp -r"},
     "images": EITHER | GROUP | {"attrs", "open_multiscale", "napari", "serve"},
@@ -183,7 +187,9 @@ TAKES: dict[str, set[str]] = {
 MUST_REFUSE: dict[str, set[str]] = {
     "image": ARRAY,
     "group": ARRAY | {"slice", "plan", "stack", "pyramid", "downsample_pyramid"},
-    "images": ARRAY,
+    "images": ARRAY | {"slice", "plan", "stack", "pyramid", "downsample_pyramid"},
+    "coarse": ARRAY | {"slice", "plan", "stack", "pyramid", "downsample_pyramid"},
+    "packed": GROUP,
     "directory": (ARRAY | IMAGE | GROUP | {"cp -r"}) - {"serve"},  # which shows what is in it
     "unfinished": set(DOORS) - {"info", "tree", "verify"},
     "nothing": set(DOORS),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -9,15 +10,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from agreement import cells_of, contradictions
+from agreement import ALL_THINGS, cells_of, contradictions
 from doors import ARRAY, DOORS, REFUSED, ask
-from things import THINGS, VALUES, names_of
+from things import VALUES, names_of
 from web import served
 
 import chunkwise as cw
 from chunkwise.cli.main import main
+from chunkwise.images.server.answer import Document
+from chunkwise.images.server.sources import sources_of
+from chunkwise.images.server.trees import ServedGroup
+from chunkwise.images.server.zarr3 import group_content
 
-SAMPLE = ("HDF5 data", "OME 0.5", "Paintera", "precomputed segmentation", "OCDBT", "nothing")
+SAMPLE = (
+    "HDF5 data", "OME 0.5", "Paintera", "precomputed segmentation", "OCDBT", "nothing",
+    "ZIP of a folder with an image", "ZIP of a folder of pictures", "n5-viewer without s0",
+    "COSEM in Zarr v2",
+)  # fmt: skip
 QUICK = (
     "open", "open_array", "read", "slice", "open_group", "open_multiscale", "serve", "info", "tree", "verify",
 )  # fmt: skip
@@ -25,16 +34,16 @@ QUICK = (
 
 @pytest.mark.parametrize("title", SAMPLE)
 def test_a_sample_agrees(tmp_path: Path, title: str) -> None:
-    thing = THINGS[title](tmp_path)
+    thing = ALL_THINGS[title](tmp_path)
     names = ("path", "URL with slash", "written out")
     cells = cells_of(thing, tmp_path, QUICK, names)
     assert list(contradictions(title, thing, cells)) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("title", THINGS)
+@pytest.mark.parametrize("title", ALL_THINGS)
 def test_all_doors_agree_by_all_names(tmp_path: Path, title: str) -> None:
-    thing = THINGS[title](tmp_path)
+    thing = ALL_THINGS[title](tmp_path)
     assert list(contradictions(title, thing, cells_of(thing, tmp_path))) == []
 
 
@@ -69,7 +78,7 @@ ADVICE: dict[str, Callable[[Any, re.Match[str], Path], object]] = {
 
 def _check_advice(title: str, tmp_path: Path, doors: Iterable[str]) -> None:
     """Follow each piece of advice in the errors of doors."""
-    thing = THINGS[title](tmp_path)
+    thing = ALL_THINGS[title](tmp_path)
     place = names_of(thing, tmp_path)["path"]
     for door in doors:
         refused = ask(door, place, tmp_path / f"out {door}")
@@ -94,7 +103,7 @@ def test_advice_of_a_sample_works(tmp_path: Path, title: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("title", THINGS)
+@pytest.mark.parametrize("title", ALL_THINGS)
 def test_every_advice_in_an_error_works(tmp_path: Path, title: str) -> None:
     _check_advice(title, tmp_path, DOORS)
 
@@ -116,7 +125,7 @@ def test_open_objects_are_places(tmp_path: Path) -> None:
 
 def test_arrays_of_files_have_one_shape_and_one_name(tmp_path: Path) -> None:
     for title in ("TIFF", "HDF5 data"):
-        thing = THINGS[title](tmp_path)
+        thing = ALL_THINGS[title](tmp_path)
         for place in names_of(thing, tmp_path).values():
             np.testing.assert_array_equal(cw.read(place), VALUES)
             np.testing.assert_array_equal(cw.open_array(place), VALUES)
@@ -133,7 +142,7 @@ def test_several_images_are_listed(tmp_path: Path) -> None:
 
 
 def test_a_plate_in_an_archive_names_its_fields(tmp_path: Path) -> None:
-    THINGS["plate"](tmp_path)
+    ALL_THINGS["plate of two fields"](tmp_path)
     place = f"{tmp_path}/plate.zip"
     assert main(["zip", f"{tmp_path}/plate.zarr", place, "--quiet"]) == 0
     with pytest.raises(ValueError, match="name one of them") as refused:
@@ -151,7 +160,7 @@ def test_a_pyramid_of_zarr_v1_is_of_a_format_with_groups(tmp_path: Path) -> None
 
 
 def test_references_are_followed_whether_written_out_or_not(tmp_path: Path) -> None:
-    thing = THINGS["kerchunk"](tmp_path)
+    thing = ALL_THINGS["kerchunk"](tmp_path)
     cells = cells_of(thing, tmp_path, QUICK, ("path", "written out"))
     for door in QUICK:
         assert cells[door, "path"][0] == cells[door, "written out"][0], cells[door, "path"]
@@ -162,7 +171,7 @@ def test_commands_that_change_see_what_commands_that_show_see(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What is in a database; not an archive that isn't named as one, pictures, or chunks."""
-    database = f"{tmp_path}/{THINGS['OCDBT'](tmp_path).path}"
+    database = f"{tmp_path}/{ALL_THINGS['OCDBT'](tmp_path).path}"
     assert main(["attrs", database, "set", "a", "1"]) == 0
     assert main(["zip", database, f"{tmp_path}/o.zip", "--quiet"]) == 0
     np.testing.assert_array_equal(cw.read(f"{tmp_path}/o.zip"), VALUES)
@@ -173,10 +182,10 @@ def test_commands_that_change_see_what_commands_that_show_see(
     assert f'changed only as "{tmp_path}/o.zip|zip:"' in capsys.readouterr().err
     assert main(["attrs", f"{tmp_path}/o.zip|zip:", "set", "a", "2"]) == 0
     for title, kind in (("precomputed image", "array"), ("PNG", "array"), ("OME-Zarr in OCDBT", "group")):
-        place = f"{tmp_path}/{THINGS[title](tmp_path).path}"
+        place = f"{tmp_path}/{ALL_THINGS[title](tmp_path).path}"
         assert main(["status", place]) == 0 and f"{kind}, with no" in capsys.readouterr().out
         assert main(["zip", place, f"{tmp_path}/p.zip", "--quiet"]) == (1 if kind == "array" else 0)
-    chunks = f"{tmp_path}/{THINGS['chunks'](tmp_path).path}"
+    chunks = f"{tmp_path}/{ALL_THINGS['chunks'](tmp_path).path}"
     for words in (
         ["zip", chunks, f"{tmp_path}/c.zip"],
         ["status", chunks],
@@ -198,3 +207,17 @@ def test_an_array_that_is_a_container_on_a_server_without_lists(tmp_path: Path) 
         chunk.write_bytes(chunk.read_bytes()[:-9])
         assert main(["verify", f"{url}/a.n5"]) == 1
         assert main(["diff", f"{url}/a.n5", str(place)]) != 0
+
+
+@pytest.mark.parametrize("title", ["COSEM in Zarr v2", "OME 0.1", "OME 0.4", "n5-viewer"])
+def test_served_groups_of_zarr3_are_images_of_ome_zarr(tmp_path: Path, title: str) -> None:
+    thing = ALL_THINGS[title](tmp_path)
+    sources = sources_of(tmp_path / thing.path)
+    group = next(iter(sources.values())).find(())
+    assert isinstance(group, ServedGroup)
+    document = group_content(group, "zarr.json")
+    assert isinstance(document, Document)
+    (entry,) = json.loads(bytes(document.body))["attributes"]["ome"]["multiscales"]
+    image = cw.open_multiscale(tmp_path / thing.path)
+    assert [dataset["path"] for dataset in entry["datasets"]] == list(image.paths)
+    assert {axis["name"] for axis in entry["axes"]} == {axis.name for axis in image.axes}

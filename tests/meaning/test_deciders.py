@@ -24,7 +24,7 @@ RECOGNIZERS = {
     "read_spec_file": {"copying/resolve", "core/api/open"},
     "pictures_at": {"copying/resolve"},
     "is_picture": {"cli/stack"},
-    "parse_bdv_file": {"images/conventions/bdv"},
+    "read_bdv_file": {"images/conventions/bdv"},
     "find_images": {"images/multiscale/array_axes", "images/multiscale/open"},
     "precomputed_image": {"images/multiscale/array_axes", "images/multiscale/open"},
 }

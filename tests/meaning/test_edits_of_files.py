@@ -1,10 +1,11 @@
-"""Images that a file describes are edited by the name of the file."""
+"""Edits of images that a file describes, by its name, and of those of COSEM in Zarr."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from packed_things import PACKED_THINGS
 from things import THINGS
 
 import chunkwise as cw
@@ -39,3 +40,12 @@ def test_setups_that_a_file_describes(tmp_path: Path, title: str) -> None:
     assert {axis.unit for axis in image.axes} == {"nm"}
     assert main(["image", str(place), "--name", "setup0", "--scale", "y=2", "--json"]) == 0
     assert cw.open_multiscale(place)["setup0"].scales[0][names.index("y")] == 2
+
+
+def test_cosem_in_zarr_becomes_ome_zarr(tmp_path: Path) -> None:
+    place = tmp_path / PACKED_THINGS["COSEM in Zarr v2"](tmp_path).path
+    image = cw.edit_image(place, scale={"z": 80}, units=dict.fromkeys("zyx", "um"))
+    assert image.scales == ((80, 4, 4), (160, 8, 8)) and image.translations[1] == (0, 2, 2)
+    (entry,) = cw.open_group(place).attrs["multiscales"]
+    assert entry["axes"][0] == {"name": "z", "type": "space", "unit": "micrometer"}
+    assert not any("transform" in dataset for dataset in entry["datasets"])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chunkwise.core.base.binding import JSON, dump
+from chunkwise.core.base.caller import warn_caller
 from chunkwise.core.driver.n5.tree import DATASET_NAMES
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.attribute_value import has_non_finite, is_text, to_json_value
@@ -20,7 +19,6 @@ __all__ = [
     "finite_attributes",
     "fitting_attributes",
     "is_loss",
-    "warn_caller",
     "warn_of_losses",
 ]
 
@@ -48,19 +46,6 @@ def warn_of_losses(losses: Sequence[tuple[str, str]]) -> None:
         named.append(f"and {len(losses) - _MOST_NAMED} more")
     text = f"the copy lacks something of its source: {'; '.join(named)}"
     warn_caller(LossWarning(text, losses))
-
-
-def warn_caller(message: Warning | str, category: type[Warning] = UserWarning) -> None:
-    """Warn the caller of the library."""
-    warnings.warn(message, category, stacklevel=_level_of_caller())
-
-
-def _level_of_caller() -> int:
-    """Return the stack level, for the function that calls this, of the first frame outside this package."""
-    level, frame = 1, inspect.currentframe()
-    while (frame := frame and frame.f_back) and frame.f_globals.get("__name__", "").startswith("chunkwise."):
-        level += 1
-    return level
 
 
 def finite_attributes(attributes: Mapping[str, JSON], format: str) -> tuple[dict[str, JSON], list[str]]:

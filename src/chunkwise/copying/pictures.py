@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
@@ -27,6 +28,7 @@ __all__ = [
     "without_channel",
 ]
 
+_ADDED = "__MACOSX"  # a folder that macOS puts into archives, beside the one that is packed
 _OME = (".ome.tif", ".ome.tiff")
 _SHOWN = 10
 _COUNTED = {
@@ -59,27 +61,45 @@ def matching(pattern: str) -> list[str]:
     return found
 
 
-def pictures_at(location: Location) -> list[str] | None:
-    """Return the pictures in a folder that holds nothing else, or those that a glob matches; None
-    otherwise."""
+def pictures_at(location: Location) -> dict[str, Any] | None:
+    """Return the places of pictures, by name: all that is in a folder, or that a glob matches; else None."""
     text = _local_path(location)
-    if text is None:
-        return None
-    if has_wildcard(text):
-        found = matching(text)
-        return found if all(is_picture(path) for path in found) else None
-    if not os.path.isdir(text):
-        return None
-    names = [name for name in os.listdir(text) if not name.startswith(".")]
-    if not names or not all(is_picture(name) for name in names):
+    if text is not None and has_wildcard(text):
+        files = matching(text)
+        return {file: file for file in files} if all(map(is_picture, files)) else None
+    if text is not None:
+        names = os.listdir(text) if os.path.isdir(text) else []
+    else:
+        location, names = _listed(location)
+    names = [name for name in names if not name.startswith(".")]
+    if not names or not all(map(is_picture, names)):
         return None
     kinds = {os.path.splitext(name)[1].lower() for name in names}
+    where = location.text if text is None else text
     if len(kinds) > 1:
         raise InvalidArgumentError(
-            f"{text}: there are pictures of several kinds ({', '.join(sorted(kinds))}); name those that are "
-            f"the planes of one stack, such as {os.path.join(text, '*' + min(kinds))}"
+            f"{where}: there are pictures of several kinds ({', '.join(sorted(kinds))}); name those that are "
+            f"the planes of one stack, such as {os.path.join(where, '*' + min(kinds))}"
         )
-    return [os.path.join(text, name) for name in sorted(names, key=natural)]
+    names.sort(key=natural)
+    if text is not None:
+        return {path: path for path in (os.path.join(text, name) for name in names)}
+    root = location.kvstore()
+    return {n: {"driver": "auto", "kvstore": root.with_path(f"{root.path}{n}")} for n in names}
+
+
+def _listed(location: Location) -> tuple[Location, list[str]]:
+    """Return a location and the names there; of an archive with one folder, those of the folder."""
+    at, is_archive = location, location.store_spec.driver == "zip"
+    while True:
+        try:
+            found = at.store.list_children(at.path)
+        except ChunkwiseError:  # a store that can't list
+            return at, []
+        folders = [path for path in found.prefixes if path != _ADDED]
+        if found.keys or len(folders) != 1 or not is_archive:
+            return at, [name[len(at.path) :] for name in (*found.keys, *folders)]
+        at = at.at(f"{folders[0]}/")
 
 
 def _local_path(location: Location) -> str | None:
@@ -100,9 +120,9 @@ def natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
-def open_pictures(paths: Sequence[str]) -> tuple[TensorStore, str]:
+def open_pictures(pictures: Mapping[str, Any]) -> tuple[TensorStore, str]:
     """Return pictures as one array, as the numbers in their names arrange them, and the assumptions made."""
-    return arranged_planes(list(_opened(paths)), paths)
+    return arranged_planes(list(_opened(pictures)), list(pictures))
 
 
 def arranged_planes(planes: Sequence[TensorStore], paths: Sequence[str]) -> tuple[TensorStore, str]:
@@ -163,13 +183,14 @@ def _stacked(planes: Sequence[TensorStore], sizes: Sequence[int]) -> TensorStore
     return stack([_stacked(planes[at : at + step], sizes[1:]) for at in range(0, len(planes), step)])
 
 
-def _opened(paths: Sequence[str]) -> Iterator[TensorStore]:
+def _opened(pictures: Mapping[str, Any]) -> Iterator[TensorStore]:
     from chunkwise.core.api.stack import check_only_image  # which a single picture does not need
 
     first: TensorStore | None = None
-    for path in paths:
+    paths = list(pictures)
+    for path, place in pictures.items():
         try:
-            store = named_axes(open_spec(path, read=True).result())
+            store = named_axes(open_spec(place, read=True).result())
         except ChunkwiseError as e:
             raise prefix(e, path) from None
         check_only_image(store, path)

@@ -16,17 +16,20 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from chunkwise.copying.losses import is_loss, warn_caller
+from chunkwise.copying.losses import is_loss
 from chunkwise.copying.new_array import open_array, open_node
 from chunkwise.copying.pictures import named_axes, open_pictures, pictures_at
 from chunkwise.core.api.held import HeldArray, held_array
 from chunkwise.core.api.open import open as open_spec
+from chunkwise.core.api.open import other_images, others_left
 from chunkwise.core.api.spec_cache import read_spec_file
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.cached import cached_property
+from chunkwise.core.base.caller import warn_caller
 from chunkwise.core.base.catalogue import DRIVERS, hooks
 from chunkwise.core.driver.tree_formats import FORMATS
 from chunkwise.core.engine.concurrent_requests import is_slow
@@ -87,6 +90,7 @@ class _Stored(NamedTuple):
     array: TensorStore | None = None  # one that is not a node
     is_file: bool = False
     nothing: NotFoundError | None = None  # that there is nothing, if that is known
+    assumed: str = ""  # about the array
 
 
 class ResolvedPlace(Resolvable):
@@ -128,6 +132,7 @@ class ResolvedPlace(Resolvable):
         if self._known is None:
             assert self.asked is not None
             self._known = _looked_for(self.asked, self.context)
+            self.assumed = self.assumed or self._known.assumed
         return self._known
 
     def seen(self, location: Location, node: Node | None) -> ResolvedPlace:
@@ -256,19 +261,18 @@ class ResolvedPlace(Resolvable):
         """Return the array in a file that has one alone, or the first image of a file with images."""
         location = root.location
         if location.store_spec.driver == "tiff_images":  # a file of one picture has a driver of its own
-            groups = (walked.name for walked in walk(root) if walked.node.kind == "group" and walked.name)
-            others = [f"{location.text}{name}" for name in groups]
-            if others:
-                shown = ", ".join(others[:_SHOWN]) + (", …" if len(others) > _SHOWN else "")
-                n = len(others) + 1
-                self.left_out = f"left out of {n} images in the file, of which this is the first: {shown}"
-            return _opened(location.store_spec.base, self.context)  # type: ignore[arg-type]  # it has one
+            whole = location.store_spec.base
+            if others := other_images(location.store_spec):
+                whole = location.child("0").kvstore()
+                self.left_out = others_left(others, location.text)
+            return _opened(whole, self.context)  # type: ignore[arg-type]  # it has one
         nodes = (walked.node for walked in walk(root) if walked.node.kind == "array")
         found = list(islice(nodes, _SHOWN + 1))
         if len(found) == 1:
             return open_array(found[0].location, read=True, context=self.context)
         start = len(location.path)
-        names = [f"{location.text}{node.location.path[start:].rstrip('/')}" for node in found[:_SHOWN]]
+        above = location.text if location.text.endswith(":") else f"{location.text}/"
+        names = [f"{above}{node.location.path[start:].rstrip('/')}" for node in found[:_SHOWN]]
         more = ", …" if len(found) > _SHOWN else ""
         raise InvalidArgumentError(
             f"{location.text} is a group, not an array; name one of its arrays: "
@@ -369,7 +373,7 @@ def _described(named: str, location: Location, context: Context | None) -> Resol
 
 
 def _pictures(named: str, location: Location) -> ResolvedPlace | None:
-    found = pictures_at(location)
+    found = pictures_at(location) if location.base.get("driver") == "file" else None
     if found is None:
         return None
     whole, assumed = open_pictures(found)
@@ -399,13 +403,29 @@ def _stored(location: Location, node: Node | None, context: Context | None) -> _
         inside = inside or in_database(location, context)
         if inside is not None:
             location, is_file, node = inside, True, find_node(inside)
-    array, nothing = None, None
+    array, nothing, assumed = None, None, ""
+    if is_file and node is not None and node.undeclared and (only := _only_node(node)) is not None:
+        text = f"{location.text}{only.location.path[len(location.path) :].rstrip('/')}"
+        location = only.location._replace(text=text)
+        node = replace(only, location=location)
     if node is None or node.undeclared:
         array = _detected(location, node, context)
+        is_listed = location.base.get("driver") != "file" and not is_slow(location.store)
+        if array is None and is_listed and (found := pictures_at(location)) is not None:
+            array, assumed = open_pictures(found)
     if node is not None and node.implicit and not node.error and array is None:
         nothing = inside_array(location)
         node = None if nothing is not None else node
-    return _Stored(location, node, array, is_file, nothing)
+    return _Stored(location, node, array, is_file, nothing, assumed)
+
+
+def _only_node(root: Node) -> Node | None:
+    """Return the array or group of an archive, if it isn't at the root, as in a packed folder."""
+    nodes = (walked for walked in walk(root) if not walked.node.implicit)
+    first = next(nodes, None)
+    if first is None or any(not walked.name.startswith(f"{first.name}/") for walked in nodes):
+        return None
+    return first.node
 
 
 def _detected(location: Location, node: Node | None, context: Context | None) -> TensorStore | None:

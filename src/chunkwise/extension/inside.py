@@ -9,11 +9,12 @@ from chunkwise.core.api.append import Room, stored_axis
 from chunkwise.core.api.array_info import ArrayInfo
 from chunkwise.core.api.array_view import not_writable
 from chunkwise.core.api.copy import BLOCK_NBYTES, BlockCopy, divide, item_nbytes
-from chunkwise.core.api.open import SpecLike
+from chunkwise.core.api.open import OTHERS_LEFT, SpecLike, others_left
 from chunkwise.core.arrays.sources import array_sources
 from chunkwise.core.base.arguments import as_integer, as_items, as_nbytes, check_choice, check_flag
 from chunkwise.core.base.binding import MISSING, dump, dump_bytes, load_json, parse_json, plain_json
 from chunkwise.core.base.cached import cached_property, put_bounded
+from chunkwise.core.base.caller import warn_caller
 from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.base.command import as_json
 from chunkwise.core.base.extras import MissingPackageError, is_of, load, needs
@@ -71,6 +72,7 @@ __all__ = [
     "DATASET_MEMBERS",
     "MISSING",
     "MISSING_GENERATION",
+    "OTHERS_LEFT",
     "PLATFORM_TRAITS",
     "UNKNOWN_GENERATION",
     "Append",
@@ -144,6 +146,7 @@ __all__ = [
     "one_to_one",
     "open_size",
     "options_of",
+    "others_left",
     "panel",
     "parse_attribute_path",
     "parse_fill_value_zarr3",
@@ -165,6 +168,7 @@ __all__ = [
     "traits_of",
     "unit_text",
     "url_with_storage_options",
+    "warn_caller",
     "watches",
     "with_storage_options",
     "work_through",

@@ -178,7 +178,7 @@ def open_array(
         return open_spec(spec, read=True, write=mode == "r+", context=context).result()
     except FailedPreconditionError as e:
         found = resolve(spec, context)
-        if mode == "r" and not found.is_view and found.is_file and found.kind != "array":
+        if mode == "r" and found.is_file:
             return found.as_array()
         if not isinstance(e, NoFormatError):
             raise

@@ -13,18 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise import TensorStore
-from chunkwise.copying.losses import warn_caller
 from chunkwise.copying.resolve import resolve
 from chunkwise.dask.indexable import Indexable
 from chunkwise.errors import ChunkwiseError
+from chunkwise.extension.inside import warn_caller
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.images.conventions.ome_metadata import ome_members
+from chunkwise.images.conventions.ome_metadata import own_members
 from chunkwise.images.conventions.ome_plates import Plate, Well, plate_image
 from chunkwise.images.multiscale.grey import contrast_level, contrast_of
-from chunkwise.images.multiscale.image import MultiscaleImage
+from chunkwise.images.multiscale.image import MultiscaleImage, most_voted
 from chunkwise.images.multiscale.image_axes import ngff_unit
-from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.metadata import Window
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 from chunkwise.images.multiscale.single_array import single_array
@@ -179,7 +178,7 @@ def _layer(image: MultiscaleImage, name: str) -> LayerData:
 
 def _features(image: MultiscaleImage) -> dict[str, list[Any]]:
     """Return the properties of labels in the metadata as napari's columns; ``index`` is the label."""
-    label = ome_members(image.metadata, "")[0].get("image-label")
+    label = own_members(image.metadata).get("image-label")
     listed = label.get("properties") if isinstance(label, Mapping) else None
     rows = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
     rows = [one for one in rows if isinstance(one.get("label-value"), int)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copyreg
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.context import Context
-from chunkwise.core.specs.kvstore_spec import Locatable, instead_of, is_kvstore_object
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec, Locatable, instead_of, is_kvstore_object
 from chunkwise.core.specs.open_mode import OpenMode
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.schema_constraints import SchemaKeywords
@@ -45,19 +45,57 @@ if TYPE_CHECKING:
     from chunkwise.core.api.kvstore import KvStore
     from chunkwise.core.specs.public_kvstore_spec import Spec as StoreSpec
 
-__all__ = ["SpecLike", "create_checked", "is_place", "open", "open_spec", "spec_of"]
+__all__ = [
+    "OTHERS_LEFT",
+    "SpecLike",
+    "create_checked",
+    "is_place",
+    "open",
+    "open_spec",
+    "other_images",
+    "others_left",
+    "spec_of",
+]
+
+OTHERS_LEFT = "left out of"
+"""Beginning of the note on other images of a file."""
+
+_IMAGE_FILE, _SHOWN = "tiff_images", 10
 
 
-def _with_axes_of_file(store: TensorStore) -> TensorStore:
-    """Return an array of an image file with the file's labels and units; other arrays unchanged."""
+def _with_axes_of_file(store: TensorStore, named: KvStoreSpec | None) -> TensorStore:
+    """Return an array of an image file with the file's labels and units; other arrays unchanged.
+
+    A warning tells of further images in a file that is `named` alone.
+    """
     kvstore = store._array.spec().key_value_store
-    if kvstore is None or kvstore.driver != "tiff_images":
+    if kvstore is None or kvstore.driver != _IMAGE_FILE or named is None:
         return store
+    is_file = named.driver != _IMAGE_FILE or not named.path
+    if is_file and (others := other_images(kvstore)):
+        from chunkwise.core.base.caller import warn_caller  # rarely needed
+
+        file, key = named.open_driver()
+        warn_caller(f"{file.describe(key)}: {others_left(others)}")
     attributes = store.attrs
     units, names = attributes.get("dimension_units"), attributes.get("_ARRAY_DIMENSIONS")
     if units is not None and not any(store.dimension_units):
         store = store._with_units(tuple(None if unit is None else Unit(unit) for unit in units))
     return store if names is None or any(store.domain.labels) else store.label[tuple(names)]
+
+
+def other_images(kvstore: KvStoreSpec | None) -> list[str]:
+    """Return the names of the images after the first in a TIFF file, of which `kvstore` has a part."""
+    if kvstore is None or kvstore.driver != _IMAGE_FILE:
+        return []
+    children = kvstore.open_driver()[0].list_children("")
+    return [name.rstrip("/") for name in children.prefixes if name.startswith("image")]
+
+
+def others_left(names: Sequence[str], root: str = "") -> str:
+    """Return the note that the images called `names`, below `root`, are not the one that is opened."""
+    shown = ", ".join(f"{root}{name}" for name in names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+    return f"{OTHERS_LEFT} {len(names) + 1} images in the file, of which this is the first: {shown}"
 
 
 SpecLike: TypeAlias = "Spec | JSON | str | os.PathLike[str]"
@@ -317,7 +355,7 @@ def open_spec(
             store = array
         else:
             store = TensorStore._make(array, IndexTransform.identity(array.domain), transaction)
-            store = _with_axes_of_file(store) if driver.driver == "auto" else store
+            store = _with_axes_of_file(store, bound.kvstore) if driver.driver == "auto" else store
         transform = spec.transform
         if transform is not None:
             store = _view(store, transform)

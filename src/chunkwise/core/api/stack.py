@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.api.held import HeldArray, held_array
-from chunkwise.core.api.open import is_place
+from chunkwise.core.api.open import is_place, other_images
 from chunkwise.core.api.open import open as open_place
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.api.transaction import Transaction, check_transaction, wrap_of
@@ -203,11 +203,7 @@ def _opened(layers: Iterable[LayerLike], context: Context | None) -> list[AnyLay
 
 def check_only_image(store: TensorStore, place: str) -> None:
     """Raise InvalidArgumentError if an array is the first of several images in the file at `place`."""
-    kvstore = store._array.spec().key_value_store
-    if kvstore is None or kvstore.driver != "tiff_images" or "|" in place:
-        return
-    children = kvstore.open_driver()[0].list_children("")
-    others = [name.rstrip("/") for name in children.prefixes if name.startswith("image")]
+    others = [] if "|" in place else other_images(store._array.spec().key_value_store)
     if others:
         raise InvalidArgumentError(
             f"{place} holds {len(others) + 1} images; name one of them: {place}|tiff-images:0, "

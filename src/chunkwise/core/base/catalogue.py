@@ -278,7 +278,7 @@ METADATA_OBSERVERS: dict[str, Entry] = {
 
 HOOKS: dict[str, Entry] = {
     "check of a new place": Entry("chunkwise.core.trees.look:check_new_place"),
-    "container of a file": Entry("chunkwise.images.conventions.bdv_containers:container_of_file"),
+    "container of a file": Entry("chunkwise.images.conventions.bdv:container_of_file"),
     "copy of an image": Entry("chunkwise.images.pyramid.image_copy:copy_of_image"),
     "copy to a volume": Entry("chunkwise.images.pyramid.volume_copy:copy_to_volume"),
     "differences of HDMF files": Entry("chunkwise.hdmf.difference:differences_of_nodes"),

@@ -1,12 +1,18 @@
-"""Containers of BigDataViewer in N5, with an XML file beside them: ``setupN/timepointN/sN``.
+"""Containers of BigDataViewer: ``setupN/timepointN/sN`` in N5, with an XML file beside them; HDF5; OME-Zarr.
 
-Factors of levels are at the setup; the file has the sizes and places.  `bdv_containers` has other containers.
+Factors of levels are at the setup in N5; the file (`bdv_file`) has the sizes and places.
 
 Setups and time points have numbers, which need not begin at 0 and may have gaps.  A setup with several time
 points has a last axis t, whose indices are those numbers, so that all setups of a container line up; views
 that are missing are zeros, as BigDataViewer shows them.
 
-Source: BigDataViewer documentation, "About the BigDataViewer data format".
+In HDF5 views are ``tNNNNN/sNN/L/cells``, in the order z, y, x, with the factors of the levels in
+``sNN/resolutions``.  There, 16-bit elements are unsigned, though the file says that they have a sign.  In
+OME-Zarr the XML file names the image of each view, or there is one image whose channels are the setups; of an
+image with other axes than those of space a view is one part.  The image has only the factors of its levels.
+
+Sources: BigDataViewer documentation, "About the BigDataViewer data format"; bigdataviewer-omezarr README;
+``XmlIoAllenOMEZarrLoader`` of multiview-reconstruction; documentation of MoBIE, "Image data formats".
 """
 
 from __future__ import annotations
@@ -15,32 +21,43 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
+from chunkwise import Context, TensorStore, Unit, cast, overlay
+from chunkwise.copying.resolve import resolve
 from chunkwise.errors import InvalidArgumentError, NotFoundError, UnsupportedError
-from chunkwise.extension import JSON, KvStoreDriver
-from chunkwise.extension.inside import read_bounded
+from chunkwise.extension import JSON
 from chunkwise.extension.trees import Location
+from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.bdv_file import (
     NO_FILE,
     BdvFile,
+    BdvSetup,
+    BdvView,
     bdv_file_beside,
+    container_of,
     edited_bdv_file,
-    parse_bdv_file,
+    file_of,
+    read_bdv_file,
 )
 from chunkwise.images.conventions.convention import Change, Edit, NewImage
 from chunkwise.images.conventions.n5 import N5Convention, Nodes
 from chunkwise.images.conventions.n5_group import N5Group, attributes_if_there
-from chunkwise.images.conventions.ome_groups import (
-    ImageCollection,
-)
+from chunkwise.images.conventions.ome_groups import ImageCollection, Options, image_of, open_level_of
+from chunkwise.images.conventions.ome_metadata import n_images
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.joined import joined
 from chunkwise.images.multiscale.metadata import (
     Axis,
+    ImageMetadata,
+    LevelMetadata,
     Transformation,
+    cells,
+    expect_numbers,
 )
 
-__all__ = ["BDV", "at_all_times", "bdv_images", "edits_of_file", "read_bdv_file"]
+__all__ = ["BDV", "container_of_file", "edits_of_file"]
 
 
 class _Bdv(N5Convention):
@@ -54,10 +71,10 @@ class _Bdv(N5Convention):
 
     def find(self, at: N5Group) -> MultiscaleImage | ImageCollection | None:
         if at.groups("setup"):
-            return bdv_images(at)
+            return _bdv_images(at)
         above = at.location.parent
         if at.groups("timepoint"):
-            file = NO_FILE if above is None else _file_of(above)
+            file = NO_FILE if above is None else file_of(above)
             return _image_of_setup(at, file, file.times or _times(at))
         if above is None or _number(at.location, "timepoint") < 0 or _number(above, "setup") < 0:
             return None
@@ -68,7 +85,7 @@ class _Bdv(N5Convention):
         container = setup.parent
         if container is None:
             return self.read(at)
-        file, numbers = _file_of(container), (_number(at.location, "timepoint"), _number(setup, "setup"))
+        file, numbers = file_of(container), (_number(at.location, "timepoint"), _number(setup, "setup"))
         return self.read(at, beside=attributes_if_there(setup), setup=file.setup_at(*numbers))
 
     def stack_path(self, channel: int | None, time: int | None) -> str:
@@ -156,9 +173,9 @@ def edits_of_file(image: MultiscaleImage, file: Location, setup: Location, chang
     return [Edit(above, file.name, partial(edited_bdv_file, setup=number, old=old, change=wanted))]
 
 
-def bdv_images(at: N5Group, file: BdvFile | None = None) -> ImageCollection:
+def _bdv_images(at: N5Group, file: BdvFile | None = None) -> ImageCollection:
     """Return the setups of a container; `file` is by default the one beside it."""
-    file = _file_of(at.location) if file is None else file
+    file = file_of(at.location) if file is None else file
     names = at.numbered("setup")
     expected = {f"setup{number}" for number in file.setups}
     views = {setup for time in file.times for setup in file.setups if (time, setup) not in file.missing}
@@ -190,7 +207,7 @@ def _image_of_setup(at: N5Group, file: BdvFile, times: Sequence[int]) -> Multisc
     number = _number(at.location, "setup")
     setup = file.setups.get(number)
     name = setup.name if setup is not None and setup.name else at.location.name
-    return at_all_times(
+    return _at_all_times(
         number,
         {time: f"timepoint{time}" for time in {*_times(at), *times}},
         lambda time: BDV.read(at.child(f"timepoint{time}"), name=name, beside=at.attributes, setup=setup),
@@ -201,19 +218,7 @@ def _image_of_setup(at: N5Group, file: BdvFile, times: Sequence[int]) -> Multisc
     )
 
 
-def _file_of(container: Location) -> BdvFile:
-    """Return what the XML file beside a container says; nothing if there is none."""
-    place = bdv_file_beside(container)
-    return (None if place is None else read_bdv_file(place[0].store, place[0].path + place[1])) or NO_FILE
-
-
-def read_bdv_file(store: KvStoreDriver, key: str) -> BdvFile | None:
-    """Return what an XML file says; None if there is none."""
-    value = read_bounded(store, key).value
-    return None if value is None else parse_bdv_file(bytes(value), store.describe(key))
-
-
-def at_all_times(
+def _at_all_times(
     number: int,
     views: Mapping[int, str],
     open_view: Callable[[int], MultiscaleImage],
@@ -246,3 +251,198 @@ def at_all_times(
     return joined(
         parts, Axis("t", "time"), bounds, location=where, name=name, problems=problems, members=members
     )
+
+
+# -- containers that a file describes --------------------------------------------------------------------
+
+
+def container_of_file(
+    location: Location, context: Context | None
+) -> tuple[Location, Callable[[], ImageCollection]] | None:
+    """Return the location of the container that a file names, and what opens its images; None if there is
+    no file.
+
+    Raises
+    ------
+    InvalidArgumentError, UnsupportedError
+        If it is another XML file, or names no container.
+    """
+    key = location.path.rstrip("/")
+    file = read_bdv_file(location.store, key)
+    if file is None:
+        return None
+    container = container_of(location, file, location.store.describe(key), context)
+
+    def images() -> ImageCollection:
+        if file.kind == "hdf5":
+            return _hdf5_images(open_group(resolve(container, context), context=context), file)
+        if file.kind != "n5":
+            return _zarr_images(container, context, file)
+        return _bdv_images(N5Group(open_group(container, format="n5", context=context)), file)
+
+    return container, images
+
+
+# -- HDF5 ------------------------------------------------------------------------------------------------
+
+
+def _hdf5_images(group: Group, file: BdvFile) -> ImageCollection:
+    """Return the setups of a file, of which `group` is the root."""
+    times = [int(name[1:]) for name in group if name[:1] == "t" and name[1:].isdecimal()]
+    numbers = {f"setup{number}": number for number in file.setups}
+    return ImageCollection(
+        lambda: list(numbers),
+        lambda name: _hdf5_setup(group, numbers[name], file, times),
+        convention="bdv",
+        location=group.location.text,
+    )
+
+
+def _hdf5_setup(group: Group, number: int, file: BdvFile, there: Sequence[int]) -> MultiscaleImage:
+    steps = group.get(f"s{number:02}/resolutions")
+    if not isinstance(steps, TensorStore):
+        raise NotFoundError(f"there is no array at {group.location.child(f's{number:02}/resolutions').text}")
+    factors = np.asarray(steps.read().result()).tolist()
+    setup = file.setups[number]
+    return _at_all_times(
+        number,
+        {time: f"t{time:05}/s{number:02}" for time in {*there, *file.times}},
+        lambda time: _hdf5_view(group, f"t{time:05}/s{number:02}", factors, setup),
+        file,
+        file.times or there,
+        name=setup.name or f"setup{number}",
+        where=group.location.text,
+    )
+
+
+def _hdf5_view(group: Group, path: str, factors: Sequence[object], setup: BdvSetup) -> MultiscaleImage:
+    """Return one setup at one time."""
+    found = group.get(path)
+    if not isinstance(found, Group):
+        raise NotFoundError(f"there is no group at {group.location.child(path).text}")
+    size = Transformation(setup.size[::-1], setup.start[::-1])
+    levels = []
+    for number, steps in enumerate(factors):
+        where = f"{group.location.text}: {path}: resolutions[{number}]"
+        step = expect_numbers(steps, 3, where, positive=True)[::-1]
+        levels.append(LevelMetadata(f"{number}/cells", cells(step).then(size), where))
+    if not levels:
+        raise InvalidArgumentError(f"{found.location.text}: there are no levels")
+    axes = tuple(Axis(name, "space", setup.unit) for name in "zyx")
+    metadata = ImageMetadata("bdv", axes, tuple(levels), setup.name, problems=setup.problems)
+
+    def open_level(number: int) -> TensorStore:
+        return open_level_of(found, metadata, number, _unsigned)
+
+    return MultiscaleImage(metadata, open_level, location=found.location.text)
+
+
+# -- OME-Zarr --------------------------------------------------------------------------------------------
+
+
+def _zarr_images(container: Location, context: Context | None, file: BdvFile) -> ImageCollection:
+    """Return the setups of a container of OME-Zarr images, or of one whose channels are the setups."""
+    views = file.views
+    if file.kind == "ome.zarr":
+        group = open_group(container, context=context)
+        is_one = n_images(group.attrs) > 0
+        times = tuple(enumerate(file.times or (0,)))
+        views = {
+            (time, setup): BdvView("", (setup, at))
+            if is_one
+            else BdvView(f"setup{setup}/timepoint{time}", None)
+            for setup in file.setups
+            for at, time in times
+        }
+    numbers = {f"setup{number}": number for number in sorted({number for _, number in views})}
+    return ImageCollection(
+        lambda: list(numbers),
+        lambda name: _zarr_setup(container, context, numbers[name], file, views),
+        convention="bdv",
+        location=container.text,
+        problems=[f"no zgroup has setup {n}" for n in file.setups if f"setup{n}" not in numbers],
+    )
+
+
+def _zarr_setup(
+    container: Location,
+    context: Context | None,
+    number: int,
+    file: BdvFile,
+    views: Mapping[tuple[int, int], BdvView],
+) -> MultiscaleImage:
+    setup = file.setups.get(number)
+    if setup is None:
+        raise InvalidArgumentError(f"{container.text}: the XML file has no ViewSetup {number}")
+    own = {time: view for (time, of), view in views.items() if of == number}
+    times = file.times or sorted(own)
+    return _at_all_times(
+        number,
+        {time: own[time].path if time in own else "" for time in {*own, *times}},
+        lambda time: _zarr_view(container, context, own.get(time), setup),
+        file,
+        times,
+        name=setup.name or f"setup{number}",
+        where=container.text,
+    )
+
+
+def _zarr_view(
+    container: Location, context: Context | None, view: BdvView | None, setup: BdvSetup
+) -> MultiscaleImage:
+    """Return one setup at one time: an image with the axes of space, in the order of the image."""
+    if view is None:
+        raise NotFoundError("the XML file has no zgroup for it")
+    at = open_group(container.child(view.path) if view.path else container, context=context)
+    whole = image_of(at, Options(drafts=True))._metadata
+    shown = [dim for dim, axis in enumerate(whole.axes) if axis.name in ("x", "y", "z")]
+    index: list[int | slice] = [slice(None)] * len(whole.axes)
+    others = [dim for dim in reversed(range(len(whole.axes))) if dim not in shown]
+    given = view.indices or ()
+    if view.path == "":  # setups are channels, whether there is an axis of times or not
+        given = tuple(given[0] if whole.axes[dim].name == "c" else given[1] for dim in others)
+    for at_dim, dim in enumerate(others):
+        index[dim] = given[at_dim] if at_dim < len(given) else 0
+
+    def taken(store: TensorStore, number: int) -> TensorStore:
+        for dim in others:
+            n, one = store.shape[dim], index[dim]
+            if isinstance(one, int) and one >= n:
+                raise InvalidArgumentError(
+                    f"{at.location.text}: axis {whole.axes[dim].name} has {n} elements; there is no {one}"
+                )
+        if not others:
+            return store
+        units = [Unit(size, setup.unit) for size in levels[number].place.scale]
+        return overlay([store[tuple(index)]], dimension_units=units)  # a view would stand for its array
+
+    order = ["xyz".index(whole.axes[dim].name) for dim in shown]
+    voxel = Transformation(tuple(setup.size[k] for k in order), tuple(setup.start[k] for k in order))
+    first = whole.levels[0].place.scale
+    levels = []
+    for level in whole.levels:
+        factors = [round(level.place.scale[dim] / first[dim], 9) for dim in shown]
+        levels.append(level._replace(place=cells(factors).then(voxel)))
+    problems = list(setup.problems)
+    if view.indices is None and others:
+        full = at.get(levels[0].path)
+        sizes = [full.shape[dim] for dim in others] if isinstance(full, TensorStore) else []
+        if any(n > 1 for n in sizes):
+            names = ", ".join(whole.axes[dim].name for dim in others)
+            problems.append(f"{at.location.text}: no indicies say which part is meant; index 0 of {names} is")
+    metadata = ImageMetadata(
+        "bdv",
+        tuple(Axis(whole.axes[dim].name, "space", setup.unit) for dim in shown),
+        tuple(levels),
+        setup.name,
+        problems=tuple(problems),
+    )
+
+    def open_level(number: int) -> TensorStore:
+        return open_level_of(at, metadata, number, lambda store: taken(store, number))
+
+    return MultiscaleImage(metadata, open_level, location=at.location.text)
+
+
+def _unsigned(store: TensorStore) -> TensorStore:
+    return cast(store, "uint16") if store.dtype.name == "int16" else store

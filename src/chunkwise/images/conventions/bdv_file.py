@@ -6,18 +6,22 @@ full resolution to the world.  A setup that is rotated or sheared only keeps its
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+from urllib.parse import unquote
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise import Context
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.extension.inside import dump
-from chunkwise.extension.trees import Location
+from chunkwise.extension import KvStoreDriver
+from chunkwise.extension.inside import dump, read_bounded
+from chunkwise.extension.trees import Location, locate
 from chunkwise.images.conventions.convention import Change, Level, plain
 from chunkwise.images.multiscale.image_axes import ImageAxis, symbol_of
 from chunkwise.images.multiscale.metadata import Transformation
@@ -28,9 +32,11 @@ __all__ = [
     "BdvSetup",
     "BdvView",
     "bdv_file_beside",
+    "container_of",
     "edited_bdv_file",
+    "file_of",
     "made_bdv_file",
-    "parse_bdv_file",
+    "read_bdv_file",
 ]
 
 _MOST_TIMES = 1_000_000
@@ -80,7 +86,7 @@ NO_FILE = BdvFile("", {}, (), frozenset(), {})
 """Facts that are known without a file."""
 
 
-def parse_bdv_file(value: bytes, where: str) -> BdvFile:
+def _parse(value: bytes, where: str) -> BdvFile:
     """Parse an XML file; raise InvalidArgumentError, which names the element, if it is wrong."""
     try:
         root = ElementTree.fromstring(value)
@@ -225,6 +231,45 @@ def _numbers(element: Element, path: str, n: int, where: str) -> tuple[float, ..
     if len(numbers) != n or not np.all(np.isfinite(numbers)):
         raise InvalidArgumentError(f"{where}: {path}: expected {n} numbers, but found {text.strip()[:100]!r}")
     return numbers
+
+
+# -- places ----------------------------------------------------------------------------------------------
+
+
+def file_of(container: Location) -> BdvFile:
+    """Return what the XML file beside a container says; nothing if there is none."""
+    place = bdv_file_beside(container)
+    return (None if place is None else read_bdv_file(place[0].store, place[0].path + place[1])) or NO_FILE
+
+
+def read_bdv_file(store: KvStoreDriver, key: str) -> BdvFile | None:
+    """Return what an XML file says; None if there is none."""
+    value = read_bounded(store, key).value
+    return None if value is None else _parse(bytes(value), store.describe(key))
+
+
+def container_of(location: Location, file: BdvFile, where: str, context: Context | None) -> Location:
+    """Return the location of the container of an XML file at a location."""
+    text, scheme = file.container, re.match(r"([a-z0-9]+):/", file.container)
+    if scheme is not None and scheme[1] == "file" and location.base.get("driver") == "file":
+        text = unquote(text.removeprefix("file:").removeprefix("//"))
+    elif scheme is not None:
+        if scheme[1] not in ("s3", "gs"):
+            raise UnsupportedError(
+                f"{where}: expected a path, or a URL of S3 or Google Cloud: {text[:200]!r}"
+            )
+        found = locate(text, context)
+        own, named = location.base, found.base
+        if all(own.get(name) == named.get(name) for name in ("driver", "bucket")):
+            return location.at(found.path)._replace(text=text)  # read as the file is: with its options
+        return found
+    key = location.path.rstrip("/")
+    path = posixpath.normpath(posixpath.join("/", posixpath.dirname(key), text))
+    container = location.at(path.lstrip("/") + "/")
+    folder = location.text.rstrip("/").removesuffix(location.name)
+    if folder != location.text.rstrip("/"):
+        container = container._replace(text=text if text.startswith("/") else f"{folder}{text}")
+    return container
 
 
 # -- writing ---------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from chunkwise.images.conventions.n5_group import (
     check_one_unit,
     with_sizes,
 )
-from chunkwise.images.conventions.ome_groups import ImageCollection, metadata_file, open_level_of
+from chunkwise.images.conventions.ome_groups import ImageCollection, open_level_of
 from chunkwise.images.conventions.ome_metadata import OME_MEMBERS, label_colors_of
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import ImageAxis, axis_kind
@@ -46,6 +46,7 @@ from chunkwise.images.multiscale.metadata import (
     expect_list,
     expect_numbers,
     level_factor,
+    metadata_file,
 )
 from chunkwise.n5.label_multisets import open_label_multisets
 
@@ -112,6 +113,7 @@ class N5Convention(PyramidConvention):
             label_colors=label_colors_of(shown, f"{metadata_file(group)}: image-label", colors),
             document=attributes,
             problems=(*problems, *colors, *(() if setup is None else setup.problems)),
+            lacks="" if levels[0].path == f"{self.prefix}0" else next(iter(problems), ""),
         )
         return MultiscaleImage(
             metadata, lambda number: _open_level(group, metadata, number), location=group.location.text

@@ -19,7 +19,6 @@ from chunkwise.extension.inside import cached_property, dump
 from chunkwise.extension.trees import Location, read_attributes
 from chunkwise.groups.group import Group
 from chunkwise.images.conventions.convention import Change, plain
-from chunkwise.images.conventions.ome_groups import metadata_file
 from chunkwise.images.multiscale.image_axes import ImageAxis, axis_kind, symbol_of, unit_in
 from chunkwise.images.multiscale.metadata import (
     Axis,
@@ -28,6 +27,7 @@ from chunkwise.images.multiscale.metadata import (
     expect_members,
     expect_numbers,
     expect_text,
+    metadata_file,
 )
 
 __all__ = [

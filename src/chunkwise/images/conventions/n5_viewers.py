@@ -37,7 +37,7 @@ from chunkwise.images.conventions.n5_group import (
     parse_transform,
     pixel_resolution,
 )
-from chunkwise.images.conventions.ome_groups import ImageCollection, metadata_file
+from chunkwise.images.conventions.ome_groups import ImageCollection
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import ImageAxis
 from chunkwise.images.multiscale.joined import joined
@@ -48,6 +48,7 @@ from chunkwise.images.multiscale.metadata import (
     expect_list,
     expect_members,
     expect_text,
+    metadata_file,
 )
 
 __all__ = ["N5_CONVENTIONS", "find_n5_images"]

@@ -21,6 +21,7 @@ from chunkwise.images.conventions.ome_metadata import (
     WITHOUT_SIZES,
     default_colors,
     image_entry,
+    own_members,
     whole_transformation,
 )
 from chunkwise.images.multiscale.grey import contrast_level, contrast_of
@@ -170,10 +171,11 @@ class OmeZarr(PyramidConvention):
 
         def group(stored: dict[str, JSON]) -> dict[str, JSON]:
             out = deepcopy(stored)
+            own: Any = own_members(out)
             if moved:
-                _, entry = image_entry(out, location.text)
+                number, entry = image_entry(out, location.text)
                 _place(entry, change, location.text)
-            own = out.get("ome", out)
+                own["multiscales"][number] = entry
             if channels:
                 own["omero"] = {**(own.get("omero") or {}), "channels": channels}
             return out
@@ -260,9 +262,7 @@ def _channels(image: MultiscaleImage, change: Change) -> list[Any]:
     """Return the channels to store, with a colour and a window each; none if they stay as they are."""
     if not (change.names or change.colors):
         return []
-    document = image.metadata
-    own = document["ome"] if isinstance(document.get("ome"), dict) else document
-    listed = (own.get("omero") or {}).get("channels") or []
+    listed = (own_members(image.metadata).get("omero") or {}).get("channels") or []
     dim = next((dim for dim, axis in enumerate(image.axes) if axis.type == "channel"), None)
     n = 1 if dim is None else image.levels[0].shape[dim]
     out: list[Any] = []

@@ -15,12 +15,13 @@ from chunkwise.errors import (
     UnsupportedError,
 )
 from chunkwise.extension import JSON
+from chunkwise.extension.inside import others_left
 from chunkwise.extension.trees import Location, is_root_of_file, map_requests, read_document
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.ome_metadata import ome_members, parse_ome_image
 from chunkwise.images.multiscale.image import Members, MultiscaleImage, placed
-from chunkwise.images.multiscale.metadata import ImageMetadata, expect_list, expect_text
+from chunkwise.images.multiscale.metadata import ImageMetadata, expect_list, expect_text, metadata_file
 
 __all__ = [
     "ImageCollection",
@@ -32,18 +33,12 @@ __all__ = [
     "is_listed_as_labels",
     "labels_of_group",
     "listed_labels",
-    "metadata_file",
     "open_level_of",
     "series_of",
 ]
 
 
 T = TypeVar("T")
-
-OTHERS_LEFT = "left out of"
-"""How a note on the other images of a file begins."""
-
-_SHOWN = 10
 
 
 class Options(NamedTuple):
@@ -109,13 +104,6 @@ class ImageCollection(Members[MultiscaleImage]):
         return f"<chunkwise.ImageCollection ({self._convention}) at {self._location} {super().__repr__()}>"
 
 
-def metadata_file(group: Group) -> str:
-    """Return the file that the attributes of a group are in, for errors."""
-    node = group._node
-    key = node.rules.attributes_key or node.key
-    return node.location.describe(key)
-
-
 def image_of(
     group: Group, options: Options, name: str | None = None, *, number: int | None = None
 ) -> MultiscaleImage:
@@ -143,10 +131,9 @@ def image_of(
     if not metadata.is_labels and is_listed_as_labels(group):
         metadata = replace(metadata, is_labels=True)
     if name is None and number is None and is_root_of_file(group.location):
-        others = [f"{group.location.text}{name}" for name, _ in group.groups() if name.startswith("image")]
+        others = [name for name, _ in group.groups() if name.startswith("image")]
         if others:
-            shown = ", ".join(others[:_SHOWN]) + (", …" if len(others) > _SHOWN else "")
-            note = f"{OTHERS_LEFT} {len(others) + 1} images in the file, of which this is the first: {shown}"
+            note = others_left(others, group.location.text)
             metadata = replace(metadata, problems=(*metadata.problems, note))
     return MultiscaleImage(
         metadata,

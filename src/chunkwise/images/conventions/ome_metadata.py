@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump
-from chunkwise.images.multiscale.image_axes import axis_kind, symbol_of
+from chunkwise.images.multiscale.image_axes import axis_kind, ngff_unit, symbol_of
 from chunkwise.images.multiscale.metadata import (
     Axis,
     Channel,
@@ -43,7 +43,9 @@ __all__ = [
     "default_colors",
     "image_entry",
     "label_colors_of",
+    "n_images",
     "ome_members",
+    "own_members",
     "parse_ome_image",
     "whole_transformation",
 ]
@@ -77,7 +79,33 @@ def image_entry(
     images = expect_list(own.get("multiscales"), f"{at}multiscales", "images")
     if number is None:
         number = _choose(images, name, f"{at}multiscales")
-    return number, expect_members(images[number], f"{at}multiscales[{number}]")
+    where = f"{at}multiscales[{number}]"
+    return number, _placed_by_cosem(expect_members(images[number], where), where)
+
+
+def _placed_by_cosem(image: dict[str, JSON], where: str) -> dict[str, JSON]:
+    """Return an image whose levels have a ``transform`` each, as of COSEM in Zarr, in the terms of 0.4."""
+    datasets: Any = image.get("datasets")
+    is_cosem = isinstance(datasets, list) and all(
+        isinstance(one, dict) and "transform" in one for one in datasets
+    )
+    if "axes" in image or not datasets or not is_cosem:
+        return image
+    from chunkwise.images.conventions.n5_group import parse_transform  # many modules, for COSEM alone
+
+    axes: tuple[Axis, ...] = ()
+    levels: list[JSON] = []
+    for i, dataset in enumerate(datasets):
+        axes, place = parse_transform(dataset["transform"], f"{where}: datasets[{i}]: transform")
+        scale, at = (list(part[::-1]) for part in place)  # x comes first in it
+        steps = [{"type": "scale", "scale": scale}, {"type": "translation", "translation": at}]
+        others = {name: value for name, value in dataset.items() if name != "transform"}
+        levels.append({**others, "coordinateTransformations": steps})
+    named = [
+        {"name": one.name, "type": one.type, **({"unit": ngff_unit(one.unit)} if one.unit else {})}
+        for one in axes[::-1]
+    ]
+    return {**image, "axes": named, "datasets": levels}
 
 
 def parse_ome_image(
@@ -270,6 +298,18 @@ def ome_members(attributes: Mapping[str, JSON], where: str) -> tuple[Mapping[str
     if "ome" in attributes:
         return expect_members(attributes["ome"], f'{where}: "ome"'), f"{where}: ome/"
     return attributes, f"{where}: "
+
+
+def own_members(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the members of OME-Zarr, wherever they are; they need not be valid."""
+    ome = attributes.get("ome")
+    return ome if isinstance(ome, Mapping) else attributes
+
+
+def n_images(attributes: Mapping[str, Any]) -> int:
+    """Return the number of images that the attributes of a group list; 0 of others."""
+    listed = own_members(attributes).get("multiscales")
+    return len(listed) if isinstance(listed, list) else 0
 
 
 def _image_version(

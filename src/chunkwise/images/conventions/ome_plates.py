@@ -21,16 +21,24 @@ from chunkwise.extension.inside import cached_property, panel, plate_drawing, ta
 from chunkwise.extension.trees import map_requests
 from chunkwise.groups.group import Group
 from chunkwise.images.conventions.ome_groups import (
+    ImageCollection,
     Options,
     attempt,
     child_group,
     failures,
     image_of,
+    labels_of_group,
+    series_of,
+)
+from chunkwise.images.conventions.ome_metadata import ome_members, own_members
+from chunkwise.images.multiscale.image import Members, MultiscaleImage, placed
+from chunkwise.images.multiscale.metadata import (
+    Transformation,
+    expect_list,
+    expect_members,
+    expect_text,
     metadata_file,
 )
-from chunkwise.images.conventions.ome_metadata import ome_members
-from chunkwise.images.multiscale.image import Members, MultiscaleImage, placed
-from chunkwise.images.multiscale.metadata import Transformation, expect_list, expect_members, expect_text
 
 __all__ = ["Plate", "Well", "plate_image"]
 
@@ -261,6 +269,22 @@ def _names(value: object, where: str) -> dict[str, None]:
         expect_text(expect_members(entry, f"{where}[{i}]").get("name"), f"{where}[{i}]: name", "a name"): None
         for i, entry in enumerate(expect_list(value, where, "names", empty=True))
     }
+
+
+def find_ome_images(
+    group: Group, options: Options, name: str | None = None
+) -> MultiscaleImage | Plate | Well | ImageCollection | None:
+    """Return what a group of OME-Zarr says that it is; None if it is none."""
+    own = own_members(group.attrs)
+    if "plate" in own:
+        return Plate(group, options)
+    if "well" in own:
+        return Well(group, options)
+    if "multiscales" in own:
+        return image_of(group, options, name)
+    if "bioformats2raw.layout" in own:
+        return series_of(group, options)
+    return labels_of_group(group, options) if "labels" in own else None
 
 
 def plate_image(plate: Plate) -> MultiscaleImage:

@@ -16,25 +16,14 @@ from chunkwise import OutputIndexMethod, TensorStore
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import array_sources, is_of
-from chunkwise.extension.trees import (
-    ChunkedArray,
-    Location,
-    is_declared,
-    locate,
-    tree_format,
-)
+from chunkwise.extension.trees import ChunkedArray, Location, is_declared, locate, tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.ome_groups import Options, image_of
+from chunkwise.images.conventions.ome_metadata import n_images
 from chunkwise.images.multiscale.find_images import find_images
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.image_axes import (
-    AXIS_KINDS,
-    axis_kind,
-    axis_names,
-    color_axis,
-    symbol_of,
-)
+from chunkwise.images.multiscale.image_axes import AXIS_KINDS, axis_kind, axis_names, color_axis, symbol_of
 from chunkwise.images.multiscale.metadata import PIXEL_CHANNELS, Channel
 from chunkwise.images.multiscale.own_axes import ArrayAxis, channel_names, coordinate_axes, own_axes
 
@@ -300,11 +289,10 @@ def images_at(location: Location) -> Iterator[MultiscaleImage | ChunkwiseError]:
 def _images_of(group: Group) -> list[Callable[[], object]]:
     """Return functions that open the images that a group is, one for each."""
     options = Options(drafts=True)
-    own: Any = group.attrs.get("ome", group.attrs) if tree_format(group.format).ngff_version else {}
-    listed = own.get("multiscales") if isinstance(own, Mapping) else None
-    if not isinstance(listed, list) or len(listed) < 2:
+    n = n_images(group.attrs) if tree_format(group.format).ngff_version else 1
+    if n < 2:
         return [partial(find_images, group, options)]
-    return [partial(image_of, group, options, number=number) for number in range(len(listed))]
+    return [partial(image_of, group, options, number=number) for number in range(n)]
 
 
 def _of_view(store: TensorStore, axes: Sequence[ArrayAxis]) -> tuple[ArrayAxis, ...]:

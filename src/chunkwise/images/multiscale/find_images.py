@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TypeAlias
 
 from chunkwise.copying.resolve import ResolvedPlace
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
-from chunkwise.extension import JSON
 from chunkwise.extension.trees import tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.images.conventions.ome_groups import (
-    ImageCollection,
-    Options,
-    image_of,
-    labels_of_group,
-    series_of,
-)
-from chunkwise.images.conventions.ome_plates import Plate, Well
+from chunkwise.images.conventions.ome_groups import ImageCollection, Options
+from chunkwise.images.conventions.ome_plates import Plate, Well, find_ome_images
 from chunkwise.images.multiscale.image import MultiscaleImage
 
 __all__ = ["Multiscale", "find_images", "images_of_place", "labels_alone", "only_image"]
@@ -30,23 +22,11 @@ Multiscale: TypeAlias = MultiscaleImage | Plate | Well | ImageCollection
 
 def find_images(group: Group, options: Options, name: str | None = None) -> Multiscale | None:
     """Return the images in a group; None if it is of no known kind."""
-    ome = group.attrs.get("ome")
-    own: Mapping[str, JSON] = ome if isinstance(ome, dict) else group.attrs
     if tree_format(group.format).has_containers:
         from chunkwise.images.conventions.n5_viewers import find_n5_images  # many modules, for N5 alone
 
         return find_n5_images(group)
-    if "plate" in own:
-        return Plate(group, options)
-    if "well" in own:
-        return Well(group, options)
-    if "multiscales" in own:
-        return image_of(group, options, name)
-    if "bioformats2raw.layout" in own:
-        return series_of(group, options)
-    if "labels" in own:
-        return labels_of_group(group, options)
-    return None
+    return find_ome_images(group, options, name)
 
 
 def images_of_place(place: ResolvedPlace) -> Multiscale | None:
@@ -84,18 +64,17 @@ def only_image(place: ResolvedPlace) -> MultiscaleImage | None:
         raise InvalidArgumentError(f"{text} is a group whose image can't be read: {e.message}") from e
     if found is None or isinstance(found, MultiscaleImage):
         return found
-    if isinstance(found, ImageCollection):
-        names = list(found)
-        if len(names) == 1:
-            return found[names[0]]
-    elif isinstance(found, Plate):
-        names = [f"{well}/{field}" for well in list(found.wells)[:1] for field in found.wells[well].fields]
+    more, images = "", found if isinstance(found, ImageCollection) else found.fields
+    if isinstance(found, Plate) and len(found.wells) > _SHOWN:  # each of which would be read
+        first = next(iter(found.wells))
+        names, more = [f"{first}/{field}" for field in found.wells[first].fields], ", …"
     else:
-        assert isinstance(found, Well)
-        names = list(found.fields)
+        names = found._present() if isinstance(found, Well) else list(images)
+    if len(names) == 1 and not more:
+        return images[names[0]]
     above = text if text.endswith(":") else f"{text.rstrip('/')}/"
     shown = ", ".join(f"{above}{name}" for name in names[:_SHOWN])
-    more = ", …" if len(names) > _SHOWN or isinstance(found, Plate) else ""
+    more = ", …" if len(names) > _SHOWN else more
     raise InvalidArgumentError(
         f"{text} holds several images, not one; name one of them: {shown or 'there are none'}{more}"
     )

@@ -8,18 +8,18 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
+import numpy.typing as npt
 
-from chunkwise import TensorStore, Unit
+from chunkwise import ChunkLayout, IndexDomain, TensorStore, Unit
 from chunkwise.copying.new_array import open_array
 from chunkwise.copying.resolve import Resolvable, ResolvedPlace
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import brief, hooks, load, panel, table
 from chunkwise.images.multiscale.image_axes import unit_in, unit_text
-from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.metadata import Axis, Channel, ImageMetadata, LevelMetadata, Transformation
 
-__all__ = ["Levels", "Members", "MultiscaleImage", "corner", "placed"]
+__all__ = ["Levels", "Members", "MultiscaleImage", "corner", "most_voted", "placed"]
 
 T = TypeVar("T")
 
@@ -125,6 +125,11 @@ class MultiscaleImage(Resolvable):
 
     def _full_resolution(self) -> TensorStore:
         """Return the first level: the stored array, or one that is put together of several."""
+        if self._metadata.lacks:
+            raise InvalidArgumentError(
+                f"{self._location}: full resolution is missing: {self._metadata.lacks}; "
+                f"open_multiscale opens the other levels, of which {self.paths[0]} is the finest"
+            )
         level = most_voted(self.levels[0])
         node = level._whole_node(placed=True)
         return level if node is None else open_array(node.location, found=node, read=True)
@@ -401,3 +406,32 @@ def placed(
         store = store._with_units(units)
     origin = corner(place.scale, place.translation, first.scale)
     return store.label[tuple(axis.name for axis in axes)].translate_to[origin] if axes else store
+
+
+def most_voted(store: TensorStore) -> TensorStore:
+    """Return an N5 label multiset, of lists of ``[label, count]``, as one of labels; others as they are.
+
+    If several labels have the same count, the smallest wins.
+    """
+    if store.dtype.name != "json":
+        return store
+    from chunkwise import virtual_chunked  # which few images need
+
+    def read(domain: IndexDomain, out: npt.NDArray[Any], _: Any) -> None:
+        values = store[domain].read().result()
+        for at in np.ndindex(out.shape):
+            out[at] = _winner(values[at])
+
+    chunks = store.chunk_layout.read_chunk.shape
+    shape = tuple(n or size for n, size in zip(chunks or (None,) * store.rank, store.shape, strict=True))
+    return virtual_chunked(
+        read,
+        dtype=np.dtype(np.uint64),
+        domain=store.domain,
+        chunk_layout=ChunkLayout(chunk_shape=shape, grid_origin=store.origin),
+        dimension_units=store.dimension_units,
+    )
+
+
+def _winner(entry: Any) -> int:
+    return min(entry, key=lambda pair: (-pair[1], pair[0]))[0] if entry else 0

@@ -6,7 +6,6 @@ the group ``labels``, Paintera the attributes of a dataset around its group ``da
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import islice
 
 from chunkwise import TensorStore
@@ -16,6 +15,7 @@ from chunkwise.extension import JSON
 from chunkwise.extension.inside import array_sources
 from chunkwise.extension.trees import Node, find_node, looking_above, node_attributes
 from chunkwise.images.conventions.ome_groups import listed_labels
+from chunkwise.images.conventions.ome_metadata import own_members
 from chunkwise.images.multiscale.array_axes import LABEL, N_ABOVE, Known, image_label_of, images_at, of_level
 from chunkwise.images.multiscale.image import MultiscaleImage
 
@@ -87,8 +87,7 @@ def _levels(node: Node) -> dict[str, dict[str, JSON]]:
 
 def _mark_of_group(node: Node) -> dict[str, JSON]:
     own = node_attributes(node)
-    ome = own.get("ome")
-    members = ome if isinstance(ome, Mapping) else own
+    members = own_members(own)
     if LABEL in members:
         return {}
-    return {"ome": {**members, LABEL: {}}} if members is ome else {LABEL: {}}
+    return {LABEL: {}} if members is own else {"ome": {**members, LABEL: {}}}

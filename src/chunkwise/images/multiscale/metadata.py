@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump
+from chunkwise.groups.group import Group
 from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "expect_numbers",
     "expect_text",
     "level_factor",
+    "metadata_file",
     "sized_axes",
 ]
 
@@ -155,6 +157,7 @@ class ImageMetadata:
     document: Mapping[str, JSON] = field(default_factory=dict)  # the attributes, as stored
     problems: tuple[str, ...] = ()  # wrong or missing metadata, which was left out
     assumed: tuple[str, ...] = ()  # about the axes, since nothing says so
+    lacks: str = ""  # why the first level isn't full resolution
 
 
 def expect_members(value: object, where: str) -> dict[str, JSON]:
@@ -199,3 +202,10 @@ def _is_number(value: object) -> bool:
 
 def _found(value: object) -> str:
     return "there is none" if value is None else f"received {dump(value)[:200]}"
+
+
+def metadata_file(group: Group) -> str:
+    """Return the file that the attributes of a group are in, for errors."""
+    node = group._node
+    key = node.rules.attributes_key or node.key
+    return node.location.describe(key)

@@ -115,7 +115,7 @@ def open_multiscale(
                 raise
             assert resolved.location is not None
             volume = None if resolved.array is None else _precomputed(resolved.location, context)
-            return volume or single_array(resolved.as_array(), resolved.named)
+            return volume or single_array(resolved.as_array(), resolved.named, resolved.assumed)
     try:
         found = find_images(group, options, name)
     except ChunkwiseError as e:
@@ -123,7 +123,8 @@ def open_multiscale(
             raise
         warnings.warn(f"{e.message}; the arrays are taken as they are", stacklevel=2)
         return _raw_image(group)
-    there = resolved_node(group._node)
+    is_elsewhere = not isinstance(place, Group) and resolved.asked != group.location
+    there = resolved if is_elsewhere else resolved_node(group._node)
     if found is None and (there.is_file or there.kind == "array"):  # perhaps a file with one array alone
         with suppress(InvalidArgumentError):
             found = single_array(there.as_array())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from chunkwise import TensorStore
 from chunkwise.copying.array_template import ArrayTemplate
@@ -21,13 +21,12 @@ from chunkwise.images.conventions.known import convention_of
 from chunkwise.images.conventions.n5_group import LEVEL_MEMBERS
 from chunkwise.images.conventions.ome import OME_ZARR, omero_of, with_windows
 from chunkwise.images.conventions.ome_groups import ImageCollection
-from chunkwise.images.conventions.ome_metadata import ome_members
+from chunkwise.images.conventions.ome_metadata import n_images, own_members
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_label_of
 from chunkwise.images.multiscale.find_images import Multiscale
-from chunkwise.images.multiscale.image import MultiscaleImage
+from chunkwise.images.multiscale.image import MultiscaleImage, most_voted
 from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis
 from chunkwise.images.multiscale.joined import are_alike, joined
-from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.metadata import Axis, Channel, sized_axes
 from chunkwise.images.multiscale.open import open_multiscale
 
@@ -117,7 +116,7 @@ def images_after(source: Location) -> list[tuple[str, MultiscaleImage]]:
 
 def _with_channels(attributes: dict[str, JSON], parts: list[MultiscaleImage]) -> dict[str, JSON]:
     """Return the attributes of a container, with the names of its setups as those of channels."""
-    own = ome_members(attributes, "")[0]
+    own = own_members(attributes)
     names = [part.name for part in parts if part.convention == "bdv"]
     if "omero" in own or not names or all(re.fullmatch(r"setup\d+", name) for name in names):
         return attributes
@@ -165,7 +164,7 @@ def read_image(location: Location, images: Multiscale | None = None) -> NgffImag
     image = found[0][1]
     is_ome = image.convention.startswith("ome-ngff-")
     if is_ome:
-        n = len(ome_members(image.metadata, "")[0]["multiscales"])
+        n = n_images(image.metadata)
     else:
         image = image.available()
     if n > 1:
@@ -200,7 +199,7 @@ def _beside_volume(image: MultiscaleImage) -> list[str]:
 
 def _others(document: Mapping[str, JSON]) -> dict[str, JSON]:
     """Return the attributes of a group of OME-Zarr without those of its image, at their place."""
-    own, _ = ome_members(document, "")
+    own = own_members(document)
     others: dict[str, JSON] = {name: value for name, value in own.items() if name not in _OF_IMAGE}
     if "ome" not in document:
         return others
@@ -247,7 +246,7 @@ def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | Non
         return Kept(image_label=found.image_label, left_out=found.notes)
     document = image.metadata
     # A container that was made of an OME-Zarr image has what N5 has no place for among its attributes.
-    own: Mapping[str, Any] = ome_members(document, "")[0]
+    own = own_members(document)
     others = (convention_of(image.convention) or OME_ZARR["0.5"]).others(document)
     notes = list(dict.fromkeys([*found.notes, *image._metadata.problems, *_beside_volume(image)]))
     omero = _of_channels(own.get("omero"), image.channels, found.channels)

@@ -16,22 +16,17 @@ from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_source import CopySource
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
+from chunkwise.extension.inside import OTHERS_LEFT
 from chunkwise.extension.trees import Location, tree_format
 from chunkwise.images.conventions.convention import Kept
 from chunkwise.images.conventions.ome import OME_ZARR, check_ngff_axes, ngff_image
-from chunkwise.images.conventions.ome_groups import OTHERS_LEFT
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
 from chunkwise.images.multiscale.metadata import sized_axes
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
-from chunkwise.images.pyramid.image_sources import (
-    images_after,
-    images_of,
-    kept_attributes,
-    level_sources,
-)
+from chunkwise.images.pyramid.image_sources import images_after, images_of, kept_attributes, level_sources
 
 __all__ = ["NgffImagePlan"]
 

@@ -39,9 +39,8 @@ from chunkwise.extension.inside import MISSING_GENERATION, KeyRange, check_alone
 from chunkwise.extension.trees import VOLUME, Location, check_outside_arrays, is_made_here
 from chunkwise.images.conventions.precomputed import as_volume
 from chunkwise.images.multiscale.array_axes import ArrayImage
-from chunkwise.images.multiscale.image import MultiscaleImage, corner
+from chunkwise.images.multiscale.image import MultiscaleImage, corner, most_voted
 from chunkwise.images.multiscale.image_axes import unit_in
-from chunkwise.images.multiscale.label_votes import most_voted
 from chunkwise.images.multiscale.open import open_multiscale
 from chunkwise.images.multiscale.single_array import single_array
 from chunkwise.images.pyramid.image_sources import images_of, kept_attributes

@@ -10,13 +10,8 @@ from typing import TypeVar
 from chunkwise import TensorStore
 from chunkwise.copying.new_array import open_array
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
-from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.image_axes import (
-    AXIS_KINDS,
-    memory_order,
-    slowest_first,
-)
-from chunkwise.images.multiscale.label_votes import most_voted
+from chunkwise.images.multiscale.image import MultiscaleImage, most_voted
+from chunkwise.images.multiscale.image_axes import AXIS_KINDS, memory_order, slowest_first
 from chunkwise.images.multiscale.metadata import Axis, Channel, sized_axes
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 from chunkwise.images.multiscale.single_array import single_array
@@ -135,19 +130,7 @@ def _of_array(found: ServedArray) -> ServedImage:
             return single_array(found.view, assumed=found.assumed)
         return single_array(open_array(found.outside, read=True))
 
-    image = _kept(found, "array", look)
-    return ServedImage(
-        name=found.name,
-        axes=image.axes,
-        levels=(found,),
-        paths=("",),
-        scales=image.scales,
-        translations=image.translations,
-        channels=image.channels,
-        is_labels=image.is_labels,
-        label_colors=image.label_colors,
-        assumed=image.assumed,
-    )
+    return _shown(found.name, _kept(found, "array", look), {"": found})
 
 
 def _of_levels(found: ServedGroup) -> ServedImage:
@@ -178,9 +161,15 @@ def _image(name: str, image: MultiscaleImage, paths: tuple[str, ...] = ()) -> Se
     """Return an image as it is shown; its levels are at `paths` if these are not its own."""
     image = image.available()
     paths = paths or image.paths
-    levels = tuple(
-        ServedArray(at_zero(most_voted(level)), path) for path, level in zip(paths, image.levels, strict=True)
-    )
+    levels = {
+        path: ServedArray(at_zero(most_voted(level)), path)
+        for path, level in zip(paths, image.levels, strict=True)
+    }
+    return _shown(name, image, levels)
+
+
+def _shown(name: str, image: MultiscaleImage, levels: Mapping[str, ServedArray]) -> ServedImage:
+    """Return what is shown of an image with these levels, by path."""
     try:
         labels = tuple(image.labels)
     except ChunkwiseError:
@@ -188,8 +177,8 @@ def _image(name: str, image: MultiscaleImage, paths: tuple[str, ...] = ()) -> Se
     return ServedImage(
         name=name,
         axes=image.axes,
-        levels=levels,
-        paths=paths,
+        levels=tuple(levels.values()),
+        paths=tuple(levels),
         scales=image.scales,
         translations=image.translations,
         channels=image.channels,

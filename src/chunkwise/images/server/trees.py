@@ -14,10 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from chunkwise import Context, TensorStore, d
 from chunkwise import open as open_spec
 from chunkwise.copying.summary import summarize
-from chunkwise.errors import (
-    FailedPreconditionError,
-    InvalidArgumentError,
-)
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import FileStore, cached_property, new_lock
 from chunkwise.extension.trees import (

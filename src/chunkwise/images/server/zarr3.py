@@ -20,7 +20,7 @@ from chunkwise.extension.formats import ZARR3_FORMAT, parse_codecs
 from chunkwise.extension.inside import dump_bytes
 from chunkwise.images.conventions.convention import Kept
 from chunkwise.images.conventions.ome import OME_ZARR, ngff_image, omero_of
-from chunkwise.images.conventions.ome_metadata import OME_MEMBERS, WITHOUT_SIZES
+from chunkwise.images.conventions.ome_metadata import OME_MEMBERS
 from chunkwise.images.multiscale.metadata import sized_axes
 from chunkwise.images.server.answer import Content, Document, StoredValue
 from chunkwise.images.server.encoded import EncodedArray, template_for
@@ -119,9 +119,10 @@ def _attributes(group: ServedGroup) -> dict[str, JSON]:
         if image is None or (group.node and any(level.is_computed for level in image.levels)):
             return attributes
         return attributes | _ngff(image)
-    if _is_without_sizes(attributes.get("multiscales")) and (image := image_of_group(group)) is not None:
-        return {name: value for name, value in attributes.items() if name not in OME_MEMBERS} | _ngff(image)
-    return ome_attributes(attributes, "zarr3", group.name)
+    out = ome_attributes(attributes, "zarr3", group.name)
+    if "ome" not in out and "multiscales" in out and (image := image_of_group(group)) is not None:
+        return {name: value for name, value in out.items() if name not in OME_MEMBERS} | _ngff(image)
+    return out
 
 
 def _ngff(image: ServedImage) -> dict[str, JSON]:
@@ -132,13 +133,6 @@ def _ngff(image: ServedImage) -> dict[str, JSON]:
     levels = list(zip(image.paths, image.scales, image.translations, strict=True))
     entry, kept = ngff_image(image.name, axes, levels), Kept(omero=omero_of(image.channels))
     return OME_ZARR["0.5"].image_attributes(entry, kept, labels=image.is_labels)
-
-
-def _is_without_sizes(multiscales: object) -> bool:
-    """Return True for an image of a version that has no sizes of voxels."""
-    first = multiscales[0] if isinstance(multiscales, list) and multiscales else None
-    version = str(first.get("version")) if isinstance(first, dict) else ""
-    return version.startswith(WITHOUT_SIZES)
 
 
 _ORDER = re.compile(r"(time )?(channel )?space space( space)?")

@@ -6,7 +6,6 @@ because two formats side by side are an error that must not depend on the order 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -89,10 +88,11 @@ def detect_format(path: str, describe: Callable[[str], str]) -> Flow[tuple[str, 
         probed = ", ".join(f'"{signature.key}"' for signature in SIGNATURES)
         raise NoFormatError(f"Failed to detect format for {where}: none of {probed} exists")
     if found == ["zarr", "zarr3"]:
-        warnings.warn(
+        from chunkwise.core.base.caller import warn_caller  # rarely needed
+
+        warn_caller(
             f"{where} has metadata of Zarr v2 and of Zarr v3; Zarr v3 is used "
-            '("|zarr2:" after the path opens Zarr v2)',
-            stacklevel=2,
+            '("|zarr2:" after the path opens Zarr v2)'
         )
         return "zarr3", documents["zarr3"]
     if len(found) > 1:
