@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from chunkwise.core.dtypes.integer import is_small, sign_extended
 from chunkwise.core.dtypes.tensor import elements_of
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["as_array"]
+__all__ = ["as_array", "of_objects"]
 
 
 def as_array(value: Any, dtype: DataType, max_rank: int | None = None) -> npt.NDArray[Any]:
@@ -80,8 +82,40 @@ def _safely(array: npt.NDArray[Any], memory: np.dtype[Any]) -> npt.NDArray[Any]:
     try:
         return array.astype(memory, casting="safe", copy=False)
     except TypeError as e:
-        e.add_note(f"values are not rounded or cut silently: write values.astype({memory.name!r})")
+        instead = f"values are not rounded or cut silently: write values.astype({memory.name!r})"
+        e.add_note(of_objects(array) if array.dtype.kind == "O" else instead)
         raise
+
+
+def of_objects(values: npt.NDArray[Any]) -> str:
+    """Return which objects an array has, and what to store instead of them, as the end of a message."""
+    present: dict[type, Any] = {}
+    n_missing = 0
+    for value in values.ravel().tolist():
+        if type(value).__name__ in _MISSING or (isinstance(value, float) and value != value):
+            n_missing += 1
+        else:
+            present[type(value)] = value
+    whole = "float64" if n_missing else "bool" if present.keys() == {bool} else "int64"
+    found = next((code for kind, code in _INSTEAD if all(issubclass(one, kind) for one in present)), "")
+    if found.endswith("Index(values)") and any(getattr(one, "tzinfo", None) for one in present.values()):
+        found += ".tz_convert(None)"
+    kinds = ", ".join(sorted(kind.__name__ for kind in present))
+    missing = f", {n_missing} of {values.size} are missing" if n_missing else ""
+    return f"the values are objects ({kinds}{missing}); {found.format(whole)}"
+
+
+_MISSING = ("NoneType", "NAType", "NaTType")
+_INSTEAD = (
+    (str, 'write pandas.Series(values).fillna("")'),
+    (int, 'write numpy.asarray(values, "{}")'),
+    (Number, 'write numpy.asarray(values, "float64")'),
+    (date, "write pandas.DatetimeIndex(values)"),
+    (timedelta, "write pandas.TimedeltaIndex(values)"),
+    (set | frozenset, "write list(values)"),
+    (str | int | float | list | tuple | dict, 'give the dtype "json", which format="zarr2" has'),
+    (object, 'give the dtype: "ustring" for text, "string" for bytes'),
+)
 
 
 def _sized(value: Any, dtype: DataType) -> npt.NDArray[Any]:
