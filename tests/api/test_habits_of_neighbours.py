@@ -1,9 +1,11 @@
 """What users of other libraries hand over: it works, or the error says what to write, and that works."""
 
+import contextlib
 import datetime
 import decimal
 import enum
 import json
+import math
 import operator
 import os
 import pathlib
@@ -37,7 +39,9 @@ VALUES = np.arange(2 * 6 * 8, dtype="u2").reshape(2, 6, 8)
         np.asarray, list, len, float, int, abs, np.sum, operator.neg, lambda f: f[0], lambda f: f[...],
         lambda f: f[1:][0], lambda f: f + 1, lambda f: 2 * f, lambda f: f @ f, lambda f: f == 3,
         lambda f: f == VALUES, lambda f: f != [1], lambda f: f < 3, lambda f: 3 in f, lambda f: VALUES + f,
-        lambda f: operator.setitem(f, 0, 1), lambda f: operator.iadd(f, 1),
+        lambda f: operator.setitem(f, 0, 1), lambda f: operator.iadd(f, 1), round, complex, math.floor,
+        lambda f: round(f, 2), lambda f: f"{f:.2f}", lambda f: [1, 2][f], lambda f: divmod(f, 2),
+        lambda f: contextlib.ExitStack().enter_context(f),
     ],
 )  # fmt: skip
 def test_a_future_is_no_array(use, tmp_path):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +34,67 @@ def test_objects_that_are_all_text_or_bytes_have_its_type(tmp_path: Path, values
     assert made.read().result().tolist() == values
 
 
-@pytest.mark.parametrize("values", [["x", None], ["x", b"y"], [1, "x"]])
-def test_other_objects_need_a_dtype(tmp_path: Path, values: list[Any]) -> None:
-    with pytest.raises(ValueError, match='give the dtype: "ustring" for text, "string" for bytes'):
-        ts.create_array(tmp_path / "a", pandas.Series(values, dtype=object).to_numpy())
+UTC = datetime.UTC
+DAY = datetime.date(2020, 1, 1)
+NOON = datetime.datetime(2020, 1, 1, 12)
+OF_OBJECTS: list[tuple[list[Any], str, Any]] = [
+    (["x", None, math.nan], 'write pandas.Series(values).fillna("")', ["x", "", ""]),
+    ([1, 2], 'write numpy.asarray(values, "int64")', [1, 2]),
+    ([True, False], 'write numpy.asarray(values, "bool")', [True, False]),
+    ([1, None], 'write numpy.asarray(values, "float64")', [1, math.nan]),
+    ([decimal.Decimal("1.5"), 2], 'write numpy.asarray(values, "float64")', [1.5, 2]),
+    ([DAY, None], "write pandas.DatetimeIndex(values)", [DAY, None]),
+    ([NOON], "write pandas.DatetimeIndex(values)", [NOON]),
+    ([NOON.replace(tzinfo=UTC), None], "write pandas.DatetimeIndex(values).tz_convert(None)", [NOON, None]),
+    ([NOON - NOON, None], "write pandas.TimedeltaIndex(values)", [NOON - NOON, None]),
+    ([[1], {"a": "x"}, 1, "x"], 'give the dtype "json", which format="zarr2" has', None),
+    (["x", b"y"], 'give the dtype: "ustring" for text, "string" for bytes', None),
+]
+"""Objects, what the error says, and the values after that."""
+
+
+@pytest.mark.parametrize(("values", "instead", "stored"), OF_OBJECTS)
+def test_other_objects_need_a_form(tmp_path: Path, values: list[Any], instead: str, stored: Any) -> None:
+    """As pandas and NumPy give them, in new arrays and in writes."""
+    objects = pandas.Series(values, dtype=object)
+    for given in (objects, objects.to_numpy()):
+        with pytest.raises(ValueError, match=re.escape(instead)):
+            ts.create_array(tmp_path / "a", given)
+    with pytest.raises(TypeError) as caught:
+        ts.array(np.zeros(len(values)))[:] = objects
+    assert instead in caught.value.__notes__[0]
     assert not (tmp_path / "a").exists()
+    if instead.startswith("write "):
+        scope = {"values": objects.to_numpy(), "pandas": pandas, "numpy": np}
+        made = ts.create_array(tmp_path / "a", eval(instead[6:], scope)).read().result()
+        assert made.tolist() == pandas.Series(stored).to_numpy(made.dtype).tolist() or "float" in instead
+    elif stored is None and "json" in instead:
+        made = ts.create_array(tmp_path / "a", objects.to_numpy(), dtype="json", format="zarr2")
+        assert made.read().result().tolist() == values
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "UInt8", "boolean"])
+def test_missing_numbers_of_pandas_are_refused(tmp_path: Path, dtype: str) -> None:
+    """NumPy would make them floats; those without missing ones, and floats, are stored."""
+    array = ts.create_array(tmp_path / "there", shape=(2,), dtype="float64")
+    values = pandas.Series([1, None], dtype=dtype)
+    for given in (values, values.array, pandas.Index(values), pandas.DataFrame({"a": values})):
+        for write in (lambda x: ts.create_array(tmp_path / "a", x), lambda x: array.__setitem__(..., x)):
+            with pytest.raises(ValueError, match=r"1 of 2 values of \w+ are missing.*values\.fillna\(0\)"):
+                write(given)
+    assert (
+        ts.create_array(tmp_path / "a", values.fillna(values[0])).dtype.name == values.dtype.numpy_dtype.name
+    )
+    made = ts.create_array(tmp_path / "b", values.astype("float64")).read().result()
+    assert made[0] == 1 and math.isnan(made[1])
+
+
+def test_a_frame_of_several_types(tmp_path: Path) -> None:
+    frame = pandas.DataFrame({"a": [1, 2], "s": ["x", "y"]})
+    with pytest.raises(ValueError, match=r"group\[name\] = frame\[name\]"):
+        ts.create_array(tmp_path / "a", frame)
+    numbers = frame[["a"]].assign(b=[0.5, 1])
+    assert ts.create_array(tmp_path / "a", numbers).read().result()[1].tolist() == [2, 1]
 
 
 def test_text_is_not_bytes(tmp_path: Path) -> None:

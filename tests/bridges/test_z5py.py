@@ -640,7 +640,7 @@ def test_attributes(both: Any) -> None:
     for value, stored in ((np.int64(3), 3), (np.arange(3), [0, 1, 2]), (b"x", "x")):  # z5py refuses these
         pair[0]["x"] = value
         assert pair[0]["x"] == stored
-    with pytest.raises(ValueError, match="set; make it a list"):  # TypeError in z5py
+    with pytest.raises(TypeError, match="set; make it a list"):
         pair[0]["x"] = {1}
     same(pair, lambda a: (a.__setitem__("x", 1), dict(a)))
     same(pair, lambda a: (a.__setitem__(3, 1), dict(a)))
@@ -685,6 +685,12 @@ def test_json_of_attributes(both: Any) -> None:
             module.set_json_encoder(None)
             module.set_json_decoder(None)
     same(both, lambda f: f.attrs["x"])
+    for value in ({1, 2}, object(), {"a": {1}}, iter([1])):
+        with pytest.raises(TypeError) as caught:
+            both[1].attrs["y"] = value
+        with pytest.raises(TypeError, match="make it") as mine:
+            both[0].attrs["y"] = value
+        assert isinstance(mine.value, ValueError) and caught.type is TypeError
     with pytest.raises(RuntimeError):
         ours.set_json_encoder(dict)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError):

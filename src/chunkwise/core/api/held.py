@@ -14,12 +14,13 @@ from chunkwise.core.arrays.memory_array import MemoryArray
 from chunkwise.core.base.arguments import as_flag
 from chunkwise.core.base.extras import is_of
 from chunkwise.core.driver.array.spec import ArraySpec
-from chunkwise.core.dtypes.as_array import as_array, elements_of
+from chunkwise.core.dtypes.as_array import as_array, elements_of, of_objects
 from chunkwise.core.dtypes.data_type import DataType, DTypeLike
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.schema import Schema
+from chunkwise.errors import OptionError
 
 __all__ = ["HeldArray", "array", "held_array", "type_of"]
 
@@ -142,6 +143,7 @@ def type_of(values: Any) -> DTypeLike:
             return "ustring"
         if kinds <= {bytes, np.bytes_}:
             return "string"
+        raise OptionError(f"dtype: {of_objects(values)}")
     found: DTypeLike = values.dtype
     return found
 

@@ -114,6 +114,7 @@ FOREIGN_ARGUMENTS: Mapping[Owner, Mapping[str, Instead]] = {
     "group.create_group": {
         "attrs": _ATTRIBUTES,
         "format": _OF_GROUP,
+        "name": Instead('group.create_group("a")', "a path"),
         "zarr_format": _OF_GROUP,
         "zarr_version": _OF_GROUP,
     },

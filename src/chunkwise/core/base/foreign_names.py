@@ -13,6 +13,14 @@ _NO_CLOSE = Instead(why="there is nothing to close: data is stored once the writ
 _LINK = Instead("group.create_link(name, target)")
 _LIKE = Instead("chunkwise.create_array(path, shape=values.shape, dtype=values.dtype)")
 _READ = Instead("array.read().result()", "an array of NumPy")
+_OF_NUMPY = (
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "byteswap", "choose", "clip", "compress",
+    "conj", "conjugate", "copy", "ctypes", "cumprod", "cumsum", "device", "diagonal", "dot", "dump", "dumps",
+    "flags", "flat", "flatten", "getfield", "imag", "item", "mT", "max", "mean", "min", "nonzero",
+    "partition", "prod", "put", "ravel", "real", "repeat", "reshape", "round", "searchsorted", "setfield",
+    "setflags", "sort", "squeeze", "std", "strides", "sum", "swapaxes", "take", "to_device", "tobytes",
+    "tofile", "tolist", "trace", "var",
+)  # fmt: skip
 _CHUNK_OF = Instead("chunkwise.to_dask(array).blocks[block].compute()")
 _N_CHUNKS = Instead("array.explain().requests.n_chunks", "of the view")
 _BLOCKS = Instead("chunkwise.to_dask(array).blocks[block]")
@@ -24,6 +32,12 @@ _SET_VINDEX = Instead("array.vindex[indices] = values")
 _FILLED = "group.create_array(path, shape=shape, dtype=dtype, fill_value={})"
 _NEW_FILLED = "chunkwise.create_array(path, shape=shape, dtype=dtype, fill_value={})"
 _UPDATE = "attrs.update(attributes)"
+_OF_ARRAYS = (
+    "T", "append", "astype", "attrs", "chunk_layout", "chunks", "codec", "dimension_units", "domain", "dtype",
+    "explain", "fill_value", "info", "kvstore", "label", "nbytes", "ndim", "oindex", "path", "rank", "read",
+    "resize", "resolve", "schema", "shape", "size", "spec", "translate_to", "transpose", "url", "vindex",
+    "write",
+)  # fmt: skip
 _NUMPY = Instead(
     "array.read().result()", "an array of NumPy; chunkwise.to_dask(array) computes block by block"
 )
@@ -91,20 +105,10 @@ FOREIGN_NAMES: Mapping[Owner, Mapping[str, Instead]] = {
     },
     "Future": {
         name: Instead(f"future.result().{name}", "opening and reading give a Future")
-        for name in ("T", "astype", "attrs", "chunks", "domain", "dtype", "max", "mean", "min", "ndim",
-                     "read", "resize", "shape", "sum", "tolist", "write")
+        for name in (*_OF_NUMPY, *_OF_ARRAYS)
     },
     "TensorStore": {
-        **dict.fromkeys(
-            ("all", "any", "argmax", "argmin", "argpartition", "argsort", "byteswap", "choose", "clip",
-             "compress", "conj", "conjugate", "copy", "ctypes", "cumprod", "cumsum", "device",
-             "diagonal", "dot", "dump", "dumps", "flags", "flat", "flatten", "getfield", "imag", "item",
-             "mT", "max", "mean", "median", "min", "nonzero", "partition", "prod", "put", "ravel",
-             "real", "repeat", "reshape", "round", "searchsorted", "setfield", "setflags", "sort",
-             "squeeze", "std", "strides", "sum", "swapaxes", "take", "to_device", "tobytes", "tofile",
-             "tolist", "trace", "var"),
-            _NUMPY,
-        ),
+        **dict.fromkeys(sorted((*_OF_NUMPY, "median")), _NUMPY),
         **dict.fromkeys(("as_numpy", "asstr", "compute", "data", "load", "to_numpy", "values"), _READ),
         **{
             name: Instead(f"chunkwise.to_dask(array).{name}")

@@ -25,7 +25,8 @@ C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPERATORS = (
-    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul", "and", "or", "xor",
+    "lshift", "rshift",
 )  # fmt: skip
 _TAKES_ANY = 0x08  # CO_VARKEYWORDS of `inspect`, which takes long to import
 _SAME_AS: dict[str, Owner] = {
@@ -67,12 +68,17 @@ def explains_foreign_names(owner: Owner) -> Callable[[C], C]:
 
 def explains_operators(cls: C) -> C:
     """Give a class the operators of numbers, which are errors of its method `_compute`."""
-    for name in ("neg", "pos", "abs", "invert"):
+    for name in ("neg", "pos", "abs", "invert", "round", "floor", "ceil", "trunc"):
         setattr(cls, f"__{name}__", cls._compute)  # type: ignore[attr-defined]  # unseen by checkers of types
     for name in _OPERATORS:
         setattr(cls, f"__{name}__", cls._compute)  # type: ignore[attr-defined]
         setattr(cls, f"__r{name}__", cls._compute)  # type: ignore[attr-defined]
+    setattr(cls, "__format__", _format)  # noqa: B010
     return cls
+
+
+def _format(self: Any, spec: str) -> str:
+    return str(self._compute() if spec else self)
 
 
 def options_of(*sources: Callable[..., Any] | Iterable[str]) -> Callable[[F], F]:

@@ -1,20 +1,23 @@
-"""Values that users pass, NumPy arrays, tensors or Python objects, as arrays of a data type."""
+"""Values that users pass (NumPy arrays, tensors, pandas, Python objects) as arrays of a data type."""
 
 from __future__ import annotations
 
 import sys
+from datetime import date, timedelta
+from numbers import Number
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.base.binding import plain_json
+from chunkwise.core.base.extras import is_of
 from chunkwise.core.dtypes.conversion import fitted, objects
 from chunkwise.core.dtypes.data_type import WITHOUT_UNIT, DataType, counts, dtypes
 from chunkwise.core.dtypes.integer import is_small, sign_extended
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["as_array", "elements_of", "memory_of_tensor"]
+__all__ = ["as_array", "elements_of", "memory_of_tensor", "of_objects"]
 
 
 def memory_of_tensor(tensor: Any) -> npt.NDArray[Any]:
@@ -31,9 +34,35 @@ def memory_of_tensor(tensor: Any) -> npt.NDArray[Any]:
     return tensor.view(bits).numpy().view(dtype)  # type: ignore[no-any-return]
 
 
+_NUMBER = dict.fromkeys("iuf", "f")
+
+
+def _check_missing(values: Any) -> None:
+    dtype = getattr(values, "dtype", None)
+    if isinstance(dtype, np.dtype) or getattr(dtype, "kind", "") not in ("i", "u", "b"):
+        return
+    if n_missing := int(values.isna().sum()):
+        raise InvalidArgumentError(
+            f"{n_missing} of {len(values)} values of {dtype} are missing, and an array keeps no mark; "
+            'say what stands for them, as with values.fillna(0), or values.astype("float64") for NaN'
+        )
+
+
 def elements_of(value: Any) -> Any:
-    """Return a tensor of a type that NumPy lacks as an array; anything else as it is."""
+    """Return a tensor of a type that NumPy lacks as an array; anything else as it is.
+
+    Integers and truth values of pandas of which some are missing are refused: NumPy would make them floats.
+    """
     if isinstance(value, int | float | list):
+        return value
+    if is_of(value, "pandas"):
+        columns = [column for _, column in value.items()] if hasattr(value, "columns") else [value]
+        for column in columns:
+            _check_missing(column)
+        if len({_NUMBER.get(column.dtype.kind, column.dtype.kind) for column in columns}) > 1:
+            raise InvalidArgumentError(
+                "the columns of the DataFrame are of several types: write group[name] = frame[name] for each"
+            )
         return value
     kind, _, name = str(getattr(value, "dtype", "")).partition(".")
     found = dtypes.get(name) if kind == "torch" else None
@@ -103,8 +132,40 @@ def _safely(array: npt.NDArray[Any], memory: np.dtype[Any]) -> npt.NDArray[Any]:
     try:
         return array.astype(memory, casting="safe", copy=False)
     except TypeError as e:
-        e.add_note(f"values are not rounded or cut silently: write values.astype({memory.name!r})")
+        instead = f"values are not rounded or cut silently: write values.astype({memory.name!r})"
+        e.add_note(of_objects(array) if array.dtype.kind == "O" else instead)
         raise
+
+
+def of_objects(values: npt.NDArray[Any]) -> str:
+    """Return which objects an array has, and what to store instead of them, as the end of a message."""
+    present: dict[type, Any] = {}
+    n_missing = 0
+    for value in values.ravel().tolist():
+        if type(value).__name__ in _MISSING or (isinstance(value, float) and value != value):
+            n_missing += 1
+        else:
+            present[type(value)] = value
+    whole = "float64" if n_missing else "bool" if present.keys() == {bool} else "int64"
+    found = next((code for kind, code in _INSTEAD if all(issubclass(one, kind) for one in present)), "")
+    if found.endswith("Index(values)") and any(getattr(one, "tzinfo", None) for one in present.values()):
+        found += ".tz_convert(None)"
+    kinds = ", ".join(sorted(kind.__name__ for kind in present))
+    missing = f", {n_missing} of {values.size} are missing" if n_missing else ""
+    return f"the values are objects ({kinds}{missing}); {found.format(whole)}"
+
+
+_MISSING = ("NoneType", "NAType", "NaTType")
+_INSTEAD = (
+    (str, 'write pandas.Series(values).fillna("")'),
+    (int, 'write numpy.asarray(values, "{}")'),
+    (Number, 'write numpy.asarray(values, "float64")'),
+    (date, "write pandas.DatetimeIndex(values)"),
+    (timedelta, "write pandas.TimedeltaIndex(values)"),
+    (set | frozenset, "write list(values)"),
+    (str | int | float | list | tuple | dict, 'give the dtype "json", which format="zarr2" has'),
+    (object, 'give the dtype: "ustring" for text, "string" for bytes'),
+)
 
 
 def _sized(value: Any, dtype: DataType) -> npt.NDArray[Any]:

@@ -146,7 +146,8 @@ class Future(Generic[T]):
 
     if not TYPE_CHECKING:  # NumPy would take a future for a scalar
         __array__ = __getitem__ = __setitem__ = __iter__ = __len__ = __contains__ = _compute
-        __int__ = __float__ = __lt__ = __le__ = __gt__ = __ge__ = _compute
+        __int__ = __float__ = __complex__ = __index__ = __lt__ = __le__ = __gt__ = __ge__ = _compute
+        __enter__ = __exit__ = _compute
         __bool__ = True.__bool__  # in C, since futures are often asked whether they are there
 
         def __eq__(self, other: object) -> bool:

@@ -45,6 +45,10 @@ _CHOICES = ("error", "string", "literal")
 _HALF = "{!r} has half a surrogate pair, which UTF-8 and strict readers of JSON can't hold"
 
 
+class _TypeRefusedError(InvalidArgumentError, TypeError):  # as json, h5py and z5py raise it
+    pass
+
+
 def check_non_finite(choice: object) -> NonFinite:
     """Return `choice` if it is one of the words in the table above."""
     check_choice(choice, "non_finite", _CHOICES)
@@ -94,8 +98,13 @@ class _Converter:
         self._where = where
         self._non_finite = non_finite
 
-    def _refuse(self, at: str, why: str) -> InvalidArgumentError:
-        return InvalidArgumentError(f"{self._where}{f' at {at}' if at else ''}: {why}")
+    def _refuse(
+        self, at: str, why: str, error: type[InvalidArgumentError] = InvalidArgumentError
+    ) -> InvalidArgumentError:
+        return error(f"{self._where}{f' at {at}' if at else ''}: {why}")
+
+    def _refuse_type(self, at: str, kind: str, value: object) -> InvalidArgumentError:
+        return self._refuse(at, f"JSON can't hold a {kind}{_advice(value)}", _TypeRefusedError)
 
     def convert(self, value: Any, at: str, depth: int) -> Any:
         if depth > MOST_GIVEN:
@@ -116,7 +125,7 @@ class _Converter:
             return [self.convert(item, f"{at}[{i}]", depth + 1) for i, item in enumerate(value)]
         if isinstance(value, Mapping):
             return {self._name(k, at): self.convert(v, _below(at, k), depth + 1) for k, v in value.items()}
-        raise self._refuse(at, f"JSON can't hold a {_type_name(value)}{_advice(value)}")
+        raise self._refuse_type(at, _type_name(value), value)
 
     def _name(self, name: Any, at: str) -> str:
         if not isinstance(name, str):
@@ -173,7 +182,7 @@ class _Converter:
             if value.dtype.itemsize > 8 and math.isfinite(number) and value.dtype.type(number) != value:
                 raise self._refuse(at, f"{value!r} is not a 64-bit floating-point number; round it first")
             return self._float(number, at)
-        raise self._refuse(at, f"JSON can't hold a NumPy value of type {value.dtype}{_advice(value)}")
+        raise self._refuse_type(at, f"NumPy value of type {value.dtype}", value)
 
 
 def _is_small_float(dtype: np.dtype[Any]) -> bool:
