@@ -25,7 +25,7 @@ from chunkwise.hdmf.conventions.base import (
 )
 from chunkwise.hdmf.model.attributes import finite_attributes
 from chunkwise.hdmf.model.codecs import Settings, codec_document
-from chunkwise.hdmf.model.element import Element, text
+from chunkwise.hdmf.model.element import Element, leaves_of, text
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, dump_reference
 from chunkwise.hdmf.model.tree import Format, HdmfNode, HdmfTree
@@ -75,7 +75,7 @@ class Zarr3Convention(Convention):
                 ("_REGION_FIELDS", "region"),
                 ("_BYTES_FIELDS", "bytes"),
             ):
-                names = [m.name for m in new.element.members if m.element.kind == kind]
+                names = [name for name, leaf in leaves_of(new.element) if leaf.kind == kind]
                 if names and not isinstance(new.attributes.get(member), dict):
                     reserved[member] = names
         elif new.element.kind == "number":
@@ -270,7 +270,7 @@ def text_of(value: Any, element: Element) -> str:
         if element.kind == "region":
             if value.region is None:
                 raise InvalidArgumentError("a region reference has no region")
-        elif value.internal:
+        elif value.internal and value.region is None:
             return value.path
         return json.dumps(dump_reference(value, full=False), sort_keys=True, separators=(",", ":"))
     return str(value)
