@@ -110,8 +110,9 @@ def _zarr3(node: HdmfNode) -> Declaration:
             **dict.fromkeys(_names(attributes.get("_REFERENCE_FIELDS")), reference),
             **dict.fromkeys(_names(indirect), region),
         }
-        element = with_leaves(element, special)
-        return Declaration(element, scalar, indirect if isinstance(indirect, dict) else None)
+        return Declaration(
+            with_leaves(element, special), scalar, indirect if isinstance(indirect, dict) else None
+        )
     if element.kind == "text" and isinstance(word, str):
         if word in REFERENCE_WORDS | REGION_WORDS:
             element = element_of_word(word)
