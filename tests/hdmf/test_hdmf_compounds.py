@@ -18,7 +18,7 @@ from pynwb import NWBHDF5IO, NWBData, TimeSeries, get_type_map
 from pynwb.spec import NWBDatasetSpec, NWBGroupSpec, NWBNamespaceBuilder
 
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.hdmf import NWBZarrIO, ZarrDataIO, ZarrIO, convert, open_store
+from chunkwise.hdmf import NWBZarrIO, RegionReference, ZarrDataIO, ZarrIO, convert, open_store
 from chunkwise.hdmf.summary import broken_links
 
 FORMATS = ("zarr2", "zarr3", "n5")
@@ -296,3 +296,31 @@ def test_text_that_ends_in_nul_is_kept_or_refused(format: str, tmp_path: Path) -
             return
         io.write_builder(root)
     assert open_store(tmp_path / "a").dataset("/rows").read().tolist() == rows
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("as_array", [False, True])
+def test_regions_in_nested_records_are_kept(tmp_path: Path, format: str, as_array: bool) -> None:
+    target = DatasetBuilder("target", np.arange(6))
+    dtype = [{"name": "n", "dtype": "int32"}, {"name": "at", "dtype": [{"name": "r", "dtype": "object"}]}]
+    data: Any = [(1, (RegionReference(slice(1, 3), target),)), (2, (RegionReference(slice(4), target),))]
+    if as_array:
+        data = np.array(data, [("n", "i4"), ("at", [("r", object)])])
+    with ZarrIO(tmp_path / "a", mode="w", format=format) as io:
+        io.write_builder(GroupBuilder("root", datasets=[target, DatasetBuilder("d", data, dtype=dtype)]))
+    rows = open_store(tmp_path / "a").dataset("/d").read()
+    assert [row[1][0].region["slices"] for row in rows.tolist()] == [[[1, 3, 1]], [[0, 4, 1]]]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_rows_with_nested_references_are_appended(tmp_path: Path, format: str) -> None:
+    target = GroupBuilder("target", attributes={"object_id": "1"})
+    dtype = [{"name": "n", "dtype": "int32"}, {"name": "at", "dtype": [{"name": "r", "dtype": "object"}]}]
+    builder = DatasetBuilder("d", [(1, (ReferenceBuilder(target),))], dtype=dtype)
+    with ZarrIO(tmp_path / "a", mode="w", format=format) as io:
+        io.write_builder(GroupBuilder("root", groups=[target], datasets=[builder]))
+    with ZarrIO(tmp_path / "a", mode="r+") as io:
+        root = io.read_builder()
+        root.datasets["d"].data.append((2, (root.groups["target"],)))
+    rows = open_store(tmp_path / "a").dataset("/d").read()
+    assert [(row[0], row[1][0].path) for row in rows.tolist()] == [(1, "/target"), (2, "/target")]

@@ -308,7 +308,7 @@ class Dataset:
         ----------
         chunk_indices : sequence of int
         data : ndarray
-            Of the data type of the dataset, and the shape that `read_chunk` gives, or flat.
+            The values, in the data type of the dataset, and in the shape that `read_chunk` gives, or flat.
         varlen : bool
             Whether the block may have any length; N5 only.
 

@@ -152,7 +152,7 @@ class StorageView(ArrayView):
         Parameters
         ----------
         data : array_like or TensorStore
-            Of the shape of the view, but for its size along `axis`.
+            The rows to add, in the shape of the view except along `axis`.
         axis : int
             Dimension that grows; a negative one counts from the last.
 

@@ -102,15 +102,18 @@ def _element_of_builder(dtype: Any, data: Any) -> Element:
 
 def _with_regions(element: Element, data: Any) -> Element:
     """Return a compound in which members are region references where the rows have regions."""
-    row = data[0] if isinstance(data, list) and data else data
+    row = data.reshape(-1)[:1].tolist() if isinstance(data, np.ndarray) else data
+    row = row[0] if isinstance(row, list) and row else row
     row = row.tolist() if isinstance(row, np.void) else row
-    if not element.has_references or not isinstance(row, tuple):
+    if not element.has_references or not isinstance(row, tuple) or len(row) != len(element.members):
         return element
-    members = []
-    for m, value in zip(element.members, row, strict=False):
-        is_region = m.element.kind == "reference" and isinstance(value, RegionReference)
-        members.append((m.name, region if is_region else m.element))
-    return compound(members) if len(members) == len(element.members) else element
+    return compound([(m.name, _with_region(m.element, v)) for m, v in zip(element.members, row, strict=True)])
+
+
+def _with_region(element: Element, value: Any) -> Element:
+    if element.kind == "compound":
+        return _with_regions(element, value)
+    return region if element.kind == "reference" and isinstance(value, RegionReference) else element
 
 
 def _first(data: Any) -> Any:

@@ -175,7 +175,7 @@ class StoreReading(HDMFIO):  # type: ignore[misc, unused-ignore]
         ----------
         namespace_catalog : NamespaceCatalog or TypeMap
         path : str, path or KvStore, optional
-            Of the store; or `file`, an open one, or `io`.
+            The store to read, unless `file` or `io` is an open one.
         namespaces : list of str, optional
             By default all.
 

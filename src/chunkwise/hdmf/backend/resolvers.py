@@ -181,10 +181,16 @@ class _Table(_Resolving):
         return np.asarray(self[...])
 
     def _stored(self, row: Any) -> tuple[Any, ...]:
-        members = self._dataset.element.members
+        return self._stored_row(row, self._dataset.element)
+
+    def _stored_row(self, row: Any, element: Element) -> tuple[Any, ...]:
         return tuple(
-            self._reference_to(value) if m.element.has_references and m.element.kind != "compound" else value
-            for value, m in zip(tuple(row), members, strict=True)
+            self._stored_row(value, m.element)
+            if m.element.kind == "compound"
+            else self._reference_to(value)
+            if m.element.has_references
+            else value
+            for value, m in zip(tuple(row), element.members, strict=True)
         )
 
     def resolve(self, manager: Any) -> Any:

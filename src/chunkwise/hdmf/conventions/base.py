@@ -16,9 +16,9 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +27,12 @@ from chunkwise import DataType
 from chunkwise.copying.array_options import each_size
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import as_items
+from chunkwise.hdmf.model.attributes import finite_attributes
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, dump_identity, dump_reference
-from chunkwise.hdmf.model.tree import Format, HdmfNode, HdmfTree
+from chunkwise.hdmf.model.tree import Format, HdmfNode, HdmfTree, attributes_member
 
 __all__ = [
     "Convention",
@@ -83,6 +84,10 @@ class Convention(ABC):
     """One storage convention."""
 
     format: Format
+    group_document: ClassVar[Mapping[str, Any]] = {}
+    """Members of the document of a group without attributes."""
+    root_document: ClassVar[Mapping[str, Any]] = {}
+    """Members that the document of the root has besides."""
     links_member = "_LINKS"
     scalar_shape: tuple[int, ...] = (1,)
     compounds_have_width: bool = False
@@ -103,13 +108,21 @@ class Convention(ABC):
 
     # -- nodes ------------------------------------------------------------------------------------
 
-    @abstractmethod
     def group(self, path: str, attributes: Mapping[str, Any]) -> HdmfNode:
         """Return the node of a group."""
+        document = {**self.group_document, **(self.root_document if path == "/" else {})}
+        return self.with_attributes(HdmfNode(path, False, document, {}), attributes)
 
-    @abstractmethod
     def with_attributes(self, node: HdmfNode, attributes: Mapping[str, Any]) -> HdmfNode:
         """Return a node with other attributes."""
+        member = attributes_member(self.format)
+        if not member:
+            return replace(node, attributes=dict(attributes))
+        own = finite_attributes(attributes)
+        document = {**node.document, member: own}
+        if not own and member not in self.group_document:
+            del document[member]
+        return replace(node, document=document, attributes=own)
 
     @abstractmethod
     def array(self, new: NewDataset) -> HdmfNode:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,6 @@ from chunkwise.extension.n5 import ITEM_NBYTES, NUMERIC_VERSION
 from chunkwise.extension.trees import tree_format
 from chunkwise.hdmf.conventions.base import Convention, NewDataset
 from chunkwise.hdmf.conventions.zarr3 import text_of
-from chunkwise.hdmf.model.attributes import finite_attributes
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.declaration import n5_type
 from chunkwise.hdmf.model.element import Element, number
@@ -41,26 +39,10 @@ class N5Convention(Convention):
     """The mapping of HDMF to N5; the axes of a dataset are in the reverse order on disk."""
 
     format: Format = "n5"
-
-    def group(self, path: str, attributes: Mapping[str, Any]) -> HdmfNode:
-        document: dict[str, Any] = {}
-        if path == "/":
-            document = {tree_format(self.format).container_member: NUMERIC_VERSION, "hdmf_n5": {"version": 1}}
-        return self._node(path, False, document, attributes)
-
-    def with_attributes(self, node: HdmfNode, attributes: Mapping[str, Any]) -> HdmfNode:
-        changed = self._node(node.path, node.is_array, node.document, attributes)
-        return replace(changed, stored_at=node.stored_at)
-
-    @staticmethod
-    def _node(
-        path: str, is_array: bool, document: Mapping[str, Any], attributes: Mapping[str, Any]
-    ) -> HdmfNode:
-        attributes = finite_attributes(attributes)
-        document = {k: v for k, v in document.items() if k != "hdmf_attributes"}
-        if attributes:
-            document["hdmf_attributes"] = attributes
-        return HdmfNode(path, is_array, document, attributes)
+    root_document: ClassVar[Mapping[str, Any]] = {
+        tree_format("n5").container_member: NUMERIC_VERSION,
+        "hdmf_n5": {"version": 1},
+    }
 
     def array(self, new: NewDataset) -> HdmfNode:
         if new.settings.shards is not None or new.settings.serializer is not None:
@@ -86,7 +68,7 @@ class N5Convention(Convention):
         reserved: dict[str, Any] = {"_DTYPE": new.element.name}
         if new.scalar:
             reserved["_SCALAR"] = True
-        return self._node(new.path, True, document, {**new.attributes, **reserved})
+        return self.with_attributes(HdmfNode(new.path, True, document, {}), {**new.attributes, **reserved})
 
     def documents(self, node: HdmfNode) -> dict[str, bytes]:
         return {"attributes.json": json.dumps(node.document, separators=(",", ":")).encode()}

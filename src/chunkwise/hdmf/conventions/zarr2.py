@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +40,7 @@ class Zarr2Convention(Convention):
     """``zarr_dtype``, ``zarr_link``: what hdmf-zarr 0.2 to 0.13 write."""
 
     format: Format = "zarr2"
+    group_document: ClassVar[Mapping[str, Any]] = {"zarr_format": 2}
     links_member = "zarr_link"
 
     def reference_attribute(self, value: Reference, *, compat: bool) -> dict[str, Any]:
@@ -52,17 +52,11 @@ class Zarr2Convention(Convention):
     def link(self, name: str, value: Reference) -> dict[str, Any]:
         return {"name": name, "path": value.path, "source": value.source} | dump_identity(value)
 
-    def group(self, path: str, attributes: Mapping[str, Any]) -> HdmfNode:
-        return HdmfNode(path, False, {"zarr_format": 2}, dict(attributes))
-
     def specification(self, path: str) -> HdmfNode | None:
         node = self.array(NewDataset(path, text, (), Settings(compressor=False), {}, scalar=True))
         # A JSON list of one text, not compressed: what hdmf-zarr reads.
         node.document["filters"] = [JSON2]
         return node
-
-    def with_attributes(self, node: HdmfNode, attributes: Mapping[str, Any]) -> HdmfNode:
-        return replace(node, attributes=dict(attributes))
 
     def array(self, new: NewDataset) -> HdmfNode:
         if new.settings.shards is not None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +22,8 @@ from chunkwise.hdmf.conventions.base import (
     object_scalar,
     text_fill,
 )
-from chunkwise.hdmf.model.attributes import finite_attributes
 from chunkwise.hdmf.model.codecs import Settings, codec_document
-from chunkwise.hdmf.model.element import Element, text
+from chunkwise.hdmf.model.element import Element, leaves_of, text
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, dump_reference
 from chunkwise.hdmf.model.tree import Format, HdmfNode, HdmfTree
@@ -43,21 +41,12 @@ class Zarr3Convention(Convention):
     """``_DTYPE``, ``_LINKS``, ``_REFERENCE``: what hdmf-zarr 0.14 writes."""
 
     format: Format = "zarr3"
+    group_document: ClassVar[Mapping[str, Any]] = {"attributes": {}, "zarr_format": 3, "node_type": "group"}
     scalar_shape = ()
     compounds_have_width = has_binary = True
 
-    def group(self, path: str, attributes: Mapping[str, Any]) -> HdmfNode:
-        attributes = finite_attributes(attributes)
-        return HdmfNode(
-            path, False, {"attributes": attributes, "zarr_format": 3, "node_type": "group"}, attributes
-        )
-
     def specification(self, path: str) -> HdmfNode | None:
         return self.with_attributes(self.array(NewDataset(path, text, (), Settings(), {}, scalar=True)), {})
-
-    def with_attributes(self, node: HdmfNode, attributes: Mapping[str, Any]) -> HdmfNode:
-        attributes = finite_attributes(attributes)
-        return replace(node, document={**node.document, "attributes": attributes}, attributes=attributes)
 
     def array(self, new: NewDataset) -> HdmfNode:
         stored_shape = self._stored_shape(new)
@@ -75,7 +64,7 @@ class Zarr3Convention(Convention):
                 ("_REGION_FIELDS", "region"),
                 ("_BYTES_FIELDS", "bytes"),
             ):
-                names = [m.name for m in new.element.members if m.element.kind == kind]
+                names = [name for name, leaf in leaves_of(new.element) if leaf.kind == kind]
                 if names and not isinstance(new.attributes.get(member), dict):
                     reserved[member] = names
         elif new.element.kind == "number":
@@ -104,32 +93,25 @@ class Zarr3Convention(Convention):
             serializer = codec_document(new.settings.serializer, "zarr3")
         # A filter on arrays comes before the serializer, as in numcodecs.delta.
         width = memory.itemsize if new.element.kind == "number" else 1
-        before, after = _split_filters([_with_typesize(codec, width) for codec in compressors])
-        codecs = [*before, serializer, *after]
-        grid = self._shards(new, chunks)
-        if grid is None:
-            grid = chunks
-        else:
+        codecs = [_with_typesize(codec, width) for codec in compressors]
+        codecs.sort(key=lambda codec: codec["name"] not in _ARRAY_FILTERS)
+        codecs.insert(sum(codec["name"] in _ARRAY_FILTERS for codec in codecs), serializer)
+        shards = shard_sizes(None if new.scalar else new.settings.shards, stored_shape, chunks, new.itemsize)
+        if shards is not None:
             codecs = [_sharding(chunks, codecs)]
-        own = finite_attributes({**new.attributes, **reserved})
         document = {
             "shape": list(stored_shape),
             "data_type": data_type,
-            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(grid)}},
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(shards or chunks)}},
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
             "fill_value": fill,
             "codecs": as_written(codecs),
-            "attributes": own,
+            "attributes": {},
             "zarr_format": 3,
             "node_type": "array",
             "storage_transformers": [],
         }
-        return HdmfNode(new.path, True, document, own)
-
-    def _shards(self, new: NewDataset, chunks: tuple[int, ...]) -> tuple[int, ...] | None:
-        """Return the shape of shards; None if there are none."""
-        shards = None if new.scalar else new.settings.shards
-        return shard_sizes(shards, self._stored_shape(new), chunks, new.itemsize)
+        return self.with_attributes(HdmfNode(new.path, True, document, {}), {**new.attributes, **reserved})
 
     def documents(self, node: HdmfNode) -> dict[str, bytes]:
         return {"zarr.json": dump_json(node.document, 2, sort=False)}
@@ -139,27 +121,25 @@ class Zarr3Convention(Convention):
         for node in tree.below("/"):
             if node.path == "/":
                 continue
-            document = {k: v for k, v in node.document.items() if k != "consolidated_metadata"}
-            if not node.is_array:
-                document = {
-                    "attributes": document.get("attributes", {}),
-                    "zarr_format": 3,
-                    "consolidated_metadata": EMPTY_CONSOLIDATED,
-                    "node_type": "group",
+            if node.is_array:
+                metadata[node.path[1:]] = {
+                    k: v for k, v in node.document.items() if k != "consolidated_metadata"
                 }
-            metadata[node.path[1:]] = document
-        root = {
-            "attributes": tree.nodes["/"].attributes,
-            "zarr_format": 3,
-            "consolidated_metadata": {**EMPTY_CONSOLIDATED, "metadata": metadata},
-            "node_type": "group",
-        }
+            else:
+                copied = node.document.get("attributes", {})
+                metadata[node.path[1:]] = _consolidated_group(copied, EMPTY_CONSOLIDATED)
+        copies = {**EMPTY_CONSOLIDATED, "metadata": metadata}
+        root = _consolidated_group(tree.nodes["/"].attributes, copies)
         return {"zarr.json": dump_json(root, 2, sort=False)}
 
     def to_stored(self, values: Any, element: Element, array: PhysicalArray) -> npt.NDArray[Any]:
         if element.kind == "bytes" and array.node.document.get("data_type") == _BINARY:
             return as_values(values, element)
         return _to_dtype(values, element, array.dtype)
+
+
+def _consolidated_group(attributes: dict[str, Any], copies: Any) -> dict[str, Any]:
+    return {"attributes": attributes, "zarr_format": 3, "consolidated_metadata": copies, "node_type": "group"}
 
 
 def _to_dtype(values: Any, element: Element, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -224,11 +204,6 @@ def _with_typesize(codec: dict[str, Any], width: int) -> dict[str, Any]:
     return {**codec, "configuration": {**options, "typesize": width}}
 
 
-def _split_filters(codecs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    before = [c for c in codecs if c["name"] in _ARRAY_FILTERS]
-    return before, [c for c in codecs if c["name"] not in _ARRAY_FILTERS]
-
-
 def _typed(dtype: np.dtype[Any], fill: Any) -> tuple[Any, Any]:
     """Return the data type and the fill value of a document."""
     known = DataType(dtype)
@@ -270,7 +245,7 @@ def text_of(value: Any, element: Element) -> str:
         if element.kind == "region":
             if value.region is None:
                 raise InvalidArgumentError("a region reference has no region")
-        elif value.internal:
+        elif value.internal and value.region is None:
             return value.path
         return json.dumps(dump_reference(value, full=False), sort_keys=True, separators=(",", ":"))
     return str(value)

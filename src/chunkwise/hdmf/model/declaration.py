@@ -21,12 +21,12 @@ from chunkwise.hdmf.model.element import (
     TEXT_WORDS,
     Element,
     bytes_,
-    compound,
     element_of_word,
     number,
     reference,
     region,
     text,
+    with_leaves,
 )
 from chunkwise.hdmf.model.physical import object_filter
 from chunkwise.hdmf.model.tree import Format, HdmfNode
@@ -110,8 +110,9 @@ def _zarr3(node: HdmfNode) -> Declaration:
             **dict.fromkeys(_names(attributes.get("_REFERENCE_FIELDS")), reference),
             **dict.fromkeys(_names(indirect), region),
         }
-        element = compound([(m.name, special.get(m.name, m.element)) for m in element.members])
-        return Declaration(element, scalar, indirect if isinstance(indirect, dict) else None)
+        return Declaration(
+            with_leaves(element, special), scalar, indirect if isinstance(indirect, dict) else None
+        )
     if element.kind == "text" and isinstance(word, str):
         if word in REFERENCE_WORDS | REGION_WORDS:
             element = element_of_word(word)

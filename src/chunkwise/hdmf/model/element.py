@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -21,10 +22,12 @@ __all__ = [
     "bytes_",
     "compound",
     "element_of_word",
+    "leaves_of",
     "number",
     "reference",
     "region",
     "text",
+    "with_leaves",
 ]
 
 TEXT_WORDS = frozenset({"str", "str_", "utf", "utf8", "utf-8", "text", "unicode", "string"})
@@ -107,6 +110,35 @@ def _member_word(element: Element) -> Any:
     return {"text": "utf", "bytes": "ascii", "reference": "object", "region": "region"}.get(
         element.kind, element.memory_dtype.name
     )
+
+
+def leaves_of(element: Element, above: str = "") -> Iterator[tuple[str, Element]]:
+    """Yield the members of a compound that are not compounds: by name, or by JSON pointer if nested."""
+    for m in element.members:
+        if m.element.kind == "compound":
+            yield from leaves_of(m.element, _pointer(above, m.name))
+        else:
+            yield _member_path(above, m.name), m.element
+
+
+def _member_path(above: str, name: str) -> str:
+    """Return the name of a member of a compound, or the JSON pointer to one in the compound `above`."""
+    return name if not above and not name.startswith("/") else _pointer(above, name)
+
+
+def _pointer(above: str, name: str) -> str:
+    return f"{above}/{name.replace('~', '~0').replace('/', '~1')}"
+
+
+def with_leaves(element: Element, leaves: Mapping[str, Element], above: str = "") -> Element:
+    """Return a compound with other types of some members; see `leaves_of`."""
+    members = []
+    for m in element.members:
+        other = leaves.get(_member_path(above, m.name), m.element)
+        if m.element.kind == "compound":
+            other = with_leaves(m.element, leaves, _pointer(above, m.name))
+        members.append((m.name, other))
+    return compound(members)
 
 
 text = Element("text")
