@@ -51,8 +51,8 @@ def run(*command: object, **options: object) -> None:
     """Run a command; raise Wrong if it fails."""
     words = [str(word) for word in command]
     print("$", *words, flush=True)
-    if subprocess.run(words, **options).returncode:  # type: ignore[call-overload]
-        raise Wrong(" ".join(words))
+    if status := subprocess.run(words, **options).returncode:  # type: ignore[call-overload]
+        raise Wrong(f"{' '.join(words)} ended with {status}")
 
 
 def run_tool(requirement: str, *command: object) -> None:

@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -44,8 +45,8 @@ PLACE, HOST, MACHINE, PROCESS = "@PLACE@", "@HOST@", "@MACHINE@", "@PROCESS@"
 TREES = ("zarr3", "zarr2", "n5")
 _DRIVERS = {"zarr3": "zarr3", "zarr2": "zarr", "n5": "n5"}
 
-# Pickles would run code, packages for some are in no extra, JPEG loses detail, and no data type has arrays as
-# elements.
+# Pickles would run code, packages for some are in no extra, JPEG is in a volume, and no data type has arrays
+# as elements.
 NOT_WRITTEN = {"pickle", "msgpack2", "numcodecs.pcodec", "numcodecs.zfpy", "jpeg", "vlen-array"}
 
 
@@ -346,6 +347,7 @@ def containers(folder: Path) -> Iterator[tuple[str, Any]]:
             "uint32",
             {"encoding": "compressed_segmentation", "compressed_segmentation_block_size": [4, 4, 4]},
         ),
+        ("jpeg", "uint8", {"encoding": "jpeg", "jpeg_quality": 90}),
     ):
         kind = "segmentation" if name == "segmentation" else "image"
         spec = {
@@ -355,7 +357,9 @@ def containers(folder: Path) -> Iterator[tuple[str, Any]]:
                 "size": [9, 8, 6], "chunk_size": [4, 4, 3], "resolution": [4, 4, 40], **scale,
             },
         }  # fmt: skip
-        cw.open(spec, create=True).result().write(volume.astype(dtype)).result()
+        # What is equal in a chunk is what any decoder of JPEG returns.
+        stored = np.full_like(volume, 136) if name == "jpeg" else volume.astype(dtype)
+        cw.open(spec, create=True).result().write(stored).result()
         opened = {"driver": "neuroglancer_precomputed", "kvstore": spec["kvstore"]}
         yield f"volume, {name}", opened
     cw.open({"driver": "json", "kvstore": f"file://{folder}/document.json"}).result().write(
@@ -434,6 +438,7 @@ def images(folder: Path) -> Iterator[tuple[str, str]]:
         cw.downsample_pyramid(cw.array(values[0] // 9), ids, labels=True, **how, **three).result()
         yield f"OME-Zarr {version}", place.name
         yield f"labels in OME-Zarr {version}", f"{place.name}/labels/cells"
+        yield f"plate of OME-Zarr {version}", _plate(folder, version)
     one = folder / "one.zarr"
     cw.downsample_pyramid(cw.array(values[0]), one, chunks=[2, 4, 4], levels=2, **three).result()
     for name in ("n5-viewer", "cosem"):
@@ -447,12 +452,38 @@ def images(folder: Path) -> Iterator[tuple[str, str]]:
     yield "precomputed", "volume"
 
 
+def _plate(folder: Path, version: str) -> str:
+    """Copy a plate with two wells, of which one has two fields; return its name."""
+    made, fields = folder / f"made {version}.zarr", {"A/1": 2, "B/2": 1}
+
+    def group(path: str, **members: Any) -> None:
+        attributes = members if version == "0.4" else {"ome": {"version": version, **members}}
+        format = "zarr2" if version == "0.4" else "zarr3"
+        cw.create_group(made / path, format=format, attributes=attributes)
+
+    wells = [{"path": well, "rowIndex": i, "columnIndex": i} for i, well in enumerate(fields)]
+    rows, columns = [{"name": "A"}, {"name": "B"}], [{"name": "1"}, {"name": "2"}]
+    group("", plate={"rows": rows, "columns": columns, "wells": wells, "version": version, "field_count": 2})
+    for well, n in fields.items():
+        group(well, well={"images": [{"path": str(field)} for field in range(n)], "version": version})
+        for field in range(n):
+            values = cw.array(numbers("uint8", (6, 8)) + np.uint8(field))
+            how = {"levels": 2, "convention": f"ome-ngff-{version}", "axes": ["y", "x"]}
+            cw.downsample_pyramid(values, made / well / str(field), **how).result()
+    cw.copy_tree(made, folder / f"plate {version}.zarr")
+    shutil.rmtree(made)
+    return f"plate {version}.zarr"
+
+
 def image(place: Path) -> dict[str, Any]:
-    """Return what an image says of itself, and the values of its levels; of a collection the first image."""
+    """Return what an image says of itself, and the values of its levels; of a collection the last image."""
     found = cw.open_multiscale(place)
-    if isinstance(found, cw.ImageCollection):
-        found = found[next(iter(found))]
+    names = []
+    if not hasattr(found, "levels"):  # a collection or a plate
+        names = list(found)
+        found = found[names[-1]]
     return {
+        "images": names,
         "convention": found.convention,
         "is_labels": found.is_labels,
         "axes": [[axis.name, axis.type, axis.unit] for axis in found.axes],
@@ -619,6 +650,8 @@ def unfinished(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         "copy in two passes": {"chunks": [24, 1], "memory": 1300},
     }.items():  # fmt: skip
         yield name, leave("copy", source, folder / name, {**memory, **more}, dies_at(3))
+    volume = {**memory, "format": "neuroglancer_precomputed"}
+    yield "volume", leave("copy", source, folder / "volume", volume, dies_at(3))
     yield "copy just begun", leave("copy", source, folder / "begun", memory, dies_at(1, saved=False))
     yield "tree", leave("copy_tree", tree, folder / "tree", memory, dies_at(3))
     part = {**memory, "part": "1/2"}
@@ -648,12 +681,15 @@ def unfinished(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     assert killed(migrate)
     yield "migration", {"call": "migrate", "target": str(folder / "migrated")}
 
-    def write() -> None:
-        dies_before_writing(".chunkwise-copies")
-        write_nwb(folder / "nwb", "zarr3")
+    for format in TREES:
+        place = folder / f"nwb {format}"
 
-    assert killed(write)
-    yield "NWB", {"call": "open", "target": str(folder / "nwb")}
+        def write(place: Path = place, format: str = format) -> None:
+            dies_before_writing(".chunkwise-copies")
+            write_nwb(place, format)
+
+        assert killed(write), format
+        yield f"NWB in {format}", {"call": "open", "target": str(place)}
 
 
 def _made(folder: Path) -> dict[str, Any]:

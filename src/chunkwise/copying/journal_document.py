@@ -189,14 +189,12 @@ class Ranges:
 # -- differences --------------------------------------------------------------------------------------
 
 _OPTIONS = {
-    **dict.fromkeys(("codecs", "compressor", "filters", "compression"), "--codec"),
-    **dict.fromkeys(("chunk_grid", "chunks", "blockSize"), "--chunk or --shard"),
+    **dict.fromkeys(("codec", "codecs", "compressor", "filters", "compression", "encoding"), "--codec"),
+    **dict.fromkeys(("chunk_grid", "chunks", "blockSize", "chunk_size"), "--chunk or --shard"),
     **dict.fromkeys(("data_type", "dtype", "dataType"), "--dtype"),
     "fill_value": "--fill-value",
-    "driver": "--format",
-    "format": "--format",
+    **dict.fromkeys(("driver", "format"), "--format"),
     "shards": "--shard",
-    "codec": "--codec",
     "checksum": "--checksum",
     "dimension_names": "--dimension-names",
     "dimension_units": "--units",
@@ -238,14 +236,13 @@ def difference(begun: Mapping[str, JSON], now: Mapping[str, JSON]) -> str:
 
 def told_options(fields: Mapping[str, object]) -> dict[str, JSON]:
     """Return options as JSON."""
-    plain = (list, int, float, str, type(None))
 
     def told(value: object) -> JSON:
         if type(value) is tuple:
             return [told(one) for one in value]
         if isinstance(value, dict):
             return {name: told(one) for name, one in value.items()}
-        return value if isinstance(value, plain) else str(value)
+        return value if isinstance(value, list | int | float | str | None) else str(value)
 
     return {name: told(value) for name, value in fields.items()}
 
@@ -256,6 +253,9 @@ def other_members(begun: JSON, now: JSON) -> Iterator[str]:
     >>> list(other_members({"metadata": {"chunks": [2]}}, {"metadata": {"chunks": [3]}}))
     ['chunks was [2], now [3]: --chunk or --shard']
     """
+    if isinstance(begun, list) and isinstance(now, list) and len(begun) == len(now):
+        for then, here in zip(begun, now, strict=True):
+            yield from other_members(then, here)
     if not (isinstance(begun, dict) and isinstance(now, dict)):
         return
     for name in sorted({*begun, *now}):
