@@ -259,6 +259,9 @@ SEVERAL: dict[str, Any] = {
 }
 
 
+@pytest.mark.filterwarnings(
+    "ignore:.*left out of 2 images:UserWarning"
+)  # of each file by itself, before the error
 @pytest.mark.parametrize("door", SEVERAL)
 def test_files_of_several_images_are_no_planes(door, tmp_path):
     paths = [tmp_path / "f" / f"z{i}.tif" for i in range(2)]
