@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -98,6 +98,16 @@ def _parse_encoding(value: JSON) -> str:
     return text
 
 
+def _options(
+    codec: type[Any], configuration: Mapping[str, Any], parsers: Mapping[str, Callable[[Any], Any]]
+) -> dict[str, Any]:
+    """Return the fields of `codec`, each by its parser, flags by default."""
+    members = Members(configuration)
+    found = {f.name: members.take(f.name, parsers.get(f.name, expect_bool), f.default) for f in fields(codec)}
+    members.finish()
+    return found
+
+
 @dataclass(frozen=True)
 class Json2(ArrayToBytes):
     """Array to bytes: JSON; the options are those of `json`."""
@@ -119,20 +129,8 @@ class Json2(ArrayToBytes):
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
-        members = Members(configuration)
-        codec = cls(
-            members.take("encoding", _parse_encoding, "utf-8"),
-            members.take("skipkeys", expect_bool, False),
-            members.take("ensure_ascii", expect_bool, True),
-            members.take("check_circular", expect_bool, True),
-            members.take("allow_nan", expect_bool, True),
-            members.take("sort_keys", expect_bool, True),
-            members.take("indent", _parse_indent, None),
-            members.take("separators", _parse_separators, (",", ":")),
-            members.take("strict", expect_bool, True),
-        )
-        members.finish()
-        return codec
+        parsers = {"encoding": _parse_encoding, "indent": _parse_indent, "separators": _parse_separators}
+        return cls(**_options(cls, configuration, parsers))
 
     def to_json(self, format: str) -> dict[str, Any]:
         return {**asdict(self), "separators": None if self.separators is None else list(self.separators)}
@@ -148,19 +146,11 @@ class Json2(ArrayToBytes):
         return decode
 
     def open_encoder(self, item: ChunkSpec) -> Encode:
+        options = {key: value for key, value in vars(self).items() if key not in ("encoding", "strict")}
+
         def encode(array: npt.NDArray[Any]) -> Buffer:
             try:
-                text = json.dumps(
-                    _encode_items(array),
-                    skipkeys=self.skipkeys,
-                    ensure_ascii=self.ensure_ascii,
-                    check_circular=self.check_circular,
-                    allow_nan=self.allow_nan,
-                    sort_keys=self.sort_keys,
-                    indent=self.indent,
-                    separators=self.separators,
-                )
-                return text.encode(self.encoding)
+                return json.dumps(_encode_items(array), **options).encode(self.encoding)
             except (TypeError, ValueError, RecursionError) as e:
                 raise CodecError(f'"json2" codec: {e}') from e
 
@@ -189,14 +179,7 @@ class MsgPack2(ArrayToBytes):
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
-        members = Members(configuration)
-        codec = cls(
-            members.take("use_single_float", expect_bool, False),
-            members.take("use_bin_type", expect_bool, True),
-            members.take("raw", expect_bool, False),
-        )
-        members.finish()
-        return codec
+        return cls(**_options(cls, configuration, {}))
 
     def to_json(self, format: str) -> dict[str, Any]:
         return asdict(self)
