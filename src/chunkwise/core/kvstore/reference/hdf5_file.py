@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import atexit
 from collections import deque
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
@@ -52,19 +52,20 @@ class Hdf5File:
 
     def __init__(self, store: KvStoreDriver, key: str, url: str) -> None:
         h5py = load_package("h5py", "reading HDF5 files")
-        _close_at_exit()
+        lock = _h5py_lock()
         self.url = url
         self._value = ValueFile(store, key)
         self._store, self._key = store, key
         self.size = self._value.size
         self.generation = self._value.generation
         try:
-            self.file = h5py.File(self._value, "r")
+            with lock:  # else Python may exit after the file is open and before it is in `_open`
+                self.file = h5py.File(self._value, "r")
+                _open.add(self)
         except (OSError, RuntimeError, ValueError) as e:
             raise DataCorruptionError(
                 f"{store.describe(key)} is no HDF5 file that can be read: {e}"
             ) from None
-        _open.add(self)
 
     def part(self, start: int, stop: int) -> bytes:
         """Return bytes of the file."""
@@ -94,8 +95,9 @@ class Hdf5Files:
 
     def free(self) -> None:
         """Free the objects of h5py."""
-        self._others.clear()
-        del self.first
+        with _h5py_lock():  # else Python may exit when the files are no longer in `_open` and not yet closed
+            self._others.clear()
+            del self.first
 
     def other(self, of: Hdf5File, name: str) -> Hdf5File:
         """Return the file named by a link or dataset; "." is the file itself."""
@@ -239,8 +241,8 @@ _open: WeakSet[Hdf5File] = WeakSet()
 
 
 @cache
-def _close_at_exit() -> None:
-    """Have all files closed when Python exits."""
+def _h5py_lock() -> AbstractContextManager[object]:
+    """Return h5py's lock, under which all files are closed when Python exits."""
     # HDF5 itself closes files when the process ends, and crashes, since the functions of Python that these
     # are read with are gone then.  h5py's own handler, which threads that read don't survive, must come after
     # this, so it must be registered by now.
@@ -252,6 +254,8 @@ def _close_at_exit() -> None:
             opened.file.close()
 
     atexit.register(close_all)
+    lock: AbstractContextManager[object] = phil
+    return lock
 
 
 _left: deque[tuple[Hdf5Files, Clearable]] = deque()
