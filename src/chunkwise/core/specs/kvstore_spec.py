@@ -315,4 +315,5 @@ def instead_of(place: object) -> str:
     if not is_of(place, "zarr"):
         return ""
     path = getattr(place, "path", "")
-    return f'; give its store, {{"driver": "object", "object": x.store, "path": {dump(path)}}}'
+    store = f'{{"driver": "object", "object": x.store, "path": {dump(path)}}}' if path else "x.store"
+    return f"; give its store, {store}"
