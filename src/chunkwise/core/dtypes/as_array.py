@@ -77,9 +77,14 @@ def elements_of(value: Any) -> Any:
     return value if found is None or found.memory_dtype.isbuiltin == 1 else memory_of_tensor(value)
 
 
-def as_numpy(value: Any) -> npt.NDArray[Any]:
-    """Return values as NumPy has them; raise for groups, mappings and lists of different lengths."""
-    if isinstance(value, Mapping) or (is_of(value, "zarr") and not hasattr(value, "shape")):
+def as_numpy(value: Any, *, has_dtype: bool = False) -> npt.NDArray[Any]:
+    """Return values as NumPy has them; raise for lists of different lengths, and for groups and mappings.
+
+    If the data type is given, a mapping may be an element.
+    """
+    if not has_dtype and (
+        isinstance(value, Mapping) or (is_of(value, "zarr") and not hasattr(value, "shape"))
+    ):
         raise TypeError(
             f"a {type(value).__name__} has no elements: write group[name] = value[name] for each of its "
             "members; copy_tree copies whole trees"
