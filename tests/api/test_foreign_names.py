@@ -102,10 +102,9 @@ def named(path: Path, owner: str, name: str) -> dict[str, Any]:
         "selection": (slice(0, 3), 2),
         "indices": indices,
         "block": (1, 0),
-        "values": VALUES.astype(int)
-        if "labels=" in code
-        else VALUES
-        if name not in ("append", "write_direct") and not name.startswith("set_") else 1.5,
+        "values": VALUES.astype("u1" if "labels=" in code else "f8")
+        if name not in ("append", "write_direct") and not name.startswith("set_")
+        else 1.5,
         "value": 2,
         "name": "unit",
         "target": "/a",
