@@ -37,10 +37,17 @@ from chunkwise.core.specs.chunk_shape import choose_chunk_shape
 from chunkwise.core.specs.schema import Schema
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["check_metadata", "constraint_schema", "create_metadata", "domain_of", "schema_of"]
+__all__ = [
+    "check_metadata",
+    "constraint_schema",
+    "create_metadata",
+    "domain_of",
+    "schema_of",
+    "with_object_codec",
+]
 
 # The filter for values of variable length in Zarr v2, as zarr-python 2 and 3 write it.
-OBJECT_FILTERS = {"ustring": "vlen-utf8", "string": "vlen-bytes", "json": "json2"}
+_OBJECT_FILTERS = {"ustring": "vlen-utf8", "string": "vlen-bytes", "json": "json2"}
 
 
 def schema_of(metadata: Zarr2Metadata, field: Field | None = None) -> Schema:
@@ -117,7 +124,7 @@ def create_metadata(
     codec = own if schema.codec is None else own.merge(schema.codec)
     assert isinstance(codec, Zarr2CodecSpec)
     compressor = default_compressor if codec.compressor is MISSING else codec.compressor
-    filters = _with_object_codec(codec.filters, dtype)
+    filters = with_object_codec(codec.filters, dtype)
     stored = constraints.stored_dtype if constraints.stored_dtype is not None else stored_dtype(dtype)
     document = make_document(
         shape=domain.shape,
@@ -149,9 +156,10 @@ def _choose_order(wanted: str | None, layout: ChunkLayout, rank: int) -> str:
     return "C"
 
 
-def _with_object_codec(filters: list[dict[str, JSON]] | None, dtype: DataType) -> list[dict[str, JSON]]:
+def with_object_codec(filters: list[dict[str, JSON]] | None, dtype: DataType) -> list[dict[str, JSON]]:
+    """Return filters, first the one that values of variable length need, if it is not among them."""
     filters = list(filters or [])
-    name = OBJECT_FILTERS.get(dtype.name)
+    name = _OBJECT_FILTERS.get(dtype.name)
     if name is not None and object_codec(filters) is None:
         filters.insert(0, {"id": name})
     return filters
