@@ -103,3 +103,9 @@ def test_a_view_without_elements_is_outside_where_another_dimension_ends() -> No
     check_unread(within, storage)
     with pytest.raises(OutOfRangeError, match="Index 4 is outside"):
         check_unread(cw.IndexTransform(input_inclusive_min=[0, 2], input_shape=[0, 3]), storage)
+
+
+@pytest.mark.parametrize("amount", [2**63, [0, -(2**63) - 1]])
+def test_amounts_of_more_than_64_bits_are_named(amount: Any) -> None:
+    with pytest.raises(TypeError, match=r"^-?9223372036854775\d+ does not fit 64 bits$"):
+        cw.d[0, 1].translate_by[amount]
