@@ -22,7 +22,7 @@ from chunkwise.core.kvstore.adapter.shard_format import (
     ShardReader,
 )
 from chunkwise.core.kvstore.atomic import Modification
-from chunkwise.core.kvstore.byte_range import resolve_range, slice_range, slice_ranges
+from chunkwise.core.kvstore.byte_range import resolve_range, slice_range
 from chunkwise.core.kvstore.compare_and_swap import compare_and_swap
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import (
@@ -30,12 +30,11 @@ from chunkwise.core.kvstore.protocol import (
     MOST_LOST,
     Buffer,
     ByteRange,
-    Children,
     KvStoreDriver,
-    Reader,
     Stamped,
 )
 from chunkwise.core.kvstore.shard_index_cache import LEAST_INDEX_NBYTES, ShardIndexCache
+from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
 from chunkwise.core.kvstore.value_bound import check_claim
 from chunkwise.errors import (
@@ -66,7 +65,7 @@ class _KnownIndex(NamedTuple):
     entries: EntryIndex
 
 
-class ShardedStore:
+class ShardedStore(StoreBase):
     """The values in the shards of `base` whose keys begin with `path`."""
 
     # The generation of every value is that of its shard.
@@ -137,21 +136,6 @@ class ShardedStore:
             raise
         except ChunkwiseError as e:
             raise prefix(e, f"Error reading {self.describe(key)}") from None
-
-    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
-        """Return the bytes of each range of `key`, None if it is missing; reads the whole value."""
-        value = self.read(key).value
-        return None if value is None else slice_ranges(value, starts, stops)
-
-    def open_reader(self) -> Reader:
-        """Return a reader for one worker."""
-
-        def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
-            return self.read(
-                key, byte_range=None if (start, stop) == (0, None) else ByteRange(start, stop)
-            ).value
-
-        return read
 
     def _while_replaced(self, shard_key: str, attempt: Callable[[], T]) -> T:
         for _ in range(MOST_LOST):
@@ -324,11 +308,6 @@ class ShardedStore:
                 key = self.format.key(entry)
                 if key in keys:
                     yield key
-
-    def list_children(self, prefix: str) -> Children:
-        """List one level below `prefix`."""
-        below = KeyRange.of_prefix(prefix)
-        return Children.of(prefix, self.list(below.start, below.stop))
 
 
 class SingleShardStore(ShardedStore):

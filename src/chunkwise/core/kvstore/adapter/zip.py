@@ -40,19 +40,18 @@ from chunkwise.core.kvstore.adapter.zip_write import (
     default_compression,
     make_archive,
 )
-from chunkwise.core.kvstore.byte_range import slice_ranges
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     MOST_LOST,
     Buffer,
     ByteRange,
-    Children,
     KvStoreDriver,
     Reader,
     Stamped,
 )
 from chunkwise.core.kvstore.request_limits import Slots
+from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
 from chunkwise.core.kvstore.value_bound import read_own
 from chunkwise.errors import (
@@ -85,7 +84,7 @@ class _Archive(NamedTuple):
     whole: Buffer | None = None  # a small archive, which is read at once
 
 
-class ZipStore:
+class ZipStore(StoreBase):
     """The members of the archive in the value `key` of `base`."""
 
     # The generation of every member is that of the archive.  A reader uses the table of contents from when it
@@ -161,11 +160,6 @@ class ZipStore:
 
         return read
 
-    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
-        """Return the bytes of each range of the member `key`, None if there is no such member."""
-        value = self.read(key).value
-        return None if value is None else slice_ranges(value, starts, stops)
-
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
         """Replace the archive by one with the new value of `key`; return its generation."""
         return self._change({key: value}, {key: if_equal} if if_equal else {}, ())[1]
@@ -229,11 +223,6 @@ class ZipStore:
         """Yield the members in ``[start, stop)``, in order, without directories."""
         keys = KeyRange.between(start, stop)
         return iter(sorted((k for k in self._archive().members if k in keys), key=encode_key))
-
-    def list_children(self, prefix: str) -> Children:
-        """List one level below `prefix`, in order; keys and prefixes are complete."""
-        below = KeyRange.of_prefix(prefix)
-        return Children.of(prefix, self.list(below.start, below.stop))
 
     def _with_archive(self, action: Callable[[_Archive], T], known: _Archive | None = None) -> T:
         """Return ``action(archive)``, which is called again if the archive was replaced meanwhile."""
