@@ -145,7 +145,7 @@ class ChunkedArray:
         """Return the array with another size along an axis, over the store that `wrap` returns."""
         shape = list(self._opened.metadata.shape)
         shape[axis] = size
-        metadata = self._request.format.resized(self._opened.metadata, tuple(shape))
+        metadata = self._opened.metadata.resized(tuple(shape))
         opened = self._opened._replace(metadata=metadata)
         # A chunk that was stored is never missing again, whoever replaces it.
         spec = replace(self._spec, store_data_equal_to_fill_value=True, recheck_cached_metadata="open")

@@ -33,13 +33,16 @@ from chunkwise.errors import InvalidArgumentError, SpecError, prefix
 
 __all__ = [
     "MEMBERS",
+    "OBJECT_FILTERS",
     "Zarr2Metadata",
-    "make_document",
     "object_codec",
     "parse_metadata",
     "raw_element",
     "record_chain",
 ]
+
+OBJECT_FILTERS = {"ustring": "vlen-utf8", "string": "vlen-bytes", "json": "json2"}
+"""The filter for values of variable length, as zarr-python 2 and 3 write it."""
 
 MEMBERS = (
     "zarr_format",
@@ -143,31 +146,6 @@ def object_codec(filters: list[dict[str, JSON]]) -> str | None:
     if filters and object_dtype(filters[0]["id"]) is not None:
         return str(filters[0]["id"])
     return None
-
-
-def make_document(
-    *,
-    shape: tuple[int, ...],
-    chunks: tuple[int, ...],
-    dtype: JSON,
-    compressor: JSON,
-    fill_value: JSON,
-    order: str,
-    filters: JSON,
-    separator: str,
-) -> dict[str, JSON]:
-    """Return the document of a new array."""
-    return {
-        "zarr_format": 2,
-        "shape": list(shape),
-        "chunks": list(chunks),
-        "dtype": dtype,
-        "compressor": compressor,
-        "fill_value": fill_value,
-        "order": order,
-        "filters": filters or None,
-        "dimension_separator": separator,
-    }
 
 
 def _codec(value: JSON) -> dict[str, JSON]:
