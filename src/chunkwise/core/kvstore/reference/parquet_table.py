@@ -23,7 +23,7 @@ from chunkwise.core.base.fork import new_lock
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import Children, KvStoreDriver
 from chunkwise.core.kvstore.reference.store import Loaded
-from chunkwise.core.kvstore.reference.table import Reference, SortedKeys, expect_part
+from chunkwise.core.kvstore.reference.table import Reference, SortedKeys, Table, expect_part
 from chunkwise.core.kvstore.value_bound import read_own
 from chunkwise.errors import DataCorruptionError, NotFoundError, TooLargeError
 
@@ -66,7 +66,7 @@ def load_parquet(base: KvStoreDriver, directory: str) -> Loaded:
     return Loaded(table, directory + METADATA, found.generation)
 
 
-class ParquetTable:
+class ParquetTable(Table):
     """The references of a directory."""
 
     def __init__(self, base: KvStoreDriver, directory: str, raw: bytes) -> None:
@@ -231,10 +231,6 @@ class ParquetTable:
                 assert rows is not None
                 if rows.raw[at].is_valid or rows.paths[at].as_py():
                     yield front + variable.separator.join(map(str, _cell(first + at, variable.grid)))
-
-    def note(self, prefix: str) -> str:
-        """Return an empty text: no other library reads the array."""
-        return ""
 
     def some_url(self) -> str | None:
         """Return None: URLs are in files that have not been read."""

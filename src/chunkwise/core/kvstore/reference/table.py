@@ -74,7 +74,7 @@ class Table(Protocol):
 
     def note(self, prefix: str) -> str:
         """Return which library reads an array, and why; empty if its chunks are decoded here."""
-        ...
+        return ""
 
     def some_url(self) -> str | None:
         """Return the URL of some chunk; None if none is known without reading."""
