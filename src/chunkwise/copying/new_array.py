@@ -96,7 +96,7 @@ _Made: TypeAlias = tuple[dict[str, JSON], dict[str, JSON]]  # the ``metadata`` o
 
 
 def _zarr2(template: ArrayTemplate, rules: TreeFormat, given: Sequence[str], notes: list[str]) -> _Made:
-    from chunkwise.core.driver.zarr2.metadata import OBJECT_FILTERS  # with all metadata of the format
+    from chunkwise.core.driver.zarr2.metadata import with_object_codec  # with all metadata of the format
 
     format, source = rules.name, tree_format(template.format)
     attributes = _zarr2_attributes(template, rules, notes)
@@ -123,12 +123,11 @@ def _zarr2(template: ArrayTemplate, rules: TreeFormat, given: Sequence[str], not
         # netCDF-C has 0 for the size of the data type, NumCodecs for no shuffling at all.
         size = {"elementsize": template.dtype.memory_dtype.itemsize}
         metadata["filters"] = [f | size if f.get("elementsize") == 0 else f for f in own["filters"]]
-    elif template.dtype.name in OBJECT_FILTERS:
-        metadata["filters"] = [{"id": OBJECT_FILTERS[template.dtype.name]}]
+    elif filters := with_object_codec(None, template.dtype):
+        metadata["filters"] = filters
     if "codec" in given and isinstance(template.codec, list):  # filters, and the compressor last
         *filters, compressor = template.codec
-        by_type = OBJECT_FILTERS.get(template.dtype.name)
-        metadata["filters"] = [*([{"id": by_type}] if by_type else []), *filters]
+        metadata["filters"] = with_object_codec(filters, template.dtype)
         template = replace(template, codec=compressor or Compressor("none"))
     if "codec" not in given and "compressor" in own:
         metadata["compressor"] = own["compressor"]

@@ -32,14 +32,12 @@ from chunkwise.core.driver.zarr2.constraints import (
 )
 from chunkwise.core.driver.zarr2.metadata import (
     MEMBERS,
-    OBJECT_FILTERS,
     Zarr2Metadata,
-    object_codec,
     parse_metadata,
     raw_element,
     record_chain,
+    with_object_codec,
 )
-from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.zarr2 import fill_value_to_zarr2, stored_dtype, to_zarr2
 from chunkwise.core.grid.regular import RegularGrid
 from chunkwise.core.index_space import IndexDomain
@@ -151,7 +149,7 @@ class Zarr2Format(Format):
                 "compressor": self.default_compressor if codec.compressor is MISSING else codec.compressor,
                 "fill_value": fill_value_to_zarr2(fill_value, dtype, stored),
                 "order": _choose_order(constraints.order, layout, domain.rank),
-                "filters": _with_object_codec(codec.filters, dtype) or None,
+                "filters": with_object_codec(codec.filters, dtype) or None,
                 "dimension_separator": constraints.separator or ".",
             }
         )
@@ -267,14 +265,6 @@ def _choose_order(wanted: str | None, layout: ChunkLayout, rank: int) -> str:
     if constraint.hard:
         raise InvalidArgumentError(f'Invalid "inner_order" constraint: {{{", ".join(map(str, order))}}}')
     return "C"
-
-
-def _with_object_codec(filters: list[dict[str, JSON]] | None, dtype: DataType) -> list[dict[str, JSON]]:
-    filters = list(filters or [])
-    name = OBJECT_FILTERS.get(dtype.name)
-    if name is not None and object_codec(filters) is None:
-        filters.insert(0, {"id": name})
-    return filters
 
 
 FORMAT = Zarr2Format()

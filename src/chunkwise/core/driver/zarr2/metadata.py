@@ -33,16 +33,16 @@ from chunkwise.errors import InvalidArgumentError, SpecError, prefix
 
 __all__ = [
     "MEMBERS",
-    "OBJECT_FILTERS",
     "Zarr2Metadata",
     "object_codec",
     "parse_metadata",
     "raw_element",
     "record_chain",
+    "with_object_codec",
 ]
 
-OBJECT_FILTERS = {"ustring": "vlen-utf8", "string": "vlen-bytes", "json": "json2"}
-"""The filter for values of variable length, as zarr-python 2 and 3 write it."""
+# The filter for values of variable length, as zarr-python 2 and 3 write it.
+_OBJECT_FILTERS = {"ustring": "vlen-utf8", "string": "vlen-bytes", "json": "json2"}
 
 MEMBERS = (
     "zarr_format",
@@ -146,6 +146,15 @@ def object_codec(filters: list[dict[str, JSON]]) -> str | None:
     if filters and object_dtype(filters[0]["id"]) is not None:
         return str(filters[0]["id"])
     return None
+
+
+def with_object_codec(filters: list[dict[str, JSON]] | None, dtype: DataType) -> list[dict[str, JSON]]:
+    """Return filters, first the one that values of variable length need, if it is not among them."""
+    filters = list(filters or [])
+    name = _OBJECT_FILTERS.get(dtype.name)
+    if name is not None and object_codec(filters) is None:
+        filters.insert(0, {"id": name})
+    return filters
 
 
 def _codec(value: JSON) -> dict[str, JSON]:
