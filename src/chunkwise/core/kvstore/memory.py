@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 from chunkwise.core.base.fork import new_rlock
-from chunkwise.core.kvstore.byte_range import slice_range
+from chunkwise.core.kvstore.byte_range import slice_range, slice_ranges
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
@@ -96,6 +96,11 @@ class MemoryStore(StoreBase):
             return slice_range(memoryview(value), start, stop)
 
         return read
+
+    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
+        """Return the bytes of each range of the value of `key`, None if that is missing."""
+        found = self._values.get(key)
+        return None if found is None else slice_ranges(found[0], starts, stops)
 
     def write(
         self, key: str, value: Buffer, *, if_equal: bytes | None = None, copy: bool = True
