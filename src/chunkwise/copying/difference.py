@@ -90,7 +90,7 @@ class Difference(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What is compared, by whom, and the caller's `progress` in bytes."""
+    """Two nodes, the stores they are in, and the caller's `progress` in bytes."""
 
     attributes: bool
     values: bool
