@@ -182,7 +182,10 @@ def fast_arrays(
     joint_at = 0  # where the dimensions that all arrays share go
     apart = False  # whether a slice followed the first array
     kept = zip(box._lo, box._hi, box._implicit_lo, box._implicit_hi, box._labels, strict=True)
-    for d, own in zip((d for d, term in enumerate(terms) if type(term) is slice), kept, strict=True):
+    for d, term in enumerate(terms):
+        if type(term) is not slice:
+            continue
+        own = next(kept)
         place.append(len(dims))
         if d not in arrays:
             if own[0] >= own[1]:
