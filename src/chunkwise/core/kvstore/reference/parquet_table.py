@@ -23,7 +23,7 @@ from chunkwise.core.base.fork import new_lock
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import Children, KvStoreDriver
 from chunkwise.core.kvstore.reference.store import Loaded
-from chunkwise.core.kvstore.reference.table import Reference, SortedKeys, Table, expect_part
+from chunkwise.core.kvstore.reference.table import Reference, SortedKeys, Table, cell_of, expect_part
 from chunkwise.core.kvstore.value_bound import read_own
 from chunkwise.errors import DataCorruptionError, NotFoundError, TooLargeError
 
@@ -117,15 +117,8 @@ class ParquetTable(Table):
             variable = self._variables.get(name)
             if variable is None:
                 continue
-            text = "/".join(parts[end:]).split(variable.separator)
-            if not all(part.isdecimal() and part.isascii() and len(part) < 19 for part in text):
-                return name, -1
-            cell = [int(part) for part in text]
-            if not variable.grid:
-                return name, 0 if cell == [0] else -1
-            if len(cell) != len(variable.grid) or any(
-                i >= n for i, n in zip(cell, variable.grid, strict=True)
-            ):
+            cell = cell_of("/".join(parts[end:]), variable.grid, variable.separator)
+            if cell is None:
                 return name, -1
             number = 0
             for i, n in zip(cell, variable.grid, strict=True):

@@ -6,6 +6,7 @@ another format: HDF5, TIFF.
 
 from __future__ import annotations
 
+import operator
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
@@ -18,22 +19,20 @@ from chunkwise.errors import ChunkwiseError, DataCorruptionError
 
 __all__ = [
     "BLOCK_NBYTES",
-    "CHUNK_NAME",
     "LARGEST_OFFSET",
     "Part",
     "Reference",
     "SortedKeys",
     "Table",
     "blocks_of",
+    "cell_of",
     "expect_part",
     "read_by",
 ]
 
 T = TypeVar("T")
 
-CHUNK_NAME = re.compile(r"\d{1,18}(\.\d{1,18})*")
-"""Names of chunks in Zarr v2, with numbers of at most 64 bits."""
-
+_NUMBER = re.compile("[0-9]{1,18}")  # fits in 64 bits
 LARGEST_OFFSET = 1 << 62
 """Larger offsets and sizes exist in no storage."""
 
@@ -98,6 +97,17 @@ class SortedKeys:
     def children(self, prefix: str) -> Children:
         """Return one level below `prefix`."""
         return Children.of(prefix, self.between(KeyRange.of_prefix(prefix)))
+
+
+def cell_of(name: str, grid: Sequence[int], separator: str = ".") -> tuple[int, ...] | None:
+    """Return the cell of the chunk that Zarr v2 calls `name`; None if the grid has none of this name."""
+    numbers = name.split(separator)
+    if not all(map(_NUMBER.fullmatch, numbers)):
+        return None
+    cell = tuple(map(int, numbers))
+    if not grid:
+        return () if cell == (0,) else None
+    return cell if len(cell) == len(grid) and all(map(operator.lt, cell, grid)) else None
 
 
 def expect_part(key: str, url: JSON, offset: JSON = 0, length: JSON = None) -> Part:

@@ -10,11 +10,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import Children, KvStoreDriver
 from chunkwise.core.kvstore.reference.store import Loaded, OpenTarget
-from chunkwise.core.kvstore.reference.table import CHUNK_NAME, Reference, SortedKeys, read_by
+from chunkwise.core.kvstore.reference.table import Reference, SortedKeys, cell_of, read_by
 from chunkwise.core.kvstore.reference.tiff_array import Source, TiffArray, describe_level
 from chunkwise.core.kvstore.reference.tiff_metadata import ImageDescription, describe_images, ome_xml
 from chunkwise.core.kvstore.reference.tiff_planes import (
@@ -96,10 +98,8 @@ class TiffTable:
             return self._documents[key]
         path, _, name = key.rpartition("/")
         array = self._arrays.get(path)
-        if array is None or CHUNK_NAME.fullmatch(name) is None:
-            return None
-        cell = tuple(map(int, name.split(".")))
-        if len(cell) != len(array.grid) or any(i >= n for i, n in zip(cell, array.grid, strict=True)):
+        cell = None if array is None else cell_of(name, array.grid)
+        if array is None or cell is None:
             return None
         try:
             return array.find(cell)
@@ -128,17 +128,9 @@ class TiffTable:
 
     def _chunk_keys(self, path: str) -> Iterator[str]:
         array = self._arrays[path]
-        cell = [0] * len(array.grid)
-        while all(array.grid):
-            if array.find(tuple(cell)) is not None:
+        for cell in np.ndindex(*array.grid):
+            if array.find(cell) is not None:
                 yield f"{path}/{'.'.join(map(str, cell))}"
-            for dim in range(len(cell) - 1, -1, -1):
-                cell[dim] += 1
-                if cell[dim] < array.grid[dim]:
-                    break
-                cell[dim] = 0
-            else:
-                return
 
     def some_url(self) -> str | None:
         """Return the URL of the file itself."""
