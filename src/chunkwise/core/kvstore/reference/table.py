@@ -9,8 +9,8 @@ from __future__ import annotations
 import operator
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
@@ -20,6 +20,7 @@ from chunkwise.errors import ChunkwiseError, DataCorruptionError
 __all__ = [
     "BLOCK_NBYTES",
     "LARGEST_OFFSET",
+    "ArrayTable",
     "Part",
     "Reference",
     "SortedKeys",
@@ -97,6 +98,34 @@ class SortedKeys:
     def children(self, prefix: str) -> Children:
         """Return one level below `prefix`."""
         return Children.of(prefix, self.between(KeyRange.of_prefix(prefix)))
+
+
+class ArrayTable(Table, Protocol):
+    """A table of documents, and of arrays whose keys of chunks are only made for a list."""
+
+    _keys: SortedKeys  # of the documents
+    _arrays: Mapping[str, Any]
+
+    def _chunk_keys(self, path: str) -> Iterator[str]:
+        """Yield the keys of the stored chunks of an array."""
+        ...
+
+    def list(self, start: str, stop: str) -> Iterator[str]:
+        """Yield the keys in ``[start, stop)``."""
+        keys = KeyRange.between(start, stop)
+        yield from self._keys.between(keys)
+        for path in self._arrays:
+            if not KeyRange.of_prefix(f"{path}/" if path else "").intersect(keys).empty:
+                yield from (key for key in self._chunk_keys(path) if key in keys)
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level below `prefix`."""
+        keys, prefixes = self._keys.children(prefix)
+        path = prefix[:-1]
+        if path in self._arrays and prefix.endswith("/") == bool(prefix):
+            below = Children.of(prefix, sorted(self._chunk_keys(path), key=encode_key))
+            keys, prefixes = sorted([*keys, *below.keys], key=encode_key), [*prefixes, *below.prefixes]
+        return Children(keys, prefixes)
 
 
 def cell_of(name: str, grid: Sequence[int], separator: str = ".") -> tuple[int, ...] | None:

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from chunkwise.core.base.binding import JSON, dump
-from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.protocol import Children, KvStoreDriver
+from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.reference.store import Loaded, OpenTarget
-from chunkwise.core.kvstore.reference.table import Reference, SortedKeys, cell_of, read_by
+from chunkwise.core.kvstore.reference.table import ArrayTable, Reference, SortedKeys, cell_of, read_by
 from chunkwise.core.kvstore.reference.tiff_array import Source, TiffArray, describe_level
 from chunkwise.core.kvstore.reference.tiff_metadata import ImageDescription, describe_images, ome_xml
 from chunkwise.core.kvstore.reference.tiff_planes import (
@@ -51,7 +50,7 @@ def load_tiff(base: KvStoreDriver, key: str, open_target: OpenTarget) -> Loaded:
     return Loaded(read_by("tifffile", where, read), key, file.generation)
 
 
-class TiffTable:
+class TiffTable(ArrayTable):
     """The images of a file."""
 
     def __init__(self, tiff: Any, files: TiffFiles) -> None:
@@ -110,21 +109,6 @@ class TiffTable:
         """Return the reason why tifffile decodes the chunks of an array; empty if it doesn't."""
         array = self._arrays.get(key.rstrip("/"))
         return "" if array is None or not array.by_tifffile else f"decoded by tifffile: {array.by_tifffile}"
-
-    def list(self, start: str, stop: str) -> Iterator[str]:
-        """Yield the keys in ``[start, stop)``."""
-        keys = KeyRange.between(start, stop)
-        yield from self._keys.between(keys)
-        for path in self._arrays:
-            if not KeyRange.of_prefix(path + "/").intersect(keys).empty:
-                yield from (key for key in self._chunk_keys(path) if key in keys)
-
-    def list_children(self, prefix: str) -> Children:
-        """List one level below `prefix`."""
-        keys, prefixes = self._keys.children(prefix)
-        if prefix.endswith("/") and prefix[:-1] in self._arrays:
-            keys = sorted([*keys, *self._chunk_keys(prefix[:-1])])
-        return Children(keys, prefixes)
 
     def _chunk_keys(self, path: str) -> Iterator[str]:
         array = self._arrays[path]
