@@ -8,7 +8,7 @@ once, by `ShardedStore.change`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -17,17 +17,15 @@ from chunkwise.core.base.binding import dump
 from chunkwise.core.kvstore.adapter.shard_format import (
     EntryIndex,
     Place,
-    ReplacedError,
     ShardFormat,
     ShardReader,
 )
 from chunkwise.core.kvstore.atomic import Modification
 from chunkwise.core.kvstore.byte_range import resolve_range, slice_range
-from chunkwise.core.kvstore.compare_and_swap import compare_and_swap
+from chunkwise.core.kvstore.compare_and_swap import ReplacedError, compare_and_swap, while_replaced
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
-    MOST_LOST,
     Buffer,
     ByteRange,
     KvStoreDriver,
@@ -38,7 +36,6 @@ from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
 from chunkwise.core.kvstore.value_bound import check_claim
 from chunkwise.errors import (
-    AbortedError,
     ChunkwiseError,
     InvalidArgumentError,
     OutOfRangeError,
@@ -129,23 +126,13 @@ class ShardedStore(StoreBase):
         """Return the value of `key` or a part of it, with the generation of its shard."""
         place = self.format.place(key)
         try:
-            return self._while_replaced(
-                self._shard_key(place), lambda: self._read(place, byte_range, if_not_equal)
+            return while_replaced(
+                self.base, self._shard_key(place), lambda: self._read(place, byte_range, if_not_equal)
             )
         except OutOfRangeError:
             raise
         except ChunkwiseError as e:
             raise prefix(e, f"Error reading {self.describe(key)}") from None
-
-    def _while_replaced(self, shard_key: str, attempt: Callable[[], T]) -> T:
-        for _ in range(MOST_LOST):
-            try:
-                return attempt()
-            except ReplacedError:
-                continue
-        raise AbortedError(
-            f"{self.base.describe(shard_key)} was replaced {MOST_LOST} times while it was read"
-        )
 
     def _read(self, place: Place, byte_range: ByteRange | None, if_not_equal: bytes | None) -> Stamped:
         name = f"{place.part} {place.shard}"
@@ -301,7 +288,7 @@ class ShardedStore(StoreBase):
         for name in self.format.shards(self._names):
             shard_key = self.path + name
             try:
-                entries = self._while_replaced(shard_key, partial(self._read_entries, shard_key))
+                entries = while_replaced(self.base, shard_key, partial(self._read_entries, shard_key))
             except ChunkwiseError as e:
                 raise prefix(e, f"Error reading {self.base.describe(shard_key)}") from None
             for entry in entries:
