@@ -119,9 +119,10 @@ class ContextResource:
     def __reduce__(self) -> tuple[Any, ...]:
         context = None if self._context is None else self._context()
         from chunkwise.core.kvstore.memory import MemoryStore
+        from chunkwise.core.kvstore.this_process import AbsentStore
 
         # A storage is data, so it is not created anew with the resource.
-        state = self.value if isinstance(self.value, MemoryStore) else None
+        state = self.value if isinstance(self.value, MemoryStore | AbsentStore) else None
         if context is not None:
             return operator.getitem, (context, self.key), state
         return _unpickle_resource, (self.key, self.to_json(include_defaults=True), self.in_place), state
