@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 
 from chunkwise.cli.command import UsageError, show
 from chunkwise.core.trees.change import check_unused, relocate
@@ -11,13 +12,13 @@ from chunkwise.extension.trees import (
     Node,
     check_new_names,
     container_root,
-    create_parents,
     find_documented,
     find_node,
     links_of,
     locate,
     mark_container,
     nothing_at,
+    parents_made,
 )
 from chunkwise.groups.open_group import open_group
 
@@ -78,9 +79,9 @@ def _move_alone(source: Location, destination: Location) -> None:
     check_unused(destination)
     _check_home(node, destination)
     container = container_root(destination) if node.rules.has_containers else None
-    if container is None or container.path != destination.path:
-        create_parents(destination, node.format or "zarr3")
-    relocate(source, destination, node)
+    is_root = container is not None and container.path == destination.path
+    with nullcontext() if is_root else parents_made(destination, node.format or "zarr3"):
+        relocate(source, destination, node)
     if container is not None:
         mark_container(destination)
 

@@ -48,7 +48,7 @@ from chunkwise.errors import (
     prefix,
 )
 from chunkwise.extension.inside import HeldError
-from chunkwise.extension.trees import ArchivePlace
+from chunkwise.extension.trees import ArchivePlace, check_outside_arrays
 
 __all__ = ["PlannedCopy", "Progress"]
 
@@ -168,9 +168,15 @@ class PlannedCopy(ABC):
             done = self._check_free()
             try:
                 journal.begin(owned=owned)
-                return done
             except HeldError as e:  # what was there is being replaced or deleted
                 e.wait()
+                continue
+            try:
+                check_outside_arrays(self._destination.location)  # others look after they have written, too
+            except BaseException:  # an interrupt too
+                journal.delete()
+                raise
+            return done
 
     def _begin_part(self, part: Part) -> None:
         if self._begun is None:

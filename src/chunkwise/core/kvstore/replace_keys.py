@@ -42,6 +42,7 @@ def replace_keys(
     documents: Collection[str],
     keep: Sequence[str],
     confirm: Callable[[], None],
+    settle: Callable[[], object],
 ) -> None:
     names = names_below(store, staging)
     if not any(is_document(name, documents) for name in names):
@@ -49,9 +50,11 @@ def replace_keys(
             f"the new data for {store.describe(path)} was deleted by others: {store.describe(staging)}"
         )
     before = _listed(store, path)
-    _replace(
-        store, staging, path, documents, names, before, lambda n: value_at(store, staging + n), keep, confirm
-    )
+
+    def value(name: str) -> Buffer:
+        return value_at(store, staging + name)
+
+    _replace(store, staging, path, documents, names, before, value, keep, confirm, settle)
     delete_documents(store, staging, documents)
     store.delete(staging + COMPLETE)
     delete_all_below(store, staging)
@@ -99,6 +102,7 @@ def _replace(
     value: Callable[[str], Buffer],
     keep: Sequence[str] = (),
     confirm: Callable[[], None] = lambda: None,
+    settle: Callable[[], object] = lambda: None,
 ) -> dict[str, bytes]:
     """Take the steps once all new data is staged; return the generations of the new keys."""
     kept = {*keep, *(path + name for name in names)}
@@ -131,6 +135,7 @@ def _replace(
             confirm()
             # Nodes below may have been there before.
             copied[path + name] = _write(store, path + name, value(name), new="/" not in name)
+        settle()
     except ChunkwiseError as e:
         made = isinstance(e, AlreadyExistsError)
         if made:

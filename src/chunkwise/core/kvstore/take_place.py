@@ -44,6 +44,7 @@ from chunkwise.core.kvstore.lease import having_turn, in_one_step
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     MOST_LOST,
+    ByteRange,
     KvStoreDriver,
     SyncedLater,
     offers,
@@ -62,6 +63,7 @@ from chunkwise.core.kvstore.staging import (
     is_staging,
     new_owner,
     staging_name,
+    upwards,
 )
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.errors import (
@@ -76,6 +78,7 @@ from chunkwise.errors import (
 __all__ = [
     "begin_staging",
     "end_staging",
+    "generations_above",
     "nobody_else",
     "remove_abandoned",
     "replace_below",
@@ -180,12 +183,14 @@ def take_place(
     keep: Sequence[str] = (),
     excluding: Excluding = nobody_else,
     confirm: Callable[[], None] = lambda: None,
+    settle: Callable[[], object] = lambda: None,
 ) -> bool:
     """Replace everything below `path`, except the keys `keep`, by everything below `staging`.
 
     `documents` are the keys, relative to `path`, that make it a node.  In a store where this takes several
     steps, they are taken within ``excluding()``, which yields a function that raises if another process may
-    have begun meanwhile; `confirm` is such a function of the caller.  Returns whether it took one step.
+    have begun meanwhile; `confirm` is such a function of the caller.  `settle` is called once the new data is in
+    place; if it raises, that is taken back.  Returns whether it took one step.
     """
     _check_staged(store, staging)
     if not any(key != staging + STAGED for key in list_below(store, staging)):
@@ -195,10 +200,10 @@ def take_place(
             f"{store.describe(path + min(both))} is in the way, and does not belong to the replaced data"
         )
     try:
-        at_once = _replace(store, staging, path, documents, keep, excluding, confirm)
+        at_once = _replace(store, staging, path, documents, keep, excluding, confirm, settle)
         if not at_once:
             with excluding() as confirm:
-                replace_keys(store, staging, path, documents, keep, confirm)
+                replace_keys(store, staging, path, documents, keep, confirm, settle)
         return at_once
     finally:
         note_replaced(store, path)
@@ -212,12 +217,13 @@ def _replace(
     keep: Sequence[str],
     excluding: Excluding,
     confirm: Callable[[], None],
+    settle: Callable[[], object],
 ) -> bool:
     """Replace everything in one step; return False if the store can't do that."""
     whole: Any = store
     if not staging.startswith(path) and offers(store, Directories):
         try:
-            _exchange(store, staging, path, documents, keep, excluding, confirm)
+            _exchange(store, staging, path, documents, keep, excluding, confirm, settle)
             return True
         except UnsupportedError:  # for example on another file system
             begin_staging(whole, staging)
@@ -225,7 +231,7 @@ def _replace(
     if traits_of(store).nodes_only:
         replace_nodes(store, staging, path, documents)
     elif offers(store, AtomicWritable):
-        _change_at_once(store, store, staging, path, keep)
+        _change_at_once(store, store, staging, path, documents, keep, settle)
     else:
         return False
     return True
@@ -284,16 +290,22 @@ def _exchange(
     keep: Sequence[str],
     excluding: Excluding,
     confirm: Callable[[], None],
+    settle: Callable[[], object],
 ) -> None:
     new, old = staging[:-1], path[:-1]
     resumable = is_resumable(new.rpartition("/")[2])
 
-    def undo_unless_complete(undo: Callable[..., object], *names: str) -> None:
+    def settle_or_undo(undo: Callable[..., object], *names: str) -> None:
         # A process that was stopped just before the step moves what another has begun there meanwhile.
         begun = store.read(path + JOURNAL).value is not None
         if resumable and (begun or all(store.read(path + name).value is None for name in documents)):
             undo(*names)
             raise AbortedError(f"another process has begun again in {store.describe(staging)}")
+        try:
+            settle()
+        except BaseException:  # an interrupt too
+            undo(*names)
+            raise
 
     store.link_keys({key: staging + key[len(path) :] for key in keep})
     end_staging(store, staging)
@@ -301,7 +313,7 @@ def _exchange(
         confirm()
         try:
             store.move_directory(new, old)
-            undo_unless_complete(store.move_directory, old, new)
+            settle_or_undo(store.move_directory, old, new)
             return  # there was no old data
         except AlreadyExistsError:
             if resumable:
@@ -311,7 +323,7 @@ def _exchange(
             confirm()
             exchanged = store.exchange_directories(new, old, new + ASIDE)
         if exchanged:
-            undo_unless_complete(store.exchange_directories, new, old, new + ASIDE)
+            settle_or_undo(store.exchange_directories, new, old, new + ASIDE)
             break
     if resumable:  # where others may begin again while the old data is deleted
         staging = staging_path(store, path, new_owner())
@@ -327,10 +339,26 @@ def _exchange(
 # -- several keys at once ------------------------------------------------------------------------------
 
 
-def _change_at_once(store: Any, whole: AtomicWritable, staging: str, path: str, keep: Sequence[str]) -> None:
+def generations_above(store: KvStoreDriver, path: str, documents: Collection[str]) -> dict[str, bytes]:
+    """Return the generations of the documents of all groups above a node, which are missing or not."""
+    keys = (above + name for above in upwards(path) if above != path for name in documents)
+    return {key: store.read(key, byte_range=ByteRange(0, 0)).generation for key in keys}
+
+
+def _change_at_once(
+    store: Any,
+    whole: AtomicWritable,
+    staging: str,
+    path: str,
+    documents: Collection[str],
+    keep: Sequence[str],
+    settle: Callable[[], object],
+) -> None:
     for _ in range(MOST_LOST):  # in an archive, a change of any key lets the condition fail
+        above = generations_above(store, path, documents)
+        settle()
         values = {path + name: value_at(store, staging + name) for name in names_below(store, staging)}
         deleted = [*old_ranges(store, path, list(list_below(store, path)), keep), KeyRange.of_prefix(staging)]
-        if whole.write_all(values, conditions=_check_staged(store, staging), deleted=deleted) is None:
+        if whole.write_all(values, conditions=above | _check_staged(store, staging), deleted=deleted) is None:
             return
     raise _was_moved(store, staging)
