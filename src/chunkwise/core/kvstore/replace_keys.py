@@ -66,6 +66,7 @@ def replace_by_documents(
     path: str,
     values: Mapping[str, bytes],
     clean: Callable[[], None],
+    settle: Callable[[], object],
 ) -> dict[str, bytes]:
     """Replace everything below `path` by documents alone; return their generations.
 
@@ -82,8 +83,9 @@ def replace_by_documents(
         except HeldError as e:
             end_turn(lease)  # whoever deletes a group above may be waiting for this one
             e.wait()
-            return replace_by_documents(store, staging, path, values, clean)
-        copied = _replace(store, staging, path, values, list(values), before, values.__getitem__)
+            return replace_by_documents(store, staging, path, values, clean, settle)
+        names, value = list(values), values.__getitem__
+        copied = _replace(store, staging, path, values, names, before, value, settle=settle)
         last += (partial(store.delete, staging + name) for name in (*values, COMPLETE))
     finally:
         if lease is not None:

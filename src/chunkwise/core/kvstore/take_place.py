@@ -44,6 +44,7 @@ from chunkwise.core.kvstore.lease import having_turn, in_one_step
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     MOST_LOST,
+    Buffer,
     ByteRange,
     KvStoreDriver,
     SyncedLater,
@@ -82,6 +83,7 @@ __all__ = [
     "nobody_else",
     "remove_abandoned",
     "replace_below",
+    "settle_in_place",
     "staging_path",
     "staging_paths",
     "take_place",
@@ -189,8 +191,8 @@ def take_place(
 
     `documents` are the keys, relative to `path`, that make it a node.  In a store where this takes several
     steps, they are taken within ``excluding()``, which yields a function that raises if another process may
-    have begun meanwhile; `confirm` is such a function of the caller.  `settle` is called once the new data is in
-    place; if it raises, that is taken back.  Returns whether it took one step.
+    have begun meanwhile; `confirm` is such a function of the caller.  `settle` is called once the new data is
+    in place; if it raises, that is taken back.  Returns whether it took one step.
     """
     _check_staged(store, staging)
     if not any(key != staging + STAGED for key in list_below(store, staging)):
@@ -231,36 +233,41 @@ def _replace(
     if traits_of(store).nodes_only:
         replace_nodes(store, staging, path, documents)
     elif offers(store, AtomicWritable):
-        _change_at_once(store, store, staging, path, documents, keep, settle)
+        _change_at_once(store, path, documents, settle, partial(_staged_change, store, staging, path, keep))
     else:
         return False
     return True
 
 
-def replace_below(store: KvStoreDriver, path: str, values: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """Replace everything below `path` by documents, whose keys are relative to it.
+def replace_below(
+    store: KvStoreDriver,
+    path: str,
+    values: Mapping[str, bytes],
+    settle: Callable[[], object] = lambda: None,
+) -> Mapping[str, bytes]:
+    """Replace everything below `path` by documents, whose keys are relative to it; `settle` as `take_place`.
 
     Returns the generations of the keys, as far as they are known without a read.
     """
-    whole = {path + name: value for name, value in values.items()}
     pending: bool = offers(store, Modifiable)
     if pending:  # a transaction, which changes nothing yet
         delete_all_below(store, path)
-        for key, value in whole.items():
-            store.write(key, value)
-        return {}
-    if offers(store, AtomicWritable):
-        store.write_all(whole, conditions={}, deleted=[KeyRange.of_prefix(path)])
+        for name, value in values.items():
+            store.write(path + name, value)
         return {}
     # A directory can only be exchanged as an entry of its parent.
     store, above = whole_store(store)
     path = above + path
+    if offers(store, AtomicWritable):
+        change = {path + name: value for name, value in values.items()}, {}, [KeyRange.of_prefix(path)]
+        _change_at_once(store, path, values, settle, lambda: change)
+        return {}
     clean = partial(remove_abandoned, store, path, list(values))
     staging = staging_path(store, path, new_owner())
     try:
         if staging.startswith(path) and not traits_of(store).nodes_only:
             try:
-                found = replace_by_documents(store, staging, path, values, clean)
+                found = replace_by_documents(store, staging, path, values, clean, settle)
             finally:
                 note_replaced(store, path)
             return {key[len(above) :]: generation for key, generation in found.items()}
@@ -269,7 +276,7 @@ def replace_below(store: KvStoreDriver, path: str, values: Mapping[str, bytes]) 
         for name, value in values.items():
             store.write(staging + name, value)
         alone = partial(having_turn, store, path, ABOUT)
-        take_place(store, staging, path, documents=list(values), excluding=alone)
+        take_place(store, staging, path, documents=list(values), excluding=alone, settle=settle)
     except BaseException:
         give_up(staging)
         with suppress(ChunkwiseError):  # the store may have failed permanently
@@ -301,11 +308,7 @@ def _exchange(
         if resumable and (begun or all(store.read(path + name).value is None for name in documents)):
             undo(*names)
             raise AbortedError(f"another process has begun again in {store.describe(staging)}")
-        try:
-            settle()
-        except BaseException:  # an interrupt too
-            undo(*names)
-            raise
+        settle_in_place(store, path, settle, partial(undo, *names))
 
     store.link_keys({key: staging + key[len(path) :] for key in keep})
     end_staging(store, staging)
@@ -345,20 +348,39 @@ def generations_above(store: KvStoreDriver, path: str, documents: Collection[str
     return {key: store.read(key, byte_range=ByteRange(0, 0)).generation for key in keys}
 
 
+def settle_in_place(
+    store: KvStoreDriver, path: str, settle: Callable[[], object], undo: Callable[[], object]
+) -> None:
+    """Check what has just come to `path`; take it back if it can't stay there."""
+    try:
+        settle()
+    except BaseException as e:  # an interrupt too
+        if isinstance(e, AlreadyExistsError) and not any(list_below(store, path)):
+            return  # the other process has deleted it since, with all that was around
+        undo()
+        raise
+
+
 def _change_at_once(
     store: Any,
-    whole: AtomicWritable,
-    staging: str,
     path: str,
     documents: Collection[str],
-    keep: Sequence[str],
     settle: Callable[[], object],
+    change: Callable[[], tuple[Mapping[str, Buffer], Mapping[str, bytes], Sequence[KeyRange]]],
 ) -> None:
+    """Write values on conditions, after deleting ranges, unless a document above changes meanwhile."""
     for _ in range(MOST_LOST):  # in an archive, a change of any key lets the condition fail
         above = generations_above(store, path, documents)
         settle()
-        values = {path + name: value_at(store, staging + name) for name in names_below(store, staging)}
-        deleted = [*old_ranges(store, path, list(list_below(store, path)), keep), KeyRange.of_prefix(staging)]
-        if whole.write_all(values, conditions=above | _check_staged(store, staging), deleted=deleted) is None:
+        values, conditions, deleted = change()
+        if store.write_all(values, conditions={**above, **conditions}, deleted=deleted) is None:
             return
-    raise _was_moved(store, staging)
+    raise AbortedError(f"others have changed {store.describe(path)}, or what is around it, again and again")
+
+
+def _staged_change(
+    store: KvStoreDriver, staging: str, path: str, keep: Sequence[str]
+) -> tuple[Mapping[str, Buffer], Mapping[str, bytes], Sequence[KeyRange]]:
+    values = {path + name: value_at(store, staging + name) for name in names_below(store, staging)}
+    deleted = [*old_ranges(store, path, list(list_below(store, path)), keep), KeyRange.of_prefix(staging)]
+    return values, _check_staged(store, staging), deleted

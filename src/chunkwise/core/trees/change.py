@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from chunkwise.core.base.catalogue import hooks
@@ -20,7 +21,7 @@ from chunkwise.core.kvstore.node_keys import delete_node_keys
 from chunkwise.core.kvstore.protocol import ByteRange, offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import APPEND, in_staging, unwritten
-from chunkwise.core.kvstore.take_place import generations_above
+from chunkwise.core.kvstore.take_place import generations_above, settle_in_place
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.append import excluding
 from chunkwise.core.trees.attributes import add_attributes
@@ -190,14 +191,9 @@ def _move(here: Location, there: Location, node: Node) -> None:
     kv = here.store
     if offers(kv, Directories):
         kv.move_directory(here.path[:-1], there.path[:-1])
-        note_replaced(kv, here.path)
-        try:
-            check_outside_arrays(there)  # which others may have made meanwhile
-        except BaseException:  # an interrupt too
-            if any(list_below(kv, there.path)):  # otherwise the new array has replaced it
-                kv.move_directory(there.path[:-1], here.path[:-1])
-                note_replaced(kv, there.path)
-                raise
+        note_replaced(here.store, here.path)
+        undo = partial(kv.move_directory, there.path[:-1], here.path[:-1])
+        settle_in_place(there.store, there.path, partial(check_outside_arrays, there), undo)
         return
     if offers(kv, AtomicWritable):
         _move_at_once(kv, here.path, there)

@@ -47,6 +47,7 @@ from chunkwise.core.kvstore.take_place import (
     begin_staging,
     end_staging,
     remove_abandoned,
+    settle_in_place,
     staging_path,
     staging_paths,
     take_place,
@@ -118,11 +119,8 @@ class Replacement:
             end_staging(store, staging.path)
             store.move_directory(staging.path[:-1], location.path[:-1])
             note_replaced(store, location.path)
-            try:
-                check()
-            except BaseException:  # an interrupt too
-                store.move_directory(location.path[:-1], staging.path[:-1])
-                raise
+            undo = partial(store.move_directory, location.path[:-1], staging.path[:-1])
+            settle_in_place(store, location.path, check, undo)
             renew_copies_above(location)
             return
         keep = [key for key in self.foreign(location) if not key.startswith(staging.path)]
