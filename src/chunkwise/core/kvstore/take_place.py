@@ -230,10 +230,11 @@ def _replace(
         except UnsupportedError:  # for example on another file system
             begin_staging(whole, staging)
     confirm()
+    staged = partial(_staged_change, store, staging, path, keep)
     if traits_of(store).nodes_only:
         replace_nodes(store, staging, path, documents)
     elif offers(store, AtomicWritable):
-        _change_at_once(store, path, documents, settle, partial(_staged_change, store, staging, path, keep))
+        _change_at_once(store, path, documents, settle, staged)
     else:
         return False
     return True
@@ -259,8 +260,8 @@ def replace_below(
     store, above = whole_store(store)
     path = above + path
     if offers(store, AtomicWritable):
-        change = {path + name: value for name, value in values.items()}, {}, [KeyRange.of_prefix(path)]
-        _change_at_once(store, path, values, settle, lambda: change)
+        whole = {path + name: value for name, value in values.items()}
+        _change_at_once(store, path, values, settle, lambda: (whole, {}, [KeyRange.of_prefix(path)]))
         return {}
     clean = partial(remove_abandoned, store, path, list(values))
     staging = staging_path(store, path, new_owner())
