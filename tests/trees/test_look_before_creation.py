@@ -16,7 +16,6 @@ from rivals import Act, AtOnce, Slow, draw, settle
 
 import chunkwise as cw
 from chunkwise.cli.mv import _move_alone
-from chunkwise.core.base.command import UsageError
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.staging import in_staging
 from chunkwise.core.trees.location import Location, locate
@@ -143,10 +142,7 @@ def dataset(tree: Tree, mode: str) -> None:
 
 def move_alone(tree: Tree) -> None:
     """Move a node out of its tree, as ``chunkwise mv`` does."""
-    try:
-        _move_alone(tree.at("source/tree"), tree.at("top/mid/x"))
-    except UsageError as e:
-        raise AlreadyExistsError(str(e)) from None
+    _move_alone(tree.at("source/tree"), tree.at("top/mid/x"))
 
 
 MAKERS: dict[str, Callable[[Tree], object]] = {

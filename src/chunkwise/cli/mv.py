@@ -11,6 +11,7 @@ from chunkwise.extension.trees import (
     Location,
     Node,
     check_new_names,
+    check_outside_arrays,
     container_root,
     find_documented,
     find_node,
@@ -87,15 +88,11 @@ def _move_alone(source: Location, destination: Location) -> None:
 
 
 def _check_home(node: Node, destination: Location) -> None:
-    """Raise UsageError if the hierarchy around `destination` can't hold the node."""
-    for at in destination.parents:
-        above = find_documented(at)
-        if above is not None:
-            if above.kind == "array":
-                raise UsageError(f"{at.text} is an array; nothing can be below it")
-            if above.format != node.format:
-                raise UsageError(
-                    f"{at.text} is {above.format}, {node.location.text} is {node.format}; copy it (cp -r)"
-                )
-            check_new_names([destination.name], above.format or "zarr3")
-            return
+    """Raise an error if the hierarchy around `destination` can't hold the node."""
+    above = check_outside_arrays(destination)
+    if above is None:
+        return
+    if above.format != node.format:
+        at = above.location.text
+        raise UsageError(f"{at} is {above.format}, {node.location.text} is {node.format}; copy it (cp -r)")
+    check_new_names([destination.name], above.format or "zarr3")
