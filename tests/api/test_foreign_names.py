@@ -391,7 +391,7 @@ def test_the_page_has_the_table() -> None:
 NEIGHBOURS: dict[str, tuple[list[Any], str]] = {
     "TensorStore": (
         [h5py.Dataset, zarr.Array, np.ndarray, dask.array.Array],
-        "A compute_chunk_sizes create from_dict open to_tiledb with_config",
+        "A compute_chunk_sizes from_dict open to_tiledb with_config",
     ),
     "Group": (
         [h5py.Group, h5py.File, zarr.Group],
@@ -409,6 +409,8 @@ IN_SOME_VERSIONS = {
         "newbyteorder": "numpy<2.4",
         "ptp": "numpy<2.4",
         "tostring": "numpy<2.3",
+        "create": "zarr<3.2",
+        "read_chunk_sizes": "zarr>=3.2",
         "write_chunk_sizes": "zarr>=3.2",
     }
 }
