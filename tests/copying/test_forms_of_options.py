@@ -471,7 +471,7 @@ def test_a_data_type_that_is_none(dtype, said, tmp_path):
     for write in (
         lambda: cw.create_array(tmp_path / "a", shape=3, dtype=dtype),
         lambda: cw.copy(cw.array(VALUES), tmp_path / "a", dtype=dtype),
-        lambda: cw.from_dask(dask.array.ones(3), tmp_path / "a", dtype=dtype),
+        lambda: cw.from_dask(da.ones(3), tmp_path / "a", dtype=dtype),
     ):
         with pytest.raises(cw.errors.OptionError, match=f"^dtype: .*{said}"):
             write()
