@@ -96,7 +96,7 @@ _Made: TypeAlias = tuple[dict[str, JSON], dict[str, JSON]]  # the ``metadata`` o
 
 
 def _zarr2(template: ArrayTemplate, rules: TreeFormat, given: Sequence[str], notes: list[str]) -> _Made:
-    from chunkwise.core.driver.zarr2.schema import with_object_codec  # with all metadata of the format
+    from chunkwise.core.driver.zarr2.metadata import with_object_codec  # with all metadata of the format
 
     format, source = rules.name, tree_format(template.format)
     attributes = _zarr2_attributes(template, rules, notes)

@@ -20,7 +20,6 @@ from chunkwise.core.specs.resource_members import (
     bind_resources,
     bound_names,
     resources_to_json,
-    strip_resources,
     take_resources,
     unbind_resources,
 )
@@ -183,7 +182,7 @@ class KvStoreSpec:
 
     def strip(self) -> Self:
         """Return the spec without context and bound resources."""
-        return replace(self, context=None, resources=strip_resources(self.resources))
+        return replace(self, context=None, resources={})
 
     def name_bound(self, names: dict[int, str], definitions: dict[str, JSON]) -> None:
         """Name bound resources; see `chunkwise.core.specs.resource_members.bound_names`."""
