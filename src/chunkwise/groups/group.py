@@ -14,6 +14,7 @@ from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.arguments import as_nbytes
 from chunkwise.core.base.unknown_names import checks_arguments, explains_foreign_names, options_of
+from chunkwise.core.specs.kvstore_spec import place_of
 from chunkwise.core.trees.change import make_link, move_node
 from chunkwise.core.trees.consolidated_tree import consolidate
 from chunkwise.core.trees.create import make_groups
@@ -243,9 +244,14 @@ def _resolved(source: Group | TensorStore) -> ResolvedNode:
     if isinstance(source, Group):
         return ResolvedNode(source._tree, source._names, source._node)
     if not isinstance(source, TensorStore):
+        its, opens = place_of(source), "open_array" if hasattr(source, "shape") else "open_group"
         raise TypeError(
-            f"expected a path, a Group or a TensorStore, got {type(source).__name__}; an array of "
-            "another library is written by group[path] = array"
+            f"expected a path, a Group or a TensorStore, got {type(source).__name__}; "
+            + (
+                f"did you mean chunkwise.{opens}({its})?"
+                if its
+                else "an array of another library is written by group[path] = array"
+            )
         )
     if source._find_node().node is None:
         raise InvalidArgumentError("an array that is stored nowhere can't be copied; write it to a new array")

@@ -77,6 +77,7 @@ from chunkwise.core.kvstore.protocol import (
     Reader,
     Stamped,
 )
+from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, IntoReader, StoreTraits
 from chunkwise.core.kvstore.value_bound import check_size
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, UnsupportedError
@@ -92,7 +93,7 @@ _LOCKING = ("os", "lockfile", "none", "non_atomic")
 _SYNC_CONCURRENCY = 16
 
 
-class FileStore:
+class FileStore(StoreBase):
     """The files below a directory, which the first write creates."""
 
     def __init__(
@@ -193,11 +194,7 @@ class FileStore:
         """Return a reader for one worker; its result is valid until its next call."""
         if self.io_mode == "default" and VECTORED_READS:
             return self._exact(open_file_reader(self.root))
-
-        def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
-            return self.read(key, byte_range=ByteRange(start, stop)).value
-
-        return read
+        return super().open_reader()
 
     def open_into_reader(self) -> IntoReader | None:
         """Return a reader that fills the caller's memory, None if files are read differently."""
