@@ -51,3 +51,16 @@ def test_a_failure_changes_nothing(places: tuple[str, str, str], monkeypatch: py
     with pytest.raises(FileNotFoundError, match="newer"):
         file_exchange.exchange_paths(places[0] + "er", *places[1:])
     assert held(places) == ["new", "old", None]
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_the_directories_above_are_synchronized_if_asked(
+    places: tuple[str, str, str], sync: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synchronized: list[str] = []
+    monkeypatch.setattr(file_exchange, "sync_directory", synchronized.append)
+    assert file_exchange.exchange_directories(*places, sync=sync)
+    assert synchronized == [os.path.dirname(places[0])] * sync
+    assert held(places) == ["old", "new", None]
+    missing = (places[0], places[1] + "er", places[2])
+    assert not file_exchange.exchange_directories(*missing, sync=sync)
