@@ -137,11 +137,6 @@ class VolumeCopy(PlannedCopy):
         super().__init__(place_of_volume(destination, how), how, workers)
 
     @property
-    def left_out(self) -> tuple[str, ...]:
-        """Notes on properties that a volume can't hold, or holds in another form."""
-        return tuple(self._notes)
-
-    @property
     def passes(self) -> CopyPlan:
         """The passes over the first scale."""
         return self._jobs[0].plan
