@@ -7,8 +7,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from dataclasses import dataclass, field
-from statistics import median
 from typing import Any, Protocol
+
+import numpy as np
 
 from chunkwise.errors import AbortedError
 
@@ -276,7 +277,7 @@ class _Driver:
     def _each(self, stage: Stage) -> float | None:
         """Return the seconds that a unit of cost takes, None if that isn't known."""
         measured = self._measured.get(stage.kind)
-        return median(measured) if measured else None
+        return float(np.median(measured)) if measured else None
 
     def _batch_size(self, running: RunningChain) -> int:
         each, stage = self._each(running.stage), running.stage

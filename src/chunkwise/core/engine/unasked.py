@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import cache, wraps
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from chunkwise.core.base.fork import in_child
 from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.future import VALUE, Future, Promise
+from chunkwise.core.engine.pool import Pool
+from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.errors import AbortedError
 
 if TYPE_CHECKING:
     import logging
-from collections.abc import Hashable
-
-from chunkwise.core.engine.pool import Pool
-from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
 
 __all__ = ["fail_at_exit", "in_background", "in_foreground", "watches"]
 
