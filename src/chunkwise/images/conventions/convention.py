@@ -11,13 +11,32 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
+from chunkwise.extension.inside import check_choice
 from chunkwise.extension.trees import FormatName, Location, tree_format
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import ImageAxis
 from chunkwise.images.multiscale.metadata import Transformation
 
-__all__ = ["Change", "Convention", "Edit", "Kept", "Level", "NewImage", "PyramidConvention", "plain"]
+__all__ = [
+    "N5_NAMES",
+    "PRECOMPUTED_NAME",
+    "PYRAMIDS",
+    "Change",
+    "Convention",
+    "Edit",
+    "Kept",
+    "Level",
+    "NewImage",
+    "PyramidConvention",
+    "convention_of",
+    "find_convention",
+    "plain",
+]
+
+N5_NAMES = ("bdv", "paintera", "cosem", "n5-viewer")
+PRECOMPUTED_NAME = "neuroglancer precomputed"
 
 
 class Level(NamedTuple):
@@ -38,6 +57,7 @@ class Kept(NamedTuple):
     image_label: Mapping[str, JSON] = {}
     attributes: Mapping[str, JSON] = {}
     left_out: tuple[str, ...] = ()
+    beside: Sequence[str] = ()  # notes among these on what is no part of the image
 
 
 class NewImage(NamedTuple):
@@ -93,11 +113,17 @@ class Convention(ABC):
     name: str
     has_channels = False  # it has names and colours of channels
     is_placed_in_voxels = False  # positions are whole voxels, so they change with sizes
+    is_placed_at_its_group = False  # the position of an image is an attribute of its group
     reserved: frozenset[str]  # attributes of a group that describe an image
+    level_members: frozenset[str] = frozenset()  # attributes of an array that say where a level lies
 
     def others(self, document: Mapping[str, JSON]) -> dict[str, JSON]:
         """Return the attributes of an image's group that say nothing of the image."""
         return {name: value for name, value in document.items() if name not in self.reserved}
+
+    def beside(self, image: MultiscaleImage) -> list[str]:
+        """Return notes on what is stored beside the levels, and a copy of the image lacks."""
+        return []
 
     @abstractmethod
     def edits(self, image: MultiscaleImage, location: Location, change: Change) -> list[Edit]:
@@ -119,6 +145,10 @@ class PyramidConvention(Convention):
     @abstractmethod
     def check(self, axes: Sequence[ImageAxis], *, labels: bool, kind: str) -> None:
         """Raise InvalidArgumentError unless the convention can have these axes, in its own order."""
+
+    def in_its_units(self, axes: list[ImageAxis], starts: list[float]) -> tuple[list[ImageAxis], list[float]]:
+        """Return axes, and positions along them, in units that the convention can have together."""
+        return axes, starts
 
     def has_own_units(self, level: Level) -> bool:
         """Return True if a level has its units in its array, where TensorStore reads them."""
@@ -143,3 +173,41 @@ class PyramidConvention(Convention):
     def cleared(self, stored: Mapping[str, JSON], first: str | None) -> dict[str, JSON]:
         """Return attributes without those of a pyramid; the level called `first` remains an image."""
         return {name: stored[name] for name in stored if first is not None or name not in self.members}
+
+
+PYRAMIDS: dict[str, FormatName] = {
+    "ome-ngff-0.5": "zarr3",
+    "ome-ngff-0.4": "zarr2",
+    "n5-viewer": "n5",
+    "cosem": "n5",
+}
+"""Formats of the conventions in which pyramids are written; the first of a format is the usual one."""
+
+
+def find_convention(name: str | None, format: str) -> PyramidConvention:
+    """Return the convention of pyramids called `name`, or else the usual one of a format."""
+    if name is None:
+        name = next((name for name, one in PYRAMIDS.items() if one == format), None)
+        if name is None:
+            raise InvalidArgumentError(f"there is no convention for pyramids in {format}")
+    check_choice(name, "convention", PYRAMIDS)
+    found = convention_of(name)
+    assert isinstance(found, PyramidConvention)
+    return found
+
+
+def convention_of(name: str) -> Convention | None:
+    """Return the convention that an image says it has; None if it is one that isn't edited."""
+    if name.startswith("ome-ngff-"):
+        from chunkwise.images.conventions.ome import OME_ZARR
+
+        return OME_ZARR.get(name.removeprefix("ome-ngff-"), OME_ZARR["0.4"])
+    if name in N5_NAMES:
+        from chunkwise.images.conventions.n5_viewers import N5_CONVENTIONS  # many modules, for N5 alone
+
+        return N5_CONVENTIONS[name]
+    if name == PRECOMPUTED_NAME:
+        from chunkwise.images.conventions.precomputed import PRECOMPUTED  # with the driver, which few need
+
+        return PRECOMPUTED
+    return None

@@ -24,8 +24,7 @@ from chunkwise.core.driver.downsample.spec import METHODS
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import as_integer, as_items, check_choice, check_flag
 from chunkwise.extension.trees import tree_format
-from chunkwise.images.conventions.convention import Level, PyramidConvention
-from chunkwise.images.conventions.n5_group import in_one_unit
+from chunkwise.images.conventions.convention import Level, PyramidConvention, convention_of
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image_axes import ImageAxis, axis_names, image_axes, slowest_first, unit_in
 
@@ -115,8 +114,7 @@ def plan_pyramid(
             f"{', '.join(axis.name for axis in found)}; give a destination to have it copied"
         )
     ordered, starts = [found[dim] for dim in order], [starts[dim] for dim in order]
-    if convention.name == "n5-viewer":
-        ordered, starts = in_one_unit(ordered, starts)
+    ordered, starts = convention.in_its_units(ordered, starts)
     axes = tuple(ordered)
     convention.check(axes, labels=labels, kind=array.dtype.kind)
     origin = [array.origin[dim] for dim in order]
@@ -130,8 +128,9 @@ def plan_pyramid(
     levels = [first]
     for step in choose_factors(first, axes, chunks, options.factors, options.levels):
         levels.append(next_level(first, levels[-1], step, centred=method != "stride"))
-    # Paintera has the place of an image at its group, whose attributes stay if levels are added.
-    is_placed = known.image is not None and known.image.convention == "paintera"
+    # Attributes of a group that has the place of its image stay if levels are added.
+    own = None if known.image is None else convention_of(known.image.convention)
+    is_placed = own is not None and own.is_placed_at_its_group
     begin = first.translation if is_placed and first_name is not None else (0.0,) * len(axes)
     return PyramidPlan(
         convention,

@@ -10,6 +10,8 @@ from chunkwise import open as open_spec
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.executors import Workers
 from chunkwise.extension.trees import VOLUME, Location
+from chunkwise.images.conventions.ome_members import LABEL
+from chunkwise.images.conventions.ome_metadata import label_colors_of
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.metadata import Axis, ImageMetadata, LevelMetadata, Transformation
@@ -79,6 +81,7 @@ def _image_of(plan: PyramidPlan, known: ArrayImage, labels: bool) -> MultiscaleI
         "",
         known.shown,
         is_labels=labels,
+        label_colors=label_colors_of(known.image_label, LABEL, []),
         document={} if known.image is None else known.image.metadata,
     )
     return MultiscaleImage(metadata, lambda number: levels[number], location="the image")
