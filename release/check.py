@@ -200,13 +200,15 @@ def check_addresses() -> None:
 
 def test_installed(sdist: Path, wheel: Path, tests: list[str]) -> None:
     """Install the wheel in a new environment, and run the tests of the sdist there."""
+    from uv import find_uv_bin
+
     with tempfile.TemporaryDirectory() as directory:
         with tarfile.open(sdist) as archive:
             archive.extractall(directory, filter="data")
         (source,) = Path(directory).iterdir()
         run(sys.executable, "-m", "venv", f"{directory}/venv")
         python = python_of(directory)
-        install = [python, "-m", "pip", "install", "--quiet"]
+        install = [find_uv_bin(), "pip", "install", "--quiet", "-p", python]
         run(*install, f"{wheel}[cli]", "-r", source / "requirements-test.txt")
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         where = [python, "-c", "import chunkwise; assert 'site-packages' in chunkwise.__file__"]

@@ -7,6 +7,7 @@ coverage, which tells for each line the tests that enter it; this map is kept in
 of mutants is made, each in a copy of the package.  The tests that enter its line run, the quickest first, and
 then those that start processes, until one fails that passes without the change.  A mutant that doesn't end is
 killed if the same tests end without it.  What isn't killed is kept in build/mutants/GROUP.json, too.
+release/equivalent.json has the mutants that change nothing a caller can see, with the reason.
 
 The tools of the index were looked at: mutmut's replaced functions are seen by tests of signatures, pickles
 and calls, and neither it nor cosmic-ray chooses tests by line. Needs Linux or macOS, and `coverage`.
@@ -61,7 +62,8 @@ GROUPS = {
 LONGEST = 20.0  # seconds of the tests that run first
 MOST = 40  # tests that run first
 MEMORY = 12 << 30  # bytes of addresses that the tests may use
-VERDICTS = ("killed", "survives", "is entered by no test", "is not judged")
+VERDICTS = ("killed", "survives", "is entered by no test", "is not judged", "is equivalent")
+EQUIVALENT = ROOT / "release" / "equivalent.json"
 
 
 class Mutant(NamedTuple):
@@ -339,6 +341,7 @@ class Judge:
 def run_group(group: str, n: int, seed: int) -> dict[str, int]:
     """Print what becomes of a sample of mutants, and keep those that aren't killed; return the numbers."""
     files, folders = GROUPS[group]
+    whys = {(e["file"], e["text"], e["what"]): e["why"] for e in json.loads(EQUIVALENT.read_text())}
     maps = [map_of(folder) for folder in folders]
     times = {test: seconds for _, found in maps for test, seconds in found.items()}
     judge = Judge(times, in_processes(folders))
@@ -349,15 +352,16 @@ def run_group(group: str, n: int, seed: int) -> dict[str, int]:
     for at, mutant in enumerate(sample):
         file = str(SOURCE / mutant.file)
         entering = {test for known, _ in maps for test in known.contexts_by_lineno(file).get(mutant.line, [])}
-        told = judge.verdict(mutant, entering & times.keys())
         line = (SOURCE / mutant.file).read_text(encoding="utf-8").splitlines()[mutant.line - 1].strip()
+        why = whys.get((mutant.file, line, mutant.what))
+        told = f"is equivalent: {why}" if why else judge.verdict(mutant, entering & times.keys())
         print(
             f"{group} {at + 1}/{len(sample)} {mutant.file}:{mutant.line} {told}: {mutant.what}  |  {line}",
             flush=True,
         )
         (verdict,) = (verdict for verdict in VERDICTS if told.startswith(verdict))
         numbers[verdict] += 1
-        if verdict != "killed":
+        if verdict not in ("killed", "is equivalent"):
             left.append(
                 {**mutant._asdict(), "text": line, "told": told, "tests": len(entering & times.keys())}
             )

@@ -50,6 +50,20 @@ else:
         threading.Thread(target=work, args=[where == "reading"], daemon=True).start()
     assert ready.wait(60)
 """
+COLLECTED = """
+import gc, sys
+import chunkwise as cw
+
+def work():
+    circle = [cw.open_array(place) for place in sys.argv[1:]]
+    for array in circle:
+        array.read().result()
+    circle.append(circle)
+
+work()
+gc.collect()
+gc.freeze()
+"""
 # Processes and loaders need a file that they can import.
 PROCESSES = """
 import multiprocessing, sys, threading
@@ -193,6 +207,11 @@ def _twenty(*command: str, processes: int = 1) -> None:
     """Run a program until 20 processes have ended; `processes` end each time."""
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(lambda _: _ends(*command), range(-(-EXITS // processes))))
+
+
+def test_an_exit_after_a_collection_of_garbage(places: dict[str, str]) -> None:
+    """Files that the collector found in a circle are closed, even if nothing frees them any more."""
+    _ends("-c", COLLECTED, places["d"], places["t"])
 
 
 WHERE = ["main", "idle", "reading", "future", "asyncio"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,16 @@ def test_a_field_is_what_numpy_selects(tmp_path: Path, format: str, dtype: np.dt
         array["nothing"]
     with pytest.raises(IndexError, match='"nothing" is not a field'):
         cw.open(place, field="nothing").result()
+
+
+@pytest.mark.parametrize("key", [("flux", 0), ["flux", "n"], ("flux", "n"), (0, "flux")])
+def test_fields_are_chosen_alone(key: Any) -> None:
+    """As h5py and NumPy have them, with an index or several at once."""
+    array = cw.array(records(FLAT))
+    for use in (lambda: array[key], lambda: operator.setitem(array, key, 1)):
+        with pytest.raises(IndexError) as caught:
+            use()
+        assert "array[field][0:2]" in caught.value.__notes__[0]
 
 
 def test_arrays_without_fields_say_so() -> None:

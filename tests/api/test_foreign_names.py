@@ -7,6 +7,7 @@ import pickle
 import re
 from collections.abc import Callable
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -14,17 +15,25 @@ from typing import Any
 import dask.array
 import h5py
 import numpy as np
+import pynwb
 import pytest
 import xarray
 import zarr
+from packaging.requirements import Requirement
 
 import chunkwise
 from chunkwise.core.base.foreign_names import FOREIGN_NAMES, Instead
 from chunkwise.errors import AlreadyExistsError
+from chunkwise.images.multiscale.metadata import Window
 
 PAGE = Path(__file__).parents[2] / "docs" / "coming-from.md"
 ROWS = [(owner, name) for owner, names in FOREIGN_NAMES.items() for name in names]
-CLASSES = ("chunkwise", "Future", "TensorStore", "Group", "Attributes")
+CALLED = {
+    "TensorStore": "array", "Group": "group", "Attributes": "attrs", "Future": "future",
+    "MultiscaleImage": "image", "Plate": "plate", "Well": "well", "ImageCollection": "collection",
+}  # fmt: skip
+"""What the code in the table calls an object of each class."""
+CLASSES = ("chunkwise", *CALLED)
 FUNCTIONS = {
     "create_group": [chunkwise.create_group],
     "copy": [chunkwise.copy, chunkwise.plan_copy, chunkwise.copy_tree],
@@ -60,19 +69,32 @@ def named(path: Path, owner: str, name: str) -> dict[str, Any]:
     chunkwise.create_array(path / "there.zarr", VALUES)
     if name in ("open_consolidated", "consolidate_metadata", "copy_all", "copy_store"):
         chunkwise.open_group(path / "s.zarr", mode="r+").consolidate()
-    there = ("load", "imread", "result", "asarray", "from_zarr")
-    place: Any = path / ("there.zarr" if name in there else "new.zarr")
-    of_dataset = (
-        owner in ("Group", "chunkwise") and "open_dataset" in FOREIGN_NAMES[owner][name].code  # type: ignore[index]
-    )
-    if of_dataset or name in ("open_consolidated", "consolidate_metadata", "tree", "__enter__", "__exit__"):
+    code = FOREIGN_NAMES[owner][name].code if name in FOREIGN_NAMES.get(owner, {}) else ""
+    is_there = re.search(r"(read|to_dask|open_multiscale)\(path\)", code) or name == "result"
+    place: Any = path / ("there.zarr" if is_there else "new.zarr")
+    if owner in ("Group", "chunkwise") and re.search(
+        r"open_(dataset|group)\(path(\)|, consolidated|, engine|, .r\+)", code
+    ):
         place = path / "s.zarr"
-    elif owner == "Group" or name == "save_group":
+    elif owner == "Group" or code.startswith("group["):
         place = "a" if name == "rename" else "new"
+    if name == "fields":
+        array = group.create_array("records", np.zeros(3, [("x", "f4")]))
+    plate: Any = plate_at(path / "plate.zarr") if owner in ("MultiscaleImage", "Plate", "Well") else None
+    well = plate and plate.wells["A/1"]
+    image = well and well.fields["0"]
+    collection = None
+    if owner == "ImageCollection":
+        collection = chunkwise.open_multiscale(plate_at(path / "p.zarr").fields["A/1/0"].location + "/labels")
     indices = (np.array([0, 3]), np.array([1, 2])) if "mask" not in name else (VALUES % 2 == 0,)
     return {
         "chunkwise": chunkwise,
+        "pynwb": pynwb,
         "xarray": xarray,
+        "plate": plate,
+        "well": well,
+        "image": image,
+        "collection": collection,
         "array": array,
         "group": group,
         "attrs": array.attrs,
@@ -84,7 +106,9 @@ def named(path: Path, owner: str, name: str) -> dict[str, Any]:
         "selection": (slice(0, 3), 2),
         "indices": indices,
         "block": (1, 0),
-        "values": VALUES if name not in ("append", "write_direct") and not name.startswith("set_") else 1.5,
+        "values": VALUES.astype("u1" if "labels=" in code else "f8")
+        if name not in ("append", "write_direct") and not name.startswith("set_")
+        else 1.5,
         "value": 2,
         "name": "unit",
         "target": "/a",
@@ -96,10 +120,22 @@ def named(path: Path, owner: str, name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def plate_at(path: Path) -> chunkwise.Plate:
+    """Return a plate with one well, whose field has labels and a channel."""
+    plate = {"rows": [{"name": "A"}], "columns": [{"name": "1"}], "wells": [{"path": "A/1"}]}
+    group = chunkwise.create_group(path, attributes={"ome": {"version": "0.5", "plate": plate}})
+    well = {"version": "0.5", "well": {"images": [{"path": "0"}]}}
+    field = f"{group.create_group('A/1', attributes={'ome': well}).location.url}0"
+    chunkwise.downsample_pyramid(VALUES, field, levels=1).result()
+    chunkwise.edit_image(field, channels=["DAPI"])
+    labels = VALUES.astype("u1")
+    chunkwise.downsample_pyramid(labels, f"{field}/labels/unit", labels=True, levels=0).result()
+    return chunkwise.open_multiscale(path)
+
+
 def owner_of(owner: str, scope: dict[str, Any]) -> Any:
     """Return the object that lacks a name."""
-    found = {"TensorStore": "array", "Group": "group", "Attributes": "attrs", "Future": "future"}
-    return scope[found.get(owner, owner)]
+    return scope[CALLED.get(owner, owner)]
 
 
 @pytest.mark.parametrize(("owner", "name"), [row for row in ROWS if row[0] in CLASSES])
@@ -264,6 +300,47 @@ def test_resizing_as_others(name: str, tmp_path: Path) -> None:
     assert chunkwise.open_array(tmp_path / "g.zarr/a").shape[0] in (9, 10)
 
 
+@pytest.mark.parametrize("module", ["", *(name for name in PUBLIC_MODULES if name)])
+def test_names_in_modules(module: str) -> None:
+    """Also in ``from module import name``, whose own message would leave the advice out."""
+    own = import_module(f"chunkwise{module}")
+    names = {"open_zarr": 'xarray.open_dataset(path, engine="chunkwise")', "zeros": "fill_value=0"}
+    names |= {} if not module else {"open_array": "did you mean chunkwise.open_array?"}
+    for name, instead in names.items():
+        with pytest.raises(AttributeError, match=re.escape(instead)):
+            getattr(own, name)
+        said = re.escape(instead) if hasattr(own, "__path__") else "cannot import name"  # Python's own
+        with pytest.raises(ImportError, match=said):
+            exec(f"from chunkwise{module} import {name}")
+    with pytest.raises(ImportError, match=r"^cannot import name 'nonsense'"):
+        exec(f"from chunkwise{module} import nonsense")
+    exec("from chunkwise import napari, dask")  # modules that nothing has imported
+
+
+def test_an_image_is_no_array(tmp_path: Path) -> None:
+    """NumPy would make an array of one object of it; a window is more than two numbers."""
+    image = plate_at(tmp_path / "p.zarr").fields["A/1/0"]
+    for use in (np.asarray, list, lambda i: i[0], lambda i: i["0"], lambda i: 1 in i):
+        with pytest.raises(TypeError, match=r"image\.levels\[0\]"):
+            use(image)
+    with pytest.raises(TypeError, match=r"\(window\.start, window\.end\)"):
+        _, _ = Window(0, 255, 3, 99)
+
+
+def test_what_plates_lack(tmp_path: Path) -> None:
+    plate = plate_at(tmp_path / "p.zarr")
+    for look, note in (
+        (lambda: plate["A/1"], "plate.wells['A/1']"),
+        (lambda: plate["A/1/9"], "list(plate.fields)"),
+        (lambda: plate.wells["B/1"], "known: <1: A/1>"),
+        (lambda: plate.wells["A/1"]["9"], "known: <1: 0>"),
+        (lambda: plate["A/1/0"].labels["x"], "known: <1: unit>"),
+    ):
+        with pytest.raises(KeyError) as caught:
+            look()
+        assert note in caught.value.__notes__[0]
+
+
 def test_a_shape_is_no_lower_bound(tmp_path: Path) -> None:
     array = named(tmp_path, "", "")["array"]
     with pytest.raises(ValueError) as caught:
@@ -290,7 +367,6 @@ def test_statements_of_others(tmp_path: Path) -> None:
 
 def rows() -> list[str]:
     """Return the rows of the table on the page, those with the same meaning as one."""
-    called = {"TensorStore": "array", "Group": "group", "Attributes": "attrs", "Future": "future"}
     found: dict[tuple[str, Instead], list[str]] = {}
     for owner, names in FOREIGN_NAMES.items():
         for name, instead in names.items():
@@ -302,7 +378,7 @@ def rows() -> list[str]:
         if owner not in CLASSES:
             written = [f"`{owner}({name}=)`" for name in names]
         else:
-            written = [f"`{called.get(owner, owner)}.{name}`" for name in names]
+            written = [f"`{CALLED.get(owner, owner)}.{name}`" for name in names]
         text = f"`{instead.code}`" if instead.code else "leave it out"
         out.append(f"| {', '.join(written)} | {text}{f'; {instead.why}' if instead.why else ''} |")
     return out
@@ -317,8 +393,7 @@ def test_the_page_has_the_table() -> None:
 NEIGHBOURS: dict[str, tuple[list[Any], str]] = {
     "TensorStore": (
         [h5py.Dataset, zarr.Array, np.ndarray, dask.array.Array],
-        "A compute_chunk_sizes create fields from_dict itemset newbyteorder open ptp to_tiledb tostring "
-        "with_config write_chunk_sizes",
+        "A compute_chunk_sizes from_dict open to_tiledb with_config",
     ),
     "Group": (
         [h5py.Group, h5py.File, zarr.Group],
@@ -328,7 +403,25 @@ NEIGHBOURS: dict[str, tuple[list[Any], str]] = {
     "Attributes": ([h5py.AttributeManager, zarr.core.attributes.Attributes], "get_id"),
     "chunkwise": ([zarr], "AsyncArray AsyncGroup print_debug_info"),
 }
-"""Classes whose public names are here or explained, but for those in the text, which some versions lack."""
+"""Classes whose public names are here or explained, but for those in the text."""
+
+IN_SOME_VERSIONS = {
+    "TensorStore": {
+        "itemset": "numpy<2.4",
+        "newbyteorder": "numpy<2.4",
+        "ptp": "numpy<2.4",
+        "tostring": "numpy<2.3",
+        "create": "zarr<3.2",
+        "read_chunk_sizes": "zarr>=3.2",
+        "write_chunk_sizes": "zarr>=3.2",
+    }
+}
+"""More of them, and the versions that have them."""
+
+
+def is_installed(requirement: str) -> bool:
+    wanted = Requirement(requirement)
+    return wanted.specifier.contains(version(wanted.name), prereleases=True)
 
 
 @pytest.mark.parametrize("owner", NEIGHBOURS)
@@ -339,5 +432,6 @@ def test_every_name_of_the_neighbours_is_here_or_explained(owner: Any, tmp_path:
         name for one in classes for name in getattr(one, "__all__", dir(one)) if not name.startswith("_")
     }
     here = set(dir(type(lacks))) | set(dir(lacks)) | FOREIGN_NAMES[owner].keys()
-    assert not here & {*unknown.split()}
-    assert not names - here - {*unknown.split()}
+    some = IN_SOME_VERSIONS.get(owner, {})
+    assert not here & some.keys()
+    assert names - here == {*unknown.split(), *(name for name in some if is_installed(some[name]))}

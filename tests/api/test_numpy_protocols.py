@@ -64,6 +64,15 @@ def test_numbers(store):
             what(one)
 
 
+def test_an_integer_is_an_index(store):
+    ends = ts.array(np.array([1, 3]))
+    assert np.arange(5)[ends[0] : ends[1]].tolist() == [1, 2] and [4, 5][ends[0]] == 5
+    assert store[ends[0] :].shape[0] == store.shape[0] - 1 and range(ends[1]) == range(3)
+    for other in (ends, ts.array(np.array(1.0)), ts.array(np.array(True))):
+        with pytest.raises(TypeError):
+            operator.index(other)
+
+
 def test_truth_is_that_of_an_object(store):
     assert store and store[0:0] and store[0, 0]
 

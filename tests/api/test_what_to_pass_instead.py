@@ -6,11 +6,13 @@ import datetime
 import decimal
 import json
 import math
+import operator
 import re
 from pathlib import Path
 from typing import Any
 
 import dask.array
+import h5py
 import numpy as np
 import pandas
 import pytest
@@ -49,6 +51,7 @@ OF_OBJECTS: list[tuple[list[Any], str, Any]] = [
     ([NOON - NOON, None], "write pandas.TimedeltaIndex(values)", [NOON - NOON, None]),
     ([[1], {"a": "x"}, 1, "x"], 'give the dtype "json", which format="zarr2" has', None),
     (["x", b"y"], 'give the dtype: "ustring" for text, "string" for bytes', None),
+    ([pandas.Period("2020", "D")], "no data type holds them: write numbers, or their text", None),
 ]
 """Objects, what the error says, and the values after that."""
 
@@ -73,7 +76,7 @@ def test_other_objects_need_a_form(tmp_path: Path, values: list[Any], instead: s
         assert made.read().result().tolist() == values
 
 
-@pytest.mark.parametrize("dtype", ["Int64", "UInt8", "boolean"])
+@pytest.mark.parametrize("dtype", ["Int64", "UInt8", "boolean", "Float64"])
 def test_missing_numbers_of_pandas_are_refused(tmp_path: Path, dtype: str) -> None:
     """NumPy would make them floats; those without missing ones, and floats, are stored."""
     array = ts.create_array(tmp_path / "there", shape=(2,), dtype="float64")
@@ -87,6 +90,80 @@ def test_missing_numbers_of_pandas_are_refused(tmp_path: Path, dtype: str) -> No
     )
     made = ts.create_array(tmp_path / "b", values.astype("float64")).read().result()
     assert made[0] == 1 and math.isnan(made[1])
+
+
+@pytest.mark.parametrize("categories", [["a", "b"], [1, 2]])
+def test_categories(tmp_path: Path, categories: list[Any]) -> None:
+    """Their values are stored if none is missing."""
+    values = pandas.Series([*categories, categories[0]], dtype="category")
+    made = ts.create_array(tmp_path / "a", values).read().result()
+    assert made.tolist() == values.tolist() and made.dtype == np.asarray(categories, made.dtype).dtype
+    values[0] = None
+    for given in (values, values.array):
+        with pytest.raises(ValueError, match=r"1 of 3 values of category are missing.*values\.cat\.codes"):
+            ts.create_array(tmp_path / "b", given)
+    assert ts.create_array(tmp_path / "b", values.cat.codes).read().result().tolist() == [-1, 1, 0]
+
+
+RAGGED = [[1], [2, 3]]
+
+
+@pytest.mark.parametrize("values", [RAGGED, [np.array(x) for x in RAGGED], tuple(map(tuple, RAGGED))])
+def test_lists_of_different_lengths(tmp_path: Path, values: Any) -> None:
+    array = ts.create_array(tmp_path / "there", shape=(2,), dtype="float64")
+    for write in (
+        lambda: ts.create_array(tmp_path / "a", values),
+        lambda: ts.create_array(tmp_path / "a", values, dtype="i4"),
+        lambda: ts.array(values),
+        lambda: ts.array(values, "i4"),
+        lambda: operator.setitem(array, ..., values),
+        lambda: array.write(values).result(),
+        lambda: operator.setitem(ts.open_group(tmp_path / "g", "a"), "a", values),
+    ):
+        with pytest.raises(ValueError, match=r"different lengths.*numpy\.concatenate") as caught:
+            write()
+    words = str(caught.value).partition("or write ")[2].replace(" and the end of each", "")
+    whole, ends = eval(f"({words})", {"numpy": np, "values": values})
+    assert whole.tolist() == [1, 2, 3] and ends.tolist() == [1, 3]
+    assert not (tmp_path / "a").exists()
+
+
+def test_what_h5py_holds(tmp_path: Path) -> None:
+    """A group has no elements, NumPy would write its names; references and empty things have no form."""
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["g/a"], file["empty"] = np.arange(3), h5py.Empty("f4")
+        file["references"] = np.array([file["g"].ref], h5py.ref_dtype)
+    with h5py.File(tmp_path / "x.h5") as file:
+        group = ts.open_group(tmp_path / "o.zarr", "w")
+        for value, instead in (
+            (file["g"], r"group\[name\] = value\[name\]"),
+            (zarr.group({}), r"group\[name\] = value\[name\]"),
+            ({"a": [1]}, r"group\[name\] = value\[name\]"),
+            (xarray.Dataset({"a": ("x", [1])}), r"group\[name\] = value\[name\]"),
+            (h5py.Empty("f4"), "shape=0"),
+            (file["empty"], "shape=0"),
+            (file["g"].ref, r"file\[reference\]\.name"),
+            (file["references"], r"file\[reference\]\.name"),
+        ):
+            for write in (
+                lambda value=value: operator.setitem(group, "x", value),
+                lambda value=value: group.create_dataset("x", data=value),
+                lambda value=value: ts.create_array(tmp_path / "a.zarr", value),
+            ):
+                with pytest.raises((ValueError, TypeError), match=instead):
+                    write()
+        for dtype, instead in ((h5py.ref_dtype, "references"), (h5py.vlen_dtype("i4"), "different lengths")):
+            with pytest.raises(ValueError, match=f"dtype: .*{instead}"):
+                group.create_dataset("x", (3,), dtype=dtype)
+        for value, instead in ((h5py.Empty("f"), "None for h5py.Empty"), (file["g"].ref, "name of what")):
+            with pytest.raises(ValueError, match=f'"k".*{instead}'):
+                group.attrs["k"] = value
+        for n, source in enumerate((file["g"], file["g/a"], zarr.open_group(tmp_path / "z.zarr", mode="w"))):
+            with pytest.raises(TypeError, match=r"did you mean chunkwise\.open_(group|array)\(") as caught:
+                group.copy(source, str(n))
+            code = str(caught.value).partition("did you mean ")[2].removesuffix("?")
+            group.copy(eval(code, {"chunkwise": ts, "x": source}), str(n))
+    assert sorted(group) == ["0", "1", "2"] and not (tmp_path / "a.zarr").exists()
 
 
 def test_a_frame_of_several_types(tmp_path: Path) -> None:
@@ -130,9 +207,13 @@ def _buffers(store: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("call", [ts.open, ts.open_group, lambda place: ts.copy(place, "x")])
 def test_an_array_of_zarr_python_is_no_place(tmp_path: Path, call: Any) -> None:
     """Its store is, with its path."""
-    array: Any = zarr.open(str(tmp_path / "z"), mode="w", shape=(3,), dtype="i4")
-    with pytest.raises(TypeError, match=r'"driver": "object"'):
-        call(array)
+    group: Any = zarr.open_group(str(tmp_path / "z"), mode="w")
+    array: Any = group.create_array("a", data=np.arange(3))
+    for value in (group, array):
+        with pytest.raises(TypeError, match=r"give its place, ") as caught:
+            call(value)
+        place = eval(str(caught.value).partition("give its place, ")[2], {"x": value})
+        assert ts.open_array(place).shape == (3,) if value is array else list(ts.open_group(place)) == ["a"]
 
 
 def test_a_multi_index_is_named(tmp_path: Path) -> None:

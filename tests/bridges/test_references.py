@@ -17,6 +17,7 @@ import xarray
 from kerchunk_references import kerchunk_references
 
 import chunkwise as ts
+from chunkwise.core.kvstore.reference.table import cell_of
 from chunkwise.errors import (
     ChunkwiseError,
     DataCorruptionError,
@@ -348,3 +349,29 @@ def test_grib_messages_say_what_is_missing(tmp_path: Path, compressor: Any) -> N
     assert opened.shape == (2,)
     with pytest.raises(NotImplementedError, match=r'"grib" codec needs a package .*eccodes'):
         opened.read().result()
+
+
+@pytest.mark.parametrize(
+    ("name", "grid", "separator", "cell"),
+    [
+        ("0.2", (1, 3), ".", (0, 2)),
+        ("0/2", (1, 3), "/", (0, 2)),
+        ("0", (), ".", ()),
+        ("1", (), ".", None),
+        ("0.0", (), ".", None),
+        ("0.3", (1, 3), ".", None),
+        ("0", (1, 3), ".", None),
+        ("0.2.0", (1, 3), ".", None),
+        ("0/2", (1, 3), ".", None),
+        ("", (1,), ".", None),
+        ("-0", (1,), ".", None),
+        ("0.", (1,), ".", None),
+        ("\u0660", (1,), ".", None),
+        ("\u00b2", (3,), ".", None),
+        ("9" * 18, (10**18,), ".", (10**18 - 1,)),
+        ("9" * 19, (10**19,), ".", None),
+    ],
+)
+def test_names_of_chunks(name, grid, separator, cell):
+    """A name that no chunk of the grid has, other digits included, is no chunk's."""
+    assert cell_of(name, grid, separator) == cell

@@ -464,6 +464,32 @@ def test_filters(format, options, compressor, tmp_path):
         assert [one.level for one in found.compressors] == ([] if compressor is None else [compressor])
 
 
+@pytest.mark.parametrize(
+    ("dtype", "said"), [("flaot32", 'did you mean "float32"'), (5, "A data type is a name")]
+)
+def test_a_data_type_that_is_none(dtype, said, tmp_path):
+    for write in (
+        lambda: cw.create_array(tmp_path / "a", shape=3, dtype=dtype),
+        lambda: cw.copy(cw.array(VALUES), tmp_path / "a", dtype=dtype),
+        lambda: cw.from_dask(da.ones(3), tmp_path / "a", dtype=dtype),
+    ):
+        with pytest.raises(cw.errors.OptionError, match=f"^dtype: .*{said}"):
+            write()
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("options", ["filters", "codec"])
+@pytest.mark.parametrize(
+    ("values", "filter"), [(["a", "é"], numcodecs.VLenUTF8()), ([b"a", b"bc"], numcodecs.VLenBytes())]
+)
+def test_the_filter_of_text_is_there_once(options, values, filter, tmp_path):
+    """As zarr-python 2 needs it to be named."""
+    given = {options: [filter]} if options == "filters" else {"codec": [filter, numcodecs.Zstd(1)]}
+    cw.create_array(tmp_path / "a", np.array(values, object), format="zarr2", **given)
+    found = zarr.open_array(tmp_path / "a", mode="r")
+    assert found[...].tolist() == values and len(found.filters) == 1
+
+
 def test_filters_where_there_are_none(tmp_path):
     for format in ("n5", "zarr1"):
         with pytest.raises(cw.errors.OptionError, match="codec"):

@@ -324,14 +324,20 @@ def test_what_cannot_be_is_refused() -> None:
         cw.store(values, array)
     with pytest.raises(TypeError, match="expected a TensorStore"):
         cw.store(source, values)
-    with pytest.raises(TypeError, match="expected a dask array"):
+    with pytest.raises(TypeError, match=r"expected a dask array, got ndarray; .*array\(path, values\)"):
         cw.from_dask(values, "memory://|zarr3")
     with pytest.raises(ValueError, match=r"\[20\] can't be stored in one of \[19\]"):
         cw.store(source, array[1:])
     with pytest.raises(ValueError, match="1 sources"):
         cw.store([source], [array, array])
-    with pytest.raises(ValueError, match="not known"):
-        cw.from_dask(source[source > 3], "memory://|zarr3")
+    unknown = source[source > 3]
+    for write in (
+        lambda: cw.from_dask(unknown, "memory://|zarr3"),
+        lambda: cw.store(unknown, array),
+        lambda: cw.create_array("memory://a", unknown),
+    ):
+        with pytest.raises(ValueError, match=r"not known: write array\.compute_chunk_sizes\(\)"):
+            write()
     with pytest.raises(ValueError, match="does not support writing"):
         cw.store(source, cw.downsample(array, [1], "stride"))
     huge = {"driver": "zarr3", "kvstore": "memory://", "metadata": {"shape": [2**50]}}

@@ -81,3 +81,10 @@ def test_the_page_of_dependencies_lists_what_is_required() -> None:
     table = page.partition("| reason for this one |")[2].partition("\n\n")[0]
     wanted = [re.split(r"[\[>;]", line)[0] for line in PYPROJECT["project"]["dependencies"]]
     assert sorted(re.findall(r"^\| `([\w-]+)` \|", table, flags=re.MULTILINE)) == sorted(wanted)
+
+
+def test_mutants_that_change_nothing_are_of_lines_that_are_there() -> None:
+    for known in json.loads((ROOT / "release" / "equivalent.json").read_text()):
+        lines = (ROOT / "src" / known["file"]).read_text().splitlines()
+        assert known["text"] in map(str.strip, lines), known
+        assert known["why"] and known["what"]

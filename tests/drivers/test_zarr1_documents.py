@@ -223,3 +223,26 @@ def test_bad_documents(change, message, tmp_path):
 def test_members_of_zarr_v2_are_refused(metadata):
     with pytest.raises(ValueError, match="not a member of Zarr v1"):
         ts.Spec({"driver": "zarr1", "metadata": metadata})
+
+
+@pytest.mark.parametrize("driver", ["zarr1", "zarr2"])
+@pytest.mark.parametrize(
+    ("view", "dtype", "shape"), [({"field": "g"}, "uint16", (5,)), ({"open_as_void": True}, "byte", (5, 3))]
+)
+def test_new_records_are_described_by_what_is_seen_of_them(driver, view, dtype, shape, tmp_path):
+    """The schema is that of the view; a fill value in it would have to be that of the whole record."""
+    metadata = {"shape": [5], "chunks": [2], "dtype": DTYPES[-1]}
+    spec = {"driver": driver, "kvstore": f"file://{tmp_path}/a/", "metadata": metadata, **view}
+    with pytest.raises(ValueError, match="fill_value through schema for structured"):
+        ts.open(
+            spec, create=True, dtype=dtype, fill_value=np.zeros((), "V1" if dtype == "byte" else "u2")
+        ).result()
+    with pytest.raises(ValueError, match="dtype"):
+        ts.open(spec, create=True, dtype="float32").result()
+    assert not list(tmp_path.iterdir())
+    array = ts.open(spec, create=True, dtype=dtype).result()
+    assert (array.dtype.name, array.shape) == (dtype, shape)
+    if dtype == "uint16":
+        array[1:4].write(np.array([5, 6, 7], np.uint16)).result()
+        whole = ts.open({**_spec(tmp_path / "a"), "driver": driver}).result().read().result()
+        assert whole.tolist() == [(0, 0), (0, 5), (0, 6), (0, 7), (0, 0)]

@@ -16,6 +16,7 @@ from chunkwise.core.engine.read import ArrayReader, read_into
 from chunkwise.core.engine.write import write_from
 from chunkwise.core.kvstore.file_read import OpenFile
 from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.shard_index_cache import ShardIndexCache
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS
 from chunkwise.errors import DataCorruptionError
 
@@ -243,8 +244,6 @@ class CountedIndexes(Slow):
 
 def test_reads_that_are_under_way_share_an_index(stored_array, request_of):
     """Of 12 reads of one shard, started together on a store that answers slowly, one asks for the index."""
-    from chunkwise.core.kvstore.shard_index_cache import ShardIndexCache
-
     array, store = stored_array((8, 8, 8), (8, 8, 8), inner=(2, 2, 2)), CountedIndexes()
     store.traits = store.traits._replace(shard_indexes=ShardIndexCache())
     data = np.arange(512, dtype=np.uint16).reshape(8, 8, 8)
@@ -259,3 +258,18 @@ def test_reads_that_are_under_way_share_an_index(stored_array, request_of):
     for i, future in enumerate(futures):
         assert future.result(20)[()] == data[i % 8, 3, i % 5]
     assert store.indexes == 1
+
+
+def test_a_kept_index_without_a_chunk_is_not_trusted(stored_array, request_of):
+    """Another writer adds a chunk: no range of the shard is asked for that could reveal that it is new."""
+    array, store = stored_array((8, 8), (8, 8), inner=(4, 4)), MemoryStore()
+    store.traits = DEFAULT_TRAITS._replace(shard_indexes=ShardIndexCache())
+    data = np.arange(1, 65, dtype=np.uint16).reshape(8, 8)
+    reader, out = ArrayReader(array, store, Pool(1)), np.empty((2, 2), np.uint16)
+    for stored, read in ((np.s_[:4, :4], np.s_[:2, :2]), (np.s_[:, :], np.s_[6:, 6:])):
+        other = MemoryStore()
+        write_from(array, other, request_of(data.shape, stored), data[stored], pool=Pool(1)).result(20)
+        (key,) = other.list()
+        store.write(key, other.read(key).value)
+        reader.read_planned(request_of(data.shape, read), out).result(20)
+        np.testing.assert_array_equal(out, data[read])

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 import chunkwise
+from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.engine import memory
+from chunkwise.core.engine.chunk_codec import StagingBuffer
 from chunkwise.core.engine.memory import ResultPages, empty_result, forget_kept_memory, pages_of
 
 SHAPE = (2048, 1024, 16)  # 64 MiB of uint16
@@ -209,3 +211,14 @@ def test_one_element_in_a_large_result(tmp_path: Path) -> None:
         output=[chunkwise.OutputIndexMap(offset=2), chunkwise.OutputIndexMap(offset=3)],
     )
     assert (store[repeated].read().result() == 7).all()
+
+
+def test_a_raw_chunk_is_an_array_over_its_bytes(stored_array: Callable[..., StoredArray]) -> None:
+    chain = stored_array((4, 6), (4, 6)).chain
+    encoded = np.arange(24, dtype="<u2").tobytes()
+    view = StagingBuffer(chain, 1).view
+    assert view is not None
+    chunk = view(encoded)
+    assert np.shares_memory(chunk, np.frombuffer(encoded, np.uint8))
+    np.testing.assert_array_equal(chunk, np.arange(24).reshape(4, 6))
+    assert StagingBuffer(stored_array((4, 6), (4, 6), bool).chain, 1).view is None  # its bits are checked

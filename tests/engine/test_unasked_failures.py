@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,10 @@ def array(tmp_path: Path) -> ts.TensorStore:
 
 
 def _messages(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what was reported of futures of this file, even if another test left a failure, or a task."""
     gc.collect()
-    return [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR]
+    said = [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR and r.name == "chunkwise"]
+    return [message for message in said if f"{__file__}:" in message]
 
 
 @pytest.mark.parametrize("name", WORKS)
@@ -59,8 +62,8 @@ def test_a_dropped_failure_is_reported(
         pass
     del future
     (message,) = _messages(caplog)
-    assert "never retrieved" in message and f"{__file__}:" in message
-    assert caplog.records[0].exc_info is not None
+    assert "never retrieved" in message
+    assert all(record.exc_info is not None for record in caplog.records if record.name == "chunkwise")
 
 
 def _ask_by_result(future: Any) -> None:
@@ -101,8 +104,12 @@ def test_a_later_failure(asked: bool, caplog: pytest.LogCaptureFixture) -> None:
     if asked:
         assert future.exception(timeout=60) is not None
     while not future.done():
-        pass
+        time.sleep(0.01)
     del future
+    # The thread that did the work may hold it for a moment.
+    give_up = time.monotonic() + 60
+    while not asked and not _messages(caplog) and time.monotonic() < give_up:
+        time.sleep(0.01)
     assert len(_messages(caplog)) == (not asked)
 
 

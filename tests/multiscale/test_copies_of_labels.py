@@ -9,10 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray
 
 import chunkwise as cw
 from chunkwise.cli.main import main
 from chunkwise.notebook.slices import Slicer
+from chunkwise.xarray import write_dataset
 
 IDS = np.repeat(np.repeat(np.arange(0, 300, 25, "uint64").reshape(2, 2, 3), 3, 1), 3, 2)  # edges within 2 x 2
 COLORS = [{"label-value": 25, "rgba": [1, 2, 3, 4]}]
@@ -95,6 +97,12 @@ def _stack(source: Path, out: Path, format: str) -> None:
     cw.copy(spec, out, format=format)
 
 
+def _of_xarray(source: Path, out: Path, format: str) -> None:
+    names = [name or f"d{i}" for i, name in enumerate(cw.open(source, read=True).result().domain.labels)]
+    write_dataset(xarray.Dataset({"x": (names, cw.to_dask(source))}), out.parent / "g.zarr")
+    shutil.move(out.parent / "g.zarr/x", out)
+
+
 COPIES: dict[str, Callable[[Path, Path, str], object]] = {
     "copy": lambda source, out, format: cw.copy(source, out, format=format),
     "view": lambda source, out, format: cw.copy(cw.open_array(source)[1:], out, format=format),
@@ -108,11 +116,21 @@ COPIES: dict[str, Callable[[Path, Path, str], object]] = {
         out, cw.open(source, read=True).result(), format=format
     ),
     "create_dataset": _of_data,
+    "from_dask": lambda source, out, format: cw.from_dask(cw.to_dask(source), out),
+    "create_array of dask": lambda source, out, format: cw.create_array(out, cw.to_dask(source).rechunk(2)),
+    "dask of xarray": _of_xarray,
     "mv": _command("mv"),
     "Group.move": _moved,
     "zip": _command("zip"),
 }
 FORMATS = ("zarr3", "zarr2", "zarr1", "n5")
+
+
+def test_what_dask_computes_of_labels_is_not_called_labels(tmp_path: Path) -> None:
+    array = cw.to_dask(_ome(tmp_path))
+    for number, computed in enumerate((array * 2, array > 3, array.max(axis=0), array.astype("f8"))):
+        cw.from_dask(computed, tmp_path / f"{number}.zarr")
+        assert "image-label" not in cw.open_array(tmp_path / f"{number}.zarr").attrs
 
 
 @pytest.mark.parametrize(

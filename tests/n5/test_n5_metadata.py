@@ -12,8 +12,8 @@ from chunkwise.core.base import catalogue
 from chunkwise.core.codec.bz2_lzma import Bzip2
 from chunkwise.core.codec.n5_block import N5Block
 from chunkwise.core.codec.n5_parts import parse_compression, read_compression
-from chunkwise.core.driver.n5.constraints import check_constraints, constraints_to_json, parse_constraints
-from chunkwise.core.driver.n5.metadata import block_codec, parse_metadata, resize, to_json
+from chunkwise.core.driver.n5.constraints import check_constraints, parse_constraints
+from chunkwise.core.driver.n5.metadata import block_codec, parse_metadata, to_json
 from chunkwise.core.driver.n5.tree import (
     Version,
     check_version,
@@ -169,12 +169,12 @@ def test_compressions_can_be_registered():
 
 def test_resize_keeps_what_it_does_not_understand():
     stored = {**BASE, "compression": {"type": "gzip", "foo": 1}, "bar": float("nan"), "axes": "xy"}
-    metadata = resize(parse_metadata(stored), (7, 1))
+    metadata = parse_metadata(stored).resized((7, 1))
     assert metadata.shape == (7, 1)
     assert metadata.document == {**stored, "dimensions": [7, 1]}
     assert stored["dimensions"] == [5, 3]
     with pytest.raises(SpecError, match="rank 3"):
-        resize(metadata, (1, 2, 3))
+        metadata.resized((1, 2, 3))
 
 
 def test_text_is_that_of_tensorstore():
@@ -275,7 +275,7 @@ def ts_spec(metadata):
 
 @pytest.mark.parametrize("constraints", CONSTRAINTS, ids=str)
 def test_constraints_are_completed_as_tensorstore_does(constraints):
-    assert constraints_to_json(parse_constraints(constraints)) == ts_spec(constraints).get("metadata", {})
+    assert parse_constraints(constraints).to_json() == ts_spec(constraints).get("metadata", {})
 
 
 @pytest.mark.parametrize("constraints", REFUSED, ids=str)

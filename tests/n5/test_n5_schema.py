@@ -280,7 +280,7 @@ def test_a_dataset_takes_over_the_version_of_its_container_and_nothing_else():
 
 def test_resized_metadata_is_the_same_array():
     metadata = FORMAT.parse_metadata({**UNITS, "foo": 1})
-    assert FORMAT.same_but_resized(metadata, FORMAT.resized(metadata, (9, 9)))
+    assert FORMAT.same_but_resized(metadata, metadata.resized((9, 9)))
     assert FORMAT.same_but_resized(metadata, FORMAT.parse_metadata(UNITS))
     for change in ({"blockSize": [1, 1]}, {"dataType": "int8"}, {"axes": ["x", "z"]}):
         assert not FORMAT.same_but_resized(metadata, FORMAT.parse_metadata({**UNITS, **change}))

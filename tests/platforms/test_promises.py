@@ -113,8 +113,8 @@ print(won)
 
 
 def test_one_creator_wins(run_two: Any, tmp_path: Path) -> None:
-    first, second = (eval(out) for out in run_two(CREATORS, tmp_path, 30))
-    assert sorted(first + second) == list(range(30))
+    first, second = (eval(out) for out in run_two(CREATORS, tmp_path, 12))
+    assert sorted(first + second) == list(range(12))
     assert list(tmp_path.rglob("*.__lock")) == []
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tifffile
 
 import chunkwise as cw
 from chunkwise.cli.main import main
@@ -73,7 +74,6 @@ def _copied(make: Callable[[Path], Path], name: str, *words: str) -> Callable[[P
 
 
 def _tiff(at: Path) -> Path:
-    tifffile = pytest.importorskip("tifffile")
     metadata = {"axes": "CZYX", "PhysicalSizeX": 4.0, "PhysicalSizeXUnit": "nm"}
     metadata["Channel"] = {"Name": ["dapi", "gfp"], "Color": [0x00A0FFFF, -8388353]}
     tifffile.imwrite(at / "i.ome.tif", VALUES, metadata=metadata, photometric="minisblack")

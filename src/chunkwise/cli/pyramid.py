@@ -24,7 +24,7 @@ from chunkwise.copying.pictures import without_channel
 from chunkwise.copying.quantities import format_pace, format_shape
 from chunkwise.copying.resolve import resolve
 from chunkwise.extension.trees import VOLUME
-from chunkwise.images.conventions.convention import PYRAMIDS
+from chunkwise.images.conventions.known import PYRAMIDS
 from chunkwise.images.pyramid.downsample_pyramid import DEFAULT_MEMORY, prepare_pyramid
 from chunkwise.images.pyramid.plan import PyramidOptions
 from chunkwise.images.pyramid.pyramid_work import Pyramid

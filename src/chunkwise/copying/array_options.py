@@ -209,18 +209,25 @@ def _size(size: Any, option: str, where: str, whole: Any) -> int | str:
 
 def data_type(dtype: Any) -> DataType:
     """Return a data type, also for names that only NumPy has, such as ``"<u2"`` or ``"f4"``."""
-    text = (getattr(dtype, "metadata", None) or {}).get("vlen")  # h5py.string_dtype()
+    of_h5py = getattr(dtype, "metadata", None) or {}
+    text = of_h5py.get("vlen")  # h5py.string_dtype()
     if text in (str, bytes):
         return DataType("ustring" if text is str else "string")
+    if "vlen" in of_h5py:
+        raise OptionError(
+            "dtype: lists of different lengths have none: write them one after the other, and where each ends"
+        )
+    if "ref" in of_h5py:
+        raise OptionError('dtype: references have none: "ustring" is for the names of what they refer to')
     try:
         return DataType(dtype)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError) as unknown:
         try:
             return DataType(np.dtype(dtype))
         except ChunkwiseError as e:
             raise OptionError(f"dtype: {e.message}") from None
         except (TypeError, ValueError):
-            raise OptionError(f"dtype: there is no data type {dtype!r}") from None
+            raise OptionError(f"dtype: {unknown}") from None
 
 
 def _flag(value: Any, option: str) -> bool:

@@ -45,6 +45,7 @@ from chunkwise.errors import FailedPreconditionError
 from chunkwise.extension.inside import RecordList
 
 __all__ = [
+    "Comparison",
     "Difference",
     "array_differences",
     "attribute_differences",
@@ -86,6 +87,16 @@ class Difference(NamedTuple):
         if self.what == "structure":
             return f"{name}: {self.left or 'nothing'} | {self.right or 'nothing'}"
         return f"{name}: {what}: {dump(self.left)} | {dump(self.right)}"
+
+
+class Comparison(NamedTuple):
+    """Two nodes, the stores they are in, and the caller's `progress` in bytes."""
+
+    attributes: bool
+    values: bool
+    layout: bool
+    runner: TaskRunner
+    progress: Progress
 
 
 def diff(
@@ -172,11 +183,12 @@ def differences(
     """Yield the differences of `diff` as they are found."""
     workers = workers_of(executor)
     with TaskRunner(workers) as runner:
+        how = Comparison(attributes, values, layout, runner, progress)
         places = [_found(place) for place in (left, right)]
         if not any(isinstance(place, CopySource) for place in places):
             for kind in ("HDMF files", "images"):
                 compare = hooks.find(f"differences of {kind}")
-                by_meaning = compare(*places, attributes, values, layout, runner, progress)
+                by_meaning = compare(*places, how)
                 if by_meaning is not None:
                     yield from by_meaning
                     return
@@ -195,9 +207,7 @@ def differences(
                 if isinstance(x, CopySource) and isinstance(y, CopySource):
                     if not name and attributes and x.template.attributes != y.template.attributes:
                         x, y = with_labels(x), with_labels(y)  # a copy of a level says so by an attribute
-                    yield from array_differences(
-                        name, x, y, attributes, values, layout, runner, progress, known
-                    )
+                    yield from array_differences(name, x, y, how, known)
                 elif isinstance(a, Node) and isinstance(b, Node) and not isinstance(x, CopySource):
                     if layout and a.format != b.format:
                         yield Difference(name, "format", a.format, b.format)
@@ -285,11 +295,7 @@ def array_differences(
     name: str,
     a: Node | CopySource,
     b: Node | CopySource,
-    attributes: bool,
-    values: bool,
-    layout: bool,
-    runner: TaskRunner,
-    progress: Progress,
+    how: Comparison,
     known: ValueDifferences | None = None,
 ) -> Iterator[Difference]:
     """Yield the differences of two arrays, whose values may have been compared."""
@@ -299,20 +305,20 @@ def array_differences(
         yield Difference(name, "shape", x.shape, y.shape)
     if x.dtype != y.dtype:
         yield Difference(name, "dtype", x.dtype.name, y.dtype.name)
-    if attributes:
+    if how.attributes:
         if any((*x.names, *y.names)) and x.names != y.names:
             yield Difference(name, "dimension_names", x.names, y.names)
         if any((*x.units, *y.units)) and _units(x) != _units(y):
             yield Difference(name, "dimension_units", _units(x), _units(y))
         yield from attribute_differences(name, x.attributes, y.attributes)
-    if layout:
+    if how.layout:
         yield from layout_differences(name, x, y)
-    if values and x.shape == y.shape and x.dtype == y.dtype:
+    if how.values and x.shape == y.shape and x.dtype == y.dtype:
         stores = sources[0].store, sources[1].store
         if known is None:
-            known = compare_values(*stores, runner, progress)
+            known = compare_values(*stores, how.runner, how.progress)
         else:
-            progress(known.nbytes)
+            how.progress(known.nbytes)
         yield from _values(name, stores[0].size, known)
 
 

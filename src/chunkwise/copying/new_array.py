@@ -96,7 +96,7 @@ _Made: TypeAlias = tuple[dict[str, JSON], dict[str, JSON]]  # the ``metadata`` o
 
 
 def _zarr2(template: ArrayTemplate, rules: TreeFormat, given: Sequence[str], notes: list[str]) -> _Made:
-    from chunkwise.core.driver.zarr2.schema import OBJECT_FILTERS  # with all metadata of the format
+    from chunkwise.core.driver.zarr2.metadata import with_object_codec  # with all metadata of the format
 
     format, source = rules.name, tree_format(template.format)
     attributes = _zarr2_attributes(template, rules, notes)
@@ -123,12 +123,11 @@ def _zarr2(template: ArrayTemplate, rules: TreeFormat, given: Sequence[str], not
         # netCDF-C has 0 for the size of the data type, NumCodecs for no shuffling at all.
         size = {"elementsize": template.dtype.memory_dtype.itemsize}
         metadata["filters"] = [f | size if f.get("elementsize") == 0 else f for f in own["filters"]]
-    elif template.dtype.name in OBJECT_FILTERS:
-        metadata["filters"] = [{"id": OBJECT_FILTERS[template.dtype.name]}]
+    elif filters := with_object_codec(None, template.dtype):
+        metadata["filters"] = filters
     if "codec" in given and isinstance(template.codec, list):  # filters, and the compressor last
         *filters, compressor = template.codec
-        by_type = OBJECT_FILTERS.get(template.dtype.name)
-        metadata["filters"] = [*([{"id": by_type}] if by_type else []), *filters]
+        metadata["filters"] = with_object_codec(filters, template.dtype)
         template = replace(template, codec=compressor or Compressor("none"))
     if "codec" not in given and "compressor" in own:
         metadata["compressor"] = own["compressor"]
@@ -393,9 +392,15 @@ def in_tree(spec: Mapping[str, Any]) -> Spec:
     return Spec._of(replace(driver, in_tree=True), parsed._transform)
 
 
-def is_of_dask(data: object) -> bool:
-    """Return True for an array of dask, which is computed in blocks."""
-    return is_of(data, "dask") and hasattr(data, "store")
+def is_of_dask(data: Any) -> bool:
+    """Return True for an array of dask, which is computed in blocks; raise if its shape is not known."""
+    if not is_of(data, "dask") or not hasattr(data, "store"):
+        return False
+    if any(n != n for n in data.shape):
+        raise InvalidArgumentError(
+            f"the shape {data.shape} of the dask array is not known: write array.compute_chunk_sizes() first"
+        )
+    return True
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from chunkwise.copying.new_array import target_spec
 from chunkwise.dask.reads import reads_of
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError
 from chunkwise.extension import JSON
+from chunkwise.extension.inside import hooks
 from chunkwise.extension.trees import (
     FORMATS,
     Location,
@@ -62,6 +63,8 @@ def create_and_write(
     location = None if place is None else locate(place, context)
     if location is None or json["driver"] not in FORMATS:
         return _fill(open_spec(spec, create=True, **options).result(), location, write, attributes)
+    if options["dtype"].memory_dtype.kind in "iub":
+        attributes = {**hooks.find("label mark")(source), **attributes}
     above = check_outside_arrays(location)
     mode: Mode = "overwrite" if delete_existing else "new"
     state, _ = check_place(location, "array", FORMATS[json["driver"]], mode, way="delete_existing=True")

@@ -19,6 +19,7 @@ from chunkwise import ChunkLayout, Spec, TensorStore
 from chunkwise import open as open_array
 from chunkwise.copying.array_options import OPTIONS, data_type
 from chunkwise.copying.codec_option import CODEC_PARTS
+from chunkwise.copying.new_array import is_of_dask
 from chunkwise.copying.overlap import places
 from chunkwise.dask.box_writes import BoxWrites
 from chunkwise.dask.in_place import Written, check_sources, ranges_of
@@ -165,13 +166,11 @@ def store_apart(sources: Sequence[Any], targets: Sequence[TensorStore], *, rechu
 
 
 def _indexables(sources: Sequence[Any], targets: Sequence[Any]) -> list[Indexable]:
-    da = load("dask.array", "store")
     if len(sources) != len(targets):
         raise InvalidArgumentError(f"{len(sources)} sources can't be stored in {len(targets)} targets")
     indexables = []
     for values, view in zip(sources, targets, strict=True):
-        if not isinstance(values, da.Array):
-            raise TypeError(f"expected a dask array, got {type(values).__name__}")
+        _check_array(values, "store")
         if not isinstance(view, TensorStore):
             raise TypeError(f"expected a TensorStore, got {type(view).__name__}")
         if not view.writable:
@@ -183,6 +182,15 @@ def _indexables(sources: Sequence[Any], targets: Sequence[Any]) -> list[Indexabl
             )
         indexables.append(indexable)
     return indexables
+
+
+def _check_array(values: Any, what: str) -> None:
+    load("dask.array", what)
+    if not is_of_dask(values):
+        raise TypeError(
+            f"expected a dask array, got {type(values).__name__}; others are written by "
+            "create_array(path, values), and to an array that is there by array[...] = values"
+        )
 
 
 def _writes(sources: Sequence[Any], targets: Sequence[Indexable], *, rechunk: bool) -> list[BoxWrites]:
@@ -308,11 +316,7 @@ def from_dask(
     >>> chunkwise.open(path).result().read().result()
     array([0, 1, 2, 3, 4, 5])
     """
-    da = load("dask.array", "from_dask")
-    if not isinstance(source, da.Array):
-        raise TypeError(f"expected a dask array, got {type(source).__name__}")
-    if any(n != n for n in source.shape):
-        raise InvalidArgumentError(f"The shape {source.shape} of the dask array is not known")
+    _check_array(source, "from_dask")
     place, attributes = described_array(source, _with_format(spec, storage_options), options)
     if chunk_layout is None and source.ndim and not {"chunks", "shards"} & options.keys():
         chunk_layout = ChunkLayout(chunk_shape=block_shape(source))

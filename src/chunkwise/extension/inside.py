@@ -21,11 +21,11 @@ from chunkwise.core.base.extras import MissingPackageError, is_of, load, needs
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.base.html import RecordList, brief, codec_text, panel, plate_drawing, table
 from chunkwise.core.base.processors import memory_limit, n_processors
-from chunkwise.core.base.public_names import name_members
+from chunkwise.core.base.public_names import missing_name, name_members
 from chunkwise.core.base.size_bound import hold, release
 from chunkwise.core.base.stand_in import stand_in_for
 from chunkwise.core.base.thread import start_thread
-from chunkwise.core.base.unknown_names import options_of
+from chunkwise.core.base.unknown_names import explains_foreign_names, options_of
 from chunkwise.core.driver.n5.attribute_path import get_attribute, parse_attribute_path
 from chunkwise.core.driver.n5.members import DATASET_MEMBERS
 from chunkwise.core.driver.stored_array import StoredArray
@@ -122,6 +122,7 @@ __all__ = [
     "dump_bytes",
     "elements_of",
     "excluding",
+    "explains_foreign_names",
     "extended_path",
     "fail_at_exit",
     "get_attribute",
@@ -137,6 +138,7 @@ __all__ = [
     "load",
     "load_json",
     "memory_limit",
+    "missing_name",
     "n_processors",
     "name_members",
     "needs",

@@ -14,6 +14,7 @@ from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.arguments import as_nbytes
 from chunkwise.core.base.unknown_names import checks_arguments, explains_foreign_names, options_of
+from chunkwise.core.specs.kvstore_spec import place_of
 from chunkwise.core.trees.change import make_link, move_node
 from chunkwise.core.trees.consolidated_tree import consolidate
 from chunkwise.core.trees.create import make_groups
@@ -25,7 +26,7 @@ from chunkwise.errors import (
     InvalidArgumentError,
     UnsupportedError,
 )
-from chunkwise.extension.trees import remove_groups
+from chunkwise.extension.trees import removed_after_failure
 from chunkwise.groups.writable_group import WritableGroup
 
 __all__ = ["Group"]
@@ -205,12 +206,8 @@ class Group(WritableGroup):
             check_new(self._tree.location(names), found.node.kind, self._tree.format)
         of = NodeSource(found, {**(options or {}), **properties})
         work = TreeCopy(of, self._tree, names, how, workers=workers)
-        parents = make_groups(self._tree, names[:-1])
-        try:
+        with removed_after_failure(make_groups(self._tree, names[:-1])):
             work.begin()
-        except BaseException:
-            remove_groups(parents)
-            raise
         with shown_progress(progress, "copying", work.nbytes, work.nbytes_done, work.workers) as told:
             report = work.run(told)
         self._changed()
@@ -243,9 +240,14 @@ def _resolved(source: Group | TensorStore) -> ResolvedNode:
     if isinstance(source, Group):
         return ResolvedNode(source._tree, source._names, source._node)
     if not isinstance(source, TensorStore):
+        its, opens = place_of(source), "open_array" if hasattr(source, "shape") else "open_group"
         raise TypeError(
-            f"expected a path, a Group or a TensorStore, got {type(source).__name__}; an array of "
-            "another library is written by group[path] = array"
+            f"expected a path, a Group or a TensorStore, got {type(source).__name__}; "
+            + (
+                f"did you mean chunkwise.{opens}({its})?"
+                if its
+                else "an array of another library is written by group[path] = array"
+            )
         )
     if source._find_node().node is None:
         raise InvalidArgumentError("an array that is stored nowhere can't be copied; write it to a new array")

@@ -8,7 +8,6 @@ looks like an array before it is one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -35,6 +34,7 @@ from chunkwise.core.base.binding import dump
 from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.base.extras import is_of
 from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.dtypes.as_array import as_numpy
 from chunkwise.core.dtypes.data_type import DTypeLike
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.schema import Schema
@@ -47,9 +47,8 @@ from chunkwise.core.trees.attribute_value import (
 from chunkwise.core.trees.container import container_root
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.replacement import Replacement, replacing
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError
-from chunkwise.extension.inside import elements_of
-from chunkwise.extension.trees import is_in_archive, remove_groups
+from chunkwise.errors import InvalidArgumentError, OptionError
+from chunkwise.extension.trees import is_in_archive, removed_after_failure
 
 __all__ = ["SCHEMA_OPTIONS", "new_array"]
 
@@ -136,7 +135,7 @@ def new_array(
     elif "codec" not in given and rules.codecs.new_compressor and not codecs_given:
         given["codec"] = parse_compressor(rules.codecs.new_compressor)
     values = attributes_to_json(attributes, non_finite)
-    if isinstance(data, TensorStore) and template.dtype.memory_dtype.kind in "iub":
+    if template.dtype.memory_dtype.kind in "iub" and (isinstance(data, TensorStore) or is_of_dask(data)):
         values = {**hooks.find("label mark")(data), **values}
     metadata = {
         name: value if name == "fill_value" else to_json_value(value, f"metadata: {dump(name)}", non_finite)
@@ -180,17 +179,13 @@ def new_array(
     # Also where nothing is yet: another process may be making it at the same time, and after a loss of power
     # an array without all of its data could not be told from a whole one.
     parents: list[Location] = []
-    try:
+    with removed_after_failure(parents):
         if beside is not None:  # first, since the new place makes directories
-            parents = make_parents(text)
+            parents += make_parents(text)
         with replacing(location, beside) as staging:
             new.write_to(staging)
             if beside is None:
-                parents = make_parents(text)
-    except BaseException:
-        with suppress(ChunkwiseError):  # the store may have failed for good
-            remove_groups(parents)
-        raise
+                parents += make_parents(text)
     whole = {"driver": spec["driver"], "kvstore": spec["kvstore"], "open": True}
     return open_spec(whole, context=options.get("context")).result()
 
@@ -208,7 +203,7 @@ def _template(
     if dtype is None and schema is not None:
         dtype = schema.dtype
     if data is not None and not (isinstance(data, TensorStore) or is_of_dask(data)):
-        data = np.asarray(elements_of(data))
+        data = np.asarray(as_numpy(data, has_dtype=dtype is not None))
     if data is not None:
         shape = data.shape if shape is None else shape
         dtype = type_of(data) if dtype is None else dtype

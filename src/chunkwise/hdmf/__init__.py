@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from chunkwise.errors import LossWarning
-from chunkwise.extension.inside import name_members, needs
+from chunkwise.extension.inside import missing_name, name_members, needs
 
 if TYPE_CHECKING:
     from chunkwise.hdmf.backend.builder_references import RegionReference
@@ -61,7 +61,7 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     module = _MODULES.get(name)
     if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        missing_name(__name__, name)
     try:
         globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
     except ModuleNotFoundError as e:

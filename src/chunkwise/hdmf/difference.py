@@ -12,8 +12,8 @@ import numpy.typing as npt
 from chunkwise import TensorStore
 from chunkwise.copying.copy_source import CopySource, stored_source
 from chunkwise.copying.difference import (
+    Comparison,
     Difference,
-    Progress,
     attribute_differences,
     layout_differences,
 )
@@ -147,20 +147,12 @@ _FEW_NBYTES = 1 << 16
 """Datasets of fewer bytes are compared here, without workers."""
 
 
-def differences_of_nodes(
-    left: Node,
-    right: Node,
-    attributes: bool,
-    values: bool,
-    layout: bool,
-    runner: TaskRunner,
-    progress: Progress,
-) -> Iterator[Difference] | None:
+def differences_of_nodes(left: Node, right: Node, how: Comparison) -> Iterator[Difference] | None:
     """Yield the differences of two HDMF files, or of parts of them; None if one of them isn't HDMF."""
     found = [enclosing_store(node) for node in (left, right)]
     if found[0] is None or found[1] is None:
         return None
-    comparison = _Comparison(found[0].store, found[1].store, attributes, values, layout, runner, progress)
+    comparison = _Stores(found[0].store, found[1].store, how)
     return comparison.run(found[0].path, found[1].path)
 
 
@@ -168,7 +160,8 @@ def differences_of_copy(
     source: HdmfStore, copy: HdmfStore, compared: Collection[str], runner: TaskRunner
 ) -> Iterator[Difference]:
     """Yield the differences of a copy from its source; the values of `compared` are known to be equal."""
-    return _Comparison(source, copy, True, True, False, runner, lambda nbytes: None, compared).run("/", "/")
+    how = Comparison(True, True, False, runner, lambda nbytes: None)
+    return _Stores(source, copy, how, compared).run("/", "/")
 
 
 def _open_other(source: str) -> HdmfStore:
@@ -178,16 +171,12 @@ def _open_other(source: str) -> HdmfStore:
 
 
 @dataclass
-class _Comparison:
-    """Two stores to compare, with the options."""
+class _Stores:
+    """Two stores to compare."""
 
     left: HdmfStore
     right: HdmfStore
-    attributes: bool
-    values: bool
-    layout: bool
-    runner: TaskRunner
-    progress: Progress
+    how: Comparison
     compared: Collection[str] = ()  # paths, on the right, of datasets whose values are known to be equal
 
     def __post_init__(self) -> None:
@@ -195,7 +184,7 @@ class _Comparison:
 
     def run(self, left: str, right: str) -> Iterator[Difference]:
         """Yield the differences between two paths."""
-        if self.layout and self.left.format != self.right.format:
+        if self.how.layout and self.left.format != self.right.format:
             yield Difference("", "format", self.left.format, self.right.format)
         yield from self._objects("", Target(self.left, left), Target(self.right, right))
         if left == right == "/":
@@ -208,7 +197,7 @@ class _Comparison:
                 name, "structure", *("dataset" if is_dataset else "group" for is_dataset in (x, y))
             )
             return
-        if self.attributes:
+        if self.how.attributes:
             found = [self._attributes(meaning, at) for meaning, at in zip(self.meanings, (a, b), strict=True)]
             yield from attribute_differences(name, *found)
         if x:
@@ -265,17 +254,17 @@ class _Comparison:
         if kinds[0] != kinds[1] and not untold:
             yield Difference(name, "dtype", *kinds)
         names = _dimension_names(x), _dimension_names(y)
-        if self.attributes and any(m and n and m != n for m, n in zip(*names, strict=False)):
+        if self.how.attributes and any(m and n and m != n for m, n in zip(*names, strict=False)):
             yield Difference(name, "dimension_names", *names)
-        if self.layout and x.is_array and y.is_array:
+        if self.how.layout and x.is_array and y.is_array:
             yield from layout_differences(name, *(_stored(dataset).template for dataset in (x, y)))
-        if self.values and x.shape == y.shape and kinds[0] == kinds[1] and y.path not in self.compared:
+        if self.how.values and x.shape == y.shape and kinds[0] == kinds[1] and y.path not in self.compared:
             yield from self._values(name, x, y)
 
     def _values(self, name: str, x: Dataset, y: Dataset) -> Iterator[Difference]:
         stores = [_large_array(dataset) for dataset in (x, y)]
         if stores[0] is not None and stores[1] is not None:
-            found = compare_values(stores[0], stores[1], self.runner, self.progress)
+            found = compare_values(stores[0], stores[1], self.how.runner, self.how.progress)
             n_different, first = found.n_different, found.first
         else:
             n_different, first = self._rows(x, y)
@@ -303,7 +292,7 @@ class _Comparison:
                     for meaning, part, dataset in zip(self.meanings, (a, b), (x, y), strict=True)
                 ]
                 first = FirstDifference(where, shown[0], shown[1])
-            self.progress(a.nbytes)
+            self.how.progress(a.nbytes)
         return n_different, first
 
     def _mask(
@@ -334,7 +323,7 @@ class _Comparison:
             if name not in a or name not in b:
                 x, y = ("cached specification" if name in of else None for of in (a, b))
                 yield Difference(at, "structure", x, y)
-            elif self.values and a[name] != b[name]:
+            elif self.how.values and a[name] != b[name]:
                 yield Difference(at, "values", *_first_other(a[name], b[name]))
 
 

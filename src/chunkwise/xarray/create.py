@@ -18,7 +18,7 @@ from chunkwise.copying.array_template import NAMES, ArrayTemplate
 from chunkwise.copying.codec_option import Compressor, parse_compressor
 from chunkwise.copying.new_array import Target, create_array, open_array, target_spec
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, prefix
-from chunkwise.extension.inside import as_integer, as_items, parse_fill_value_zarr3
+from chunkwise.extension.inside import as_integer, as_items, hooks, parse_fill_value_zarr3
 from chunkwise.extension.trees import (
     Location,
     Replacement,
@@ -93,7 +93,7 @@ def plan_variable(location: Location, name: str, encoded: Encoded, format: str, 
         variable = encoded.variable
         dtype = DataType(encoded.dtype)
         names, rules = tuple(str(dim) for dim in variable.dims), tree_format(format)
-        attributes = encoded.attributes_in(format)
+        attributes = {**hooks.find("label mark")(variable._data), **encoded.attributes_in(format)}
         if not rules.names_member:
             attributes[NAMES] = list(names)
         template = ArrayTemplate(shape=tuple(variable.shape), dtype=dtype, names=names)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -45,53 +45,31 @@ __all__ = ["write_dataset", "write_datatree"]
 _MOST_ATTEMPTS = 5
 
 
+class WriteKeywords(TypedDict, total=False):
+    """Keywords of `write_dataset` on which its result doesn't depend."""
+
+    format: str | None
+    group: str | None
+    mode: str | None
+    encoding: Mapping[str, Mapping[str, Any]] | None
+    consolidated: bool | None
+    append_dim: Hashable | None
+    region: Mapping[Any, slice | Literal["auto"]] | Literal["auto"] | None
+    non_finite: NonFinite
+    storage_options: Mapping[str, Any] | None
+
+
 @overload
 def write_dataset(
-    dataset: Dataset,
-    target: Any,
-    *,
-    format: str | None = ...,
-    group: str | None = ...,
-    mode: str | None = ...,
-    encoding: Mapping[str, Mapping[str, Any]] | None = ...,
-    consolidated: bool | None = ...,
-    append_dim: Hashable | None = ...,
-    region: Mapping[Any, slice | Literal["auto"]] | Literal["auto"] | None = ...,
-    compute: Literal[True] = ...,
-    non_finite: NonFinite = ...,
-    storage_options: Mapping[str, Any] | None = ...,
+    dataset: Dataset, target: Any, *, compute: Literal[True] = ..., **options: Unpack[WriteKeywords]
 ) -> None: ...
 @overload
 def write_dataset(
-    dataset: Dataset,
-    target: Any,
-    *,
-    format: str | None = ...,
-    group: str | None = ...,
-    mode: str | None = ...,
-    encoding: Mapping[str, Mapping[str, Any]] | None = ...,
-    consolidated: bool | None = ...,
-    append_dim: Hashable | None = ...,
-    region: Mapping[Any, slice | Literal["auto"]] | Literal["auto"] | None = ...,
-    compute: Literal[False],
-    non_finite: NonFinite = ...,
-    storage_options: Mapping[str, Any] | None = ...,
+    dataset: Dataset, target: Any, *, compute: Literal[False], **options: Unpack[WriteKeywords]
 ) -> Delayed: ...
 @overload
 def write_dataset(
-    dataset: Dataset,
-    target: Any,
-    *,
-    format: str | None = ...,
-    group: str | None = ...,
-    mode: str | None = ...,
-    encoding: Mapping[str, Mapping[str, Any]] | None = ...,
-    consolidated: bool | None = ...,
-    append_dim: Hashable | None = ...,
-    region: Mapping[Any, slice | Literal["auto"]] | Literal["auto"] | None = ...,
-    compute: bool = ...,
-    non_finite: NonFinite = ...,
-    storage_options: Mapping[str, Any] | None = ...,
+    dataset: Dataset, target: Any, *, compute: bool = ..., **options: Unpack[WriteKeywords]
 ) -> Delayed | None: ...
 
 

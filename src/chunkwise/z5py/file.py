@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any, ClassVar, Self
 
-from chunkwise.errors import AlreadyExistsError, NodeNotFoundError, NotFoundError
+from chunkwise.errors import AlreadyExistsError, NodeNotFoundError, NotFoundError, noted
 from chunkwise.extension.inside import is_url
 from chunkwise.extension.trees import (
     Location,
@@ -164,7 +164,8 @@ def _open(
     except AlreadyExistsError as e:
         raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), location.text) from e
     except NotFoundError as e:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS), location.text) from e
+        error = OSError(errno.EROFS, os.strerror(errno.EROFS), location.text)
+        raise noted(error, 'nothing is there; File(path, "a") makes a container') from e
 
 
 def _format_of_new(

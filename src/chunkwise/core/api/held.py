@@ -14,7 +14,7 @@ from chunkwise.core.arrays.memory_array import MemoryArray
 from chunkwise.core.base.arguments import as_flag
 from chunkwise.core.base.extras import is_of
 from chunkwise.core.driver.array.spec import ArraySpec
-from chunkwise.core.dtypes.as_array import as_array, elements_of, of_objects
+from chunkwise.core.dtypes.as_array import as_array, as_numpy, elements_of, of_objects
 from chunkwise.core.dtypes.data_type import DataType, DTypeLike
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
@@ -72,17 +72,13 @@ def array(
     """
     if isinstance(array, TensorStore):
         array = array.read().result()
-    array = elements_of(array)
     copy = None if copy is None else as_flag(copy, "copy")
     write = None if write is None else as_flag(write, "write")
     given = array if isinstance(array, np.ndarray) else None
     if dtype is not None:
         element_type = DataType(dtype)
-    elif given is None and not hasattr(type(array), "__array__"):
-        array = np.array(array)
-        element_type = _natural(array)
     else:
-        array = np.asanyarray(array)
+        array = as_numpy(array)
         element_type = _natural(array)
     values = as_array(array, element_type)
     shared = given is not None and values is given

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from numbers import Number
@@ -85,6 +86,9 @@ class NumpyProtocols:
 
     def __complex__(self) -> complex:
         return complex(self._number("complex"))
+
+    def __index__(self) -> int:
+        return operator.index(self._number("index"))
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, NumpyProtocols):

@@ -25,7 +25,7 @@ from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.context import Context
-from chunkwise.core.specs.kvstore_spec import KvStoreSpec, Locatable, instead_of, is_kvstore_object
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec, Locatable, is_kvstore_object, place_of
 from chunkwise.core.specs.open_mode import OpenMode
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.schema_constraints import SchemaKeywords
@@ -115,9 +115,11 @@ def spec_of(spec: SpecLike) -> Spec:
     is_open = isinstance(spec, Locatable)
     if is_open or (is_kvstore_object("kvstore", spec) and _is_store_object(spec)):
         return Spec({"driver": "auto", "kvstore": spec})
-    hint = instead_of(spec)
-    if hint:
-        raise TypeError(f"expected a path, a URL, a spec or a store, got {type(spec).__name__}{hint}")
+    its = place_of(spec)
+    if its:
+        raise TypeError(
+            f"expected a path, a URL, a spec or a store, got {type(spec).__name__}; give its place, {its}"
+        )
     return Spec(spec)
 
 

@@ -428,6 +428,11 @@ def _unlike_numpy(key: Any, transform: IndexTransform) -> str:
     if isinstance(key, str):
         return "the elements have no fields; names of dimensions are chosen by chunkwise.d[name]"
     terms = key if isinstance(key, tuple) else (key,)
+    if any(
+        isinstance(term, str) or (isinstance(term, list) and term and isinstance(term[0], str))
+        for term in terms
+    ):
+        return "a field of records is chosen alone, and then elements: array[field][0:2]"
     numbers = [n for t in terms for n in ((t.start, t.stop) if isinstance(t, slice) else (t,))]
     if any(transform.input_inclusive_min):
         return (

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from contextlib import suppress
 from typing import Any
 
 from chunkwise.core.arrays.protocol import OpenArray, Transactional, WrapStore
 from chunkwise.core.base.catalogue import arrays
-from chunkwise.core.index_space import IndexTransform
+from chunkwise.core.engine.derived_futures import map_future
+from chunkwise.core.engine.future import Future
+from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.index_space.output_map import single_map
 from chunkwise.core.kvstore.protocol import offers
 from chunkwise.core.specs.spec import Spec
@@ -19,7 +22,7 @@ from chunkwise.errors import (
     prefix,
 )
 
-__all__ = ["Base", "chunk_shape", "in_transaction", "open_base"]
+__all__ = ["AdapterArray", "Base", "chunk_shape", "in_transaction", "open_base"]
 
 
 class Base:
@@ -83,6 +86,28 @@ class Base:
         except OutOfBoundsError as e:
             raise as_value_error(e) from None
         return Spec._of(self.array.spec(), resolved)
+
+
+class AdapterArray:
+    """The part of an open array over a base that is the same whatever it makes of the elements."""
+
+    __slots__ = ()
+
+    _base: Base
+
+    @property
+    def in_memory(self) -> bool:
+        """True if reading the base uses no store."""
+        return bool(getattr(self._base.array, "in_memory", False))
+
+    @property
+    @abstractmethod
+    def domain(self) -> IndexDomain:
+        """Domain of the view, as far as it is known."""
+
+    def resolve(self) -> Future[IndexDomain]:
+        """Return the current domain, from the storage of the base."""
+        return map_future(lambda _: self.domain, self._base.array.resolve())
 
 
 def open_base(spec: Spec, *, readable: bool, writable: bool, wrap: WrapStore | None = None) -> Base:

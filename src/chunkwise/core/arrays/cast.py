@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.arrays.base_array import Base, open_base
+from chunkwise.core.arrays.base_array import AdapterArray, Base, open_base
 from chunkwise.core.arrays.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.core.arrays.resources import pool_under
 from chunkwise.core.driver.cast.spec import CastSpec, cast_schema
@@ -38,7 +38,7 @@ _BLOCK_NBYTES = 8 << 20
 Array = npt.NDArray[Any]
 
 
-class CastArray:
+class CastArray(AdapterArray):
     """An array viewed with another data type, in the directions in which its elements convert."""
 
     __slots__ = ("_base", "_context", "_dtype", "_read", "_schema", "_write", "pool", "readable", "writable")
@@ -74,11 +74,6 @@ class CastArray:
             readable=self.readable,
             writable=self.writable,
         )
-
-    @property
-    def in_memory(self) -> bool:
-        """True if reading the base uses no store."""
-        return bool(getattr(self._base.array, "in_memory", False))
 
     @property
     def dtype(self) -> DataType:
@@ -176,10 +171,6 @@ class CastArray:
             n_workers=n_workers,
             writes=writes,
         )
-
-    def resolve(self) -> Future[IndexDomain]:
-        """Return the current domain, from the storage of the base."""
-        return map_future(lambda _: self.domain, self._base.array.resolve())
 
     @property
     def resizable(self) -> bool:

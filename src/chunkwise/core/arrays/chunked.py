@@ -127,41 +127,37 @@ class ChunkedArray:
 
     def over(self, store: KvStoreDriver, opened: Opened, wrap: WrapStore) -> Self:
         """Return the array over `store`, its store as a transaction sees it."""
-        return type(self)(
-            self._spec,
-            self._request,
-            SharedMetadata(opened) if pending_under(store) is None else self._shared,
-            opened,
-            store,
-            self.pool,
-            readable=self.readable,
-            writable=self.writable,
-            outside=self,
-            wrap=wrap,
-            units=self._units,
-        )
+        shared = SharedMetadata(opened) if pending_under(store) is None else self._shared
+        return self._like(shared=shared, opened=opened, store=store, outside=self, wrap=wrap)
+
+    def _like(self, **changed: Any) -> Self:
+        """Return the array with some arguments of the constructor changed."""
+        own = {
+            "spec": self._spec,
+            "request": self._request,
+            "shared": self._shared,
+            "opened": self._opened,
+            "store": self._store,
+            "pool": self.pool,
+            "readable": self.readable,
+            "writable": self.writable,
+            "outside": self._outside,
+            "wrap": self._wrap,
+            "units": self._units,
+        }
+        return type(self)(**{**own, **changed})
 
     def longer(self, axis: int, size: int, wrap: WrapStore) -> Self:
         """Return the array with another size along an axis, over the store that `wrap` returns."""
         shape = list(self._opened.metadata.shape)
         shape[axis] = size
-        metadata = self._request.format.resized(self._opened.metadata, tuple(shape))
+        metadata = self._opened.metadata.resized(tuple(shape))
         opened = self._opened._replace(metadata=metadata)
         # A chunk that was stored is never missing again, whoever replaces it.
         spec = replace(self._spec, store_data_equal_to_fill_value=True, recheck_cached_metadata="open")
-        return type(self)(
-            spec,
-            self._request,
-            SharedMetadata(opened),
-            opened,
-            wrapped(self._spec, self._store, wrap),
-            self.pool,
-            readable=self.readable,
-            writable=self.writable,
-            outside=self,
-            wrap=wrap,
-            units=self._units,
-        )
+        store = wrapped(self._spec, self._store, wrap)
+        shared = SharedMetadata(opened)
+        return self._like(spec=spec, shared=shared, opened=opened, store=store, outside=self, wrap=wrap)
 
     @property
     def wrap(self) -> WrapStore | None:
@@ -188,19 +184,7 @@ class ChunkedArray:
 
     def with_units(self, units: DimensionUnits) -> Self:
         """Return the same array with `units`, which replace those in its metadata."""
-        return type(self)(
-            self._spec,
-            self._request,
-            self._shared,
-            self._opened,
-            self._store,
-            self.pool,
-            readable=self.readable,
-            writable=self.writable,
-            outside=self._outside,
-            wrap=self._wrap,
-            units=units,
-        )
+        return self._like(units=units)
 
     @property
     def dtype(self) -> DataType:

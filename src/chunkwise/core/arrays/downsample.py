@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.arrays.base_array import Base, chunk_shape, open_base
-from chunkwise.core.arrays.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.core.arrays.base_array import AdapterArray, Base, chunk_shape, open_base
+from chunkwise.core.arrays.protocol import FixedArray, OpenArray, StorageStatistics, WrapStore
 from chunkwise.core.arrays.resources import pool_under
 from chunkwise.core.driver.downsample.spec import (
     DownsampleSpec,
@@ -21,7 +20,7 @@ from chunkwise.core.driver.downsample.spec import (
 )
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.batch import as_batched
-from chunkwise.core.engine.derived_futures import WriteFutures, map_future
+from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.downsample import downsample_into, open_reduction
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool
@@ -35,14 +34,14 @@ from chunkwise.core.index_space.bounds import check_unread
 from chunkwise.core.plan.accumulate import open_accumulator
 from chunkwise.core.specs.context import ContextSpec
 from chunkwise.core.specs.schema import Schema
-from chunkwise.errors import InvalidArgumentError, UnsupportedError, prefix
+from chunkwise.errors import InvalidArgumentError, prefix
 
 __all__ = ["DownsampleArray", "open_downsample"]
 
 Array = npt.NDArray[Any]
 
 
-class DownsampleArray:
+class DownsampleArray(AdapterArray, FixedArray):
     """Cells of another array, each reduced to one element; read-only."""
 
     __slots__ = (
@@ -53,8 +52,6 @@ class DownsampleArray:
         "_method",
         "_reduce",
         "pool",
-        "readable",
-        "writable",
     )
 
     def __init__(
@@ -80,18 +77,9 @@ class DownsampleArray:
         )
 
     @property
-    def in_memory(self) -> bool:
-        """True if reading the base uses no store."""
-        return bool(getattr(self._base.array, "in_memory", False))
-
-    @property
     def dtype(self) -> DataType:
         """Type of the elements, which is the base's."""
         return self._base.array.dtype
-
-    def numpy_dtype(self) -> np.dtype[Any]:
-        """The NumPy type of the elements in memory."""
-        return self._base.array.numpy_dtype()
 
     @property
     def domain(self) -> IndexDomain:
@@ -151,19 +139,6 @@ class DownsampleArray:
         """Fail: `source` doesn't determine the elements of the base."""
         failed: Future[None] = Future.failed(InvalidArgumentError("Destination does not support writing."))
         return WriteFutures.of(failed, failed)
-
-    def resolve(self) -> Future[IndexDomain]:
-        """Return the current domain, from the storage of the base."""
-        return map_future(lambda _: self.domain, self._base.array.resolve())
-
-    @property
-    def resizable(self) -> bool:
-        """False: the base is resized separately."""
-        return False
-
-    def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
-        """Fail: the base is resized separately."""
-        return Future.failed(UnsupportedError("Resize not supported"))
 
     def schema(self) -> Schema:
         """The schema of the base at the lower resolution."""

@@ -3,43 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-__all__ = ["FOREIGN_ARGUMENTS", "NO_H5", "RESIZABLE", "TEXT", "Instead", "Owner"]
-
-Owner: TypeAlias = Literal[
-    "chunkwise",
-    "Future",
-    "TensorStore",
-    "Group",
-    "Attributes",
-    "create_array",
-    "create_group",
-    "group.create_group",
-    "copy",
-    "diff",
-    "downsample_pyramid",
-    "from_dask",
-    "migrate",
-    "open",
-    "open_array",
-    "open_group",
-    "open_multiscale",
-    "read",
-    "resize",
-    "serve",
-    "stack",
-    "store",
-    "to_dask",
-    "verify",
-    "write_dataset",
+__all__ = [
+    "CREATE_ARRAY",
+    "FOREIGN_ARGUMENTS",
+    "NO_H5",
+    "NO_LOCK",
+    "RESIZABLE",
+    "TEXT",
+    "Instead",
+    "Rows",
 ]
 
 
 class Instead(NamedTuple):
     """The name to write instead of another, as Python code, and a remark."""
 
-    code: str = ""  # empty if the name is to be left out
+    code: str = ""  # empty if the name is to be left out; {} stands for the name
     why: str = ""
 
     def __str__(self) -> str:
@@ -47,222 +28,164 @@ class Instead(NamedTuple):
         return f"{text} ({self.why})" if self.why else text
 
 
-RESIZABLE = Instead(why="every array can be resized: array.resize(exclusive_max=shape).result()")
-_FORMAT = Instead('format="zarr3"', 'or "zarr2"')
-_OF_GROUP = Instead(why="the format is that of the group")
-_DETECTED = Instead(why="the format is detected")
-_OPEN_ARRAY = Instead("chunkwise.open_array(path, mode)")
-_CREATE_ARRAY = Instead("chunkwise.create_array(path, shape=shape, dtype=dtype)")
+Rows: TypeAlias = Mapping[Instead, str]
+"""What to write, and the names instead of which it is written."""
+
 _ATTRIBUTES = Instead('attributes={"unit": "mV"}')
-_CONSOLIDATED = Instead("consolidated=True")
-_NO_LOCK = Instead(why="writers of parts of one chunk lose nothing")
+CREATE_ARRAY = Instead("chunkwise.create_array(path, shape=shape, dtype=dtype)")
+_DETECTED = Instead(why="the format is detected")
+_FORMAT = Instead('format="zarr3"', 'or "zarr2"')
 _IN_GROUP = Instead("chunkwise.open_group(path)[name]")
-_TOLERANCE = Instead(
-    "numpy.allclose(left, right, atol=1e-6)", "of the arrays as read; here values are equal or not"
-)
-_FIRST = Instead(why="the store, a path or a URL is the first argument, without a name")
 _IN_PATH = Instead(why="it belongs to the path")
-_FROM_DASK = Instead("chunkwise.from_dask(dask_array, path)", "it makes an array; a target is there already")
-_STORE = Instead("chunkwise.store(dask_array, array[selection])")
-
-TEXT = Instead('dtype="ustring"')
-_NO_CACHE = Instead(why="metadata is cached; recheck_cached_data of open says how long")
 NO_H5 = Instead(why="only HDF5 has it")
+NO_LOCK = Instead(why="writers of parts of one chunk lose nothing")
+RESIZABLE = Instead(why="every array can be resized: array.resize(exclusive_max=shape).result()")
+_STORE = Instead("chunkwise.store(dask_array, array[selection])")
+TEXT = Instead('dtype="ustring"')
 
-FOREIGN_ARGUMENTS: Mapping[Owner, Mapping[str, Instead]] = {
+_PLACE: Rows = {
+    Instead(why="the store, a path or a URL is the first argument, without a name"): "store",
+    NO_LOCK: "synchronizer",
+}
+_OPENED: Rows = {**_PLACE, _DETECTED: "format zarr_format zarr_version", _IN_GROUP: "path"}
+_MADE: Rows = {**_PLACE, _ATTRIBUTES: "attrs", _FORMAT: "zarr_format zarr_version"}
+_LAYOUT: Rows = {
+    Instead("chunks=(4, 4)"): "chunk_shape output_chunks",
+    Instead('codec="gzip"'): "compression",
+    Instead("shards=(8, 8)"): "shard_shape",
+}
+
+FOREIGN_ARGUMENTS: Mapping[str, Rows] = {
     "create_array": {
-        **dict.fromkeys(("cache_attrs", "cache_metadata"), _NO_CACHE),
-        **dict.fromkeys(("external", "track_order", "track_times"), NO_H5),
-        "attrs": _ATTRIBUTES,
-        "axes": Instead('dimension_names=["y", "x"]'),
-        "config": Instead(why="an order in memory is asked for in reading: array.read(order=\"F\")"),
-        "chunk_key_encoding": Instead('metadata={"chunk_key_encoding": {"name": "v2"}}'),
-        "chunk_shape": Instead("chunks=(4, 4)"),
-        "clobber": Instead("overwrite=True"),
-        "compression": Instead('codec="gzip"'),
-        "compression_opts": Instead('codec="gzip:5"'),
-        "dimension_separator": Instead('format="zarr2", metadata={"dimension_separator": "/"}'),
-        "dims": Instead('dimension_names=["y", "x"]'),
-        "fillvalue": Instead("fill_value=0"),
-        "fletcher32": Instead("checksum=True"),
-        "maxshape": RESIZABLE,
-        "mode": Instead("overwrite=True", 'as mode="w"'),
-        "name": _IN_PATH,
-        "object_codec": TEXT,
-        "order": Instead('format="zarr2", metadata={"order": "F"}'),
-        "path": _IN_PATH,
-        "scaleoffset": Instead('codec="zstd:5"'),
-        "shard_shape": Instead("shards=(8, 8)"),
-        "shuffle": Instead('codec="blosc:zstd:5:shuffle"'),
-        "store": _FIRST,
-        "synchronizer": _NO_LOCK,
-        "unit": Instead('dimension_units=["4 nm", "4 nm"]'),
-        "units": Instead('dimension_units=["4 nm", "4 nm"]'),
-        "write_data": Instead(why="data=None makes an array without data"),
-        "write_empty_chunks": Instead(why="chunks of fill values alone are not stored"),
-        "zarr_format": _FORMAT,
-        "zarr_version": _FORMAT,
+        **_MADE,
+        **_LAYOUT,
+        Instead('dimension_names=["y", "x"]'): "axes dims",
+        Instead(
+            why="metadata is cached; recheck_cached_data of open says how long"
+        ): "cache_attrs cache_metadata",
+        Instead('metadata={"chunk_key_encoding": {"name": "v2"}}'): "chunk_key_encoding",
+        Instead("overwrite=True"): "clobber",
+        Instead('codec="gzip:5"'): "compression_opts",
+        Instead(why='an order in memory is asked for in reading: array.read(order="F")'): "config",
+        Instead('format="zarr2", metadata={"dimension_separator": "/"}'): "dimension_separator",
+        NO_H5: "external track_order track_times",
+        Instead("fill_value=0"): "fillvalue",
+        Instead("checksum=True"): "fletcher32",
+        RESIZABLE: "maxshape",
+        Instead("overwrite=True", 'as mode="w"'): "mode",
+        _IN_PATH: "name path",
+        TEXT: "object_codec",
+        Instead('format="zarr2", metadata={"order": "F"}'): "order",
+        Instead('codec="zstd:5"'): "scaleoffset",
+        Instead('codec="blosc:zstd:5:shuffle"'): "shuffle",
+        Instead('dimension_units=["4 nm", "4 nm"]'): "unit units",
+        Instead(why="data=None makes an array without data"): "write_data",
+        Instead(why="chunks of fill values alone are not stored"): "write_empty_chunks",
     },
     "create_group": {
-        "attrs": _ATTRIBUTES,
-        "mode": Instead('chunkwise.open_group(path, "a")'),
-        "store": _FIRST,
-        "synchronizer": _NO_LOCK,
-        "zarr_format": _FORMAT,
-        "zarr_version": _FORMAT,
+        **_MADE,
+        Instead('chunkwise.open_group(path, "a")'): "mode",
     },
     "group.create_group": {
-        "attrs": _ATTRIBUTES,
-        "format": _OF_GROUP,
-        "name": Instead('group.create_group("a")', "a path"),
-        "zarr_format": _OF_GROUP,
-        "zarr_version": _OF_GROUP,
+        _ATTRIBUTES: "attrs",
+        Instead(why="the format is that of the group"): "format zarr_format zarr_version",
+        Instead('group.create_group("a")', "a path"): "name",
     },
     "copy": {
-        "chunk_shape": Instead("chunks=(4, 4)"),
-        "compression": Instead('codec="gzip"'),
-        "shard_shape": Instead("shards=(8, 8)"),
-        "zarr_format": _FORMAT,
-        "zarr_version": _FORMAT,
+        **_LAYOUT,
+        _FORMAT: "zarr_format zarr_version",
     },
     "diff": {
-        "atol": _TOLERANCE,
-        "format": _DETECTED,
-        "rtol": _TOLERANCE,
-        "zarr_format": _DETECTED,
-        "zarr_version": _DETECTED,
+        **_OPENED,
+        Instead(
+            "numpy.allclose(left, right, atol=1e-6)", "of the arrays as read; here values are equal or not"
+        ): "atol rtol",
     },
     "downsample_pyramid": {
-        "chunk_shape": Instead("chunks=(4, 4)"),
-        "compression": Instead('codec="gzip"'),
-        "coordinate_transformations": Instead('units=["4 nm", "4 nm"]'),
-        "dimension_names": Instead('axes=["y", "x"]'),
-        "dimension_units": Instead('units=["4 nm", "4 nm"]'),
-        "fill_value": Instead(why="levels have that of the source"),
-        "format": Instead('convention="ome-ngff-0.4"', "that is Zarr v2; others are in its documentation"),
-        "layout": Instead('convention="n5-viewer"'),
-        "max_layer": Instead("levels=3"),
-        "n_levels": Instead("levels=3"),
-        "output_chunks": Instead("chunks=(4, 4)"),
-        "scale": Instead('units=["4 nm", "4 nm"]'),
-        "scale_factors": Instead("factors=(2, 2)"),
-        "scaler": Instead('method="mean"'),
-        "zarr_format": Instead('convention="ome-ngff-0.4"', "that is Zarr v2; 0.5 is Zarr v3"),
+        **_LAYOUT,
+        Instead('units=["4 nm", "4 nm"]'): "coordinate_transformations dimension_units scale",
+        Instead('axes=["y", "x"]'): "dimension_names",
+        Instead(why="levels have that of the source"): "fill_value",
+        Instead('convention="ome-ngff-0.4"', "that is Zarr v2; others are in its documentation"): "format",
+        Instead('convention="n5-viewer"'): "layout",
+        Instead("levels=3"): "max_layer n_levels",
+        Instead("factors=(2, 2)"): "scale_factors",
+        Instead('method="mean"'): "scaler",
+        Instead('convention="ome-ngff-0.4"', "that is Zarr v2; 0.5 is Zarr v3"): "zarr_format",
     },
     "from_dask": {
-        "attributes": Instead("array.attrs.update(attributes)", "of the array that it returns"),
-        "attrs": Instead("array.attrs.update(attributes)", "of the array that it returns"),
-        "component": _IN_PATH,
-        "lock": _NO_LOCK,
-        "overwrite": Instead("delete_existing=True"),
-        "region": _STORE,
-        "regions": _STORE,
-        "zarr_format": Instead('spec={"driver": "zarr", "kvstore": path}', "the driver is the format"),
+        Instead("array.attrs.update(attributes)", "of the array that it returns"): "attributes attrs",
+        _IN_PATH: "component",
+        NO_LOCK: "lock",
+        Instead("delete_existing=True"): "overwrite",
+        _STORE: "region regions",
+        Instead('spec={"driver": "zarr", "kvstore": path}', "the driver is the format"): "zarr_format",
     },
     "migrate": {
-        "dry_run": Instead("apply=False"),
-        "zarr_format": Instead(why="Zarr v1 and v2 become v3"),
+        Instead("apply=False"): "dry_run",
+        Instead(why="Zarr v1 and v2 become v3"): "zarr_format",
     },
     "open": {
-        **dict.fromkeys(
-            ("attributes", "attrs", "checksum", "chunks", "compression", "compressor", "compressors", "data",
-             "dimension_names", "filters", "shards"),
-            _CREATE_ARRAY,
+        **_OPENED,
+        CREATE_ARRAY: (
+            "attributes attrs checksum chunks compression compressor compressors data dimension_names "
+            "filters shards"
         ),
-        "format": _DETECTED,
-        "mode": _OPEN_ARRAY,
-        "overwrite": Instead("delete_existing=True, create=True"),
-        "path": _IN_GROUP,
-        "store": _FIRST,
-        "synchronizer": _NO_LOCK,
-        "use_consolidated": Instead("chunkwise.open_group(path, consolidated=True)"),
-        "zarr_format": _DETECTED,
-        "zarr_version": _DETECTED,
+        Instead(
+            "chunkwise.open_array(path, mode)", "chunkwise.create_array makes one, open_group a group"
+        ): "mode",
+        Instead("delete_existing=True, create=True"): "overwrite",
+        Instead("chunkwise.open_group(path, consolidated=True)"): "use_consolidated",
     },
     "open_array": {
-        "chunks": _CREATE_ARRAY,
-        "dtype": _CREATE_ARRAY,
-        "fill_value": _CREATE_ARRAY,
-        "format": _DETECTED,
-        "overwrite": _CREATE_ARRAY,
-        "path": _IN_GROUP,
-        "shape": _CREATE_ARRAY,
-        "store": _FIRST,
-        "synchronizer": _NO_LOCK,
-        "zarr_format": _DETECTED,
-        "zarr_version": _DETECTED,
+        **_OPENED,
+        CREATE_ARRAY: "chunks dtype fill_value overwrite shape",
     },
     "open_group": {
-        "attrs": _ATTRIBUTES,
-        "overwrite": Instead('mode="w"'),
-        "path": _IN_GROUP,
-        "store": _FIRST,
-        "synchronizer": _NO_LOCK,
-        "use_consolidated": _CONSOLIDATED,
-        "use_zarr_format": _FORMAT,
-        "zarr_format": _FORMAT,
-        "zarr_version": _FORMAT,
+        **_MADE,
+        Instead('mode="w"'): "overwrite",
+        _IN_GROUP: "path",
+        Instead("consolidated=True"): "use_consolidated",
+        _FORMAT: "use_zarr_format zarr_format zarr_version",
     },
     "open_multiscale": {
-        "mode": Instead(why="images are opened for reading"),
-        "zarr_format": _DETECTED,
-        "zarr_version": _DETECTED,
+        Instead(why="images are opened for reading"): "mode",
+        _DETECTED: "zarr_format zarr_version",
     },
-    "read": {
-        "format": _DETECTED,
-        "path": _IN_GROUP,
-        "store": _FIRST,
-        "zarr_format": _DETECTED,
-        "zarr_version": _DETECTED,
-    },
+    "read": _OPENED,
     "resize": {
-        "axis": Instead("array.resize(exclusive_max=[size, None])", "None leaves a size unchanged"),
-        "new_shape": Instead("array.resize(exclusive_max=shape)"),
-        "shape": Instead("array.resize(exclusive_max=shape)"),
-        "size": Instead("array.resize(exclusive_max=[size, None])", "None leaves a size unchanged"),
+        Instead("array.resize(exclusive_max=[size, None])", "None leaves a size unchanged"): "axis size",
+        Instead("array.resize(exclusive_max=shape)"): "new_shape shape",
     },
     "serve": {
-        "address": Instead('host="0.0.0.0"'),
-        "bind": Instead('host="0.0.0.0"'),
-        "bind_address": Instead('host="0.0.0.0"'),
-        "cors": Instead(why="any page may read served data"),
+        Instead('host="0.0.0.0"'): "address bind bind_address",
+        Instead(why="any page may read served data"): "cors",
     },
     "stack": {
-        "concat_dim": Instead("axis=0"),
-        "dim": Instead("axis=0"),
-        "out": Instead("chunkwise.stack(layers).read(out=out).result()"),
+        Instead("axis=0"): "concat_dim dim",
+        Instead("chunkwise.stack(layers).read(out=out).result()"): "out",
     },
     "store": {
-        **dict.fromkeys(
-            ("attributes", "checksum", "chunk_layout", "chunks", "codec", "component", "compressor",
-             "compressors", "delete_existing", "dimension_names", "dimension_units", "dtype", "fill_value",
-             "filters", "format", "mode", "overwrite", "path", "serializer", "shards", "storage_options",
-             "zarr_format"),
-            _FROM_DASK,
+        Instead("chunkwise.from_dask(dask_array, path)", "it makes an array; a target is there already"): (
+            "attributes checksum chunk_layout chunks codec component compressor compressors "
+            "delete_existing dimension_names dimension_units dtype fill_value filters format mode "
+            "overwrite path serializer shards storage_options zarr_format"
         ),
-        "lock": _NO_LOCK,
-        "region": _STORE,
-        "regions": _STORE,
+        NO_LOCK: "lock",
+        _STORE: "region regions",
     },
     "to_dask": {
-        "asarray": Instead(why="blocks are NumPy arrays"),
-        "component": _IN_GROUP,
-        "fancy": Instead(why="blocks are read by slices"),
-        "lock": Instead(why="any number of threads can read"),
-        "meta": Instead(why="blocks are NumPy arrays"),
-        "storage_options": Instead("chunkwise.open(path, storage_options=options).result()"),
+        Instead(why="blocks are NumPy arrays"): "asarray meta",
+        _IN_GROUP: "component",
+        Instead(why="blocks are read by slices"): "fancy",
+        Instead(why="any number of threads can read"): "lock",
+        Instead("chunkwise.open(path, storage_options=options).result()"): "storage_options",
     },
-    "verify": {
-        "format": _DETECTED,
-        "zarr_format": _DETECTED,
-        "zarr_version": _DETECTED,
-    },
+    "verify": _OPENED,
     "write_dataset": {
-        "safe_chunks": Instead(why="writers of parts of one chunk lose nothing"),
-        "store": Instead("target=path"),
-        "synchronizer": _NO_LOCK,
-        "zarr_format": _FORMAT,
-        "zarr_version": _FORMAT,
+        NO_LOCK: "safe_chunks synchronizer",
+        Instead("target=path"): "store",
+        _FORMAT: "zarr_format zarr_version",
     },
-}  # fmt: skip
-"""By function, sorted by name."""
+}
+"""By function."""

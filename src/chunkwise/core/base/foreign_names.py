@@ -4,231 +4,270 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from chunkwise.core.base.foreign_arguments import FOREIGN_ARGUMENTS, NO_H5, RESIZABLE, TEXT, Instead, Owner
+from chunkwise.core.base.foreign_arguments import (
+    CREATE_ARRAY,
+    FOREIGN_ARGUMENTS,
+    NO_H5,
+    NO_LOCK,
+    RESIZABLE,
+    TEXT,
+    Instead,
+    Rows,
+)
 
-__all__ = ["FOREIGN_NAMES", "Instead", "Owner", "instead_of"]
+__all__ = ["FOREIGN_NAMES", "Instead", "instead_of"]
 
-_CODEC = Instead("array.codec.to_json()")
-_NO_CLOSE = Instead(why="there is nothing to close: data is stored once the write is done")
-_LINK = Instead("group.create_link(name, target)")
-_LIKE = Instead("chunkwise.create_array(path, shape=values.shape, dtype=values.dtype)")
-_READ = Instead("array.read().result()", "an array of NumPy")
 _OF_NUMPY = (
-    "all", "any", "argmax", "argmin", "argpartition", "argsort", "byteswap", "choose", "clip", "compress",
-    "conj", "conjugate", "copy", "ctypes", "cumprod", "cumsum", "device", "diagonal", "dot", "dump", "dumps",
-    "flags", "flat", "flatten", "getfield", "imag", "item", "mT", "max", "mean", "min", "nonzero",
-    "partition", "prod", "put", "ravel", "real", "repeat", "reshape", "round", "searchsorted", "setfield",
-    "setflags", "sort", "squeeze", "std", "strides", "sum", "swapaxes", "take", "to_device", "tobytes",
-    "tofile", "tolist", "trace", "var",
-)  # fmt: skip
-_CHUNK_OF = Instead("chunkwise.to_dask(array).blocks[block].compute()")
-_N_CHUNKS = Instead("array.explain().requests.n_chunks", "of the view")
-_BLOCKS = Instead("chunkwise.to_dask(array).blocks[block]")
-_NUMBLOCKS = Instead("chunkwise.to_dask(array).numblocks")
-_BASIC = Instead("array[selection].read().result()")
-_SET_BASIC = Instead("array[selection] = values")
-_VINDEX = Instead("array.vindex[indices].read().result()")
-_SET_VINDEX = Instead("array.vindex[indices] = values")
-_FILLED = "group.create_array(path, shape=shape, dtype=dtype, fill_value={})"
-_NEW_FILLED = "chunkwise.create_array(path, shape=shape, dtype=dtype, fill_value={})"
-_UPDATE = "attrs.update(attributes)"
+    "all any argmax argmin argpartition argsort byteswap choose clip compress conj conjugate copy "
+    "ctypes cumprod cumsum device diagonal dot dump dumps flags flat flatten getfield imag item mT "
+    "max mean min nonzero partition prod put ravel real repeat reshape round searchsorted setfield "
+    "setflags sort squeeze std strides sum swapaxes take to_device tobytes tofile tolist trace var"
+)
 _OF_ARRAYS = (
-    "T", "append", "astype", "attrs", "chunk_layout", "chunks", "codec", "dimension_units", "domain", "dtype",
-    "explain", "fill_value", "info", "kvstore", "label", "nbytes", "ndim", "oindex", "path", "rank", "read",
-    "resize", "resolve", "schema", "shape", "size", "spec", "translate_to", "transpose", "url", "vindex",
-    "write",
-)  # fmt: skip
-_NUMPY = Instead(
-    "array.read().result()", "an array of NumPy; chunkwise.to_dask(array) computes block by block"
+    "T append astype attrs chunk_layout chunks codec dimension_units domain dtype explain fill_value "
+    "info kvstore label nbytes ndim oindex path rank read resize resolve schema shape size spec "
+    "translate_to transpose url vindex write"
 )
 _DATASET = Instead('xarray.open_dataset(path, engine="chunkwise")')
-_COMMAND = Instead(why="it is a command: chunkwise help")
-_STORE_OBJECT = Instead('chunkwise.KvStore.open("memory://").result()', "a path or a URL names a store")
-_NAMED = Instead("array.domain.labels", "create_array(..., dimension_names=...) names dimensions")
-_PLACE = Instead("array.url", "a path or a URL names an array")
-_GROUP_PLACE = Instead("group.location.url", "a path or a URL names a group")
+_NO_CLOSE = Instead(why="there is nothing to close: data is stored once the write is done")
 _VIRTUAL = Instead("chunkwise.stack([array, array])", "or concat, overlay")
 
-FOREIGN_NAMES: Mapping[Owner, Mapping[str, Instead]] = {
+_NAMES: Mapping[str, Rows] = {
     "chunkwise": {
-        **dict.fromkeys(
-            ("consolidate", "convert", "cp", "info", "ls", "move", "mv", "rm", "rmtree", "zip"),
-            _COMMAND,
+        Instead('chunkwise.KvStore.open("memory://").result()', "a path or a URL names a store"): (
+            "ABSStore ConsolidatedMetadataStore DirectoryStore FsspecStore FSStore KVStore LMDBStore "
+            "LocalStore LRUStoreCache MemoryStore N5FSStore N5Store NestedDirectoryStore ObjectStore "
+            "SQLiteStore storage Store TempStore ZipStore"
         ),
-        **dict.fromkeys(
-            ("DirectoryStore", "FSStore", "FsspecStore", "LRUStoreCache", "LocalStore", "MemoryStore",
-             "Store", "ZipStore"),
-            _STORE_OBJECT,
+        Instead("chunkwise.open_group(path)"): "AnnData read_h5ad read_zarr",
+        Instead("chunkwise.TensorStore"): "Array Dataset",
+        Instead("chunkwise.read(path)"): "asarray imread imread_collection load read_elem",
+        Instead('codec="zstd:5"'): "Blosc GZip Zstd",
+        Instead('codec="zstd:5"', "or JSON, or an object of numcodecs or zarr.codecs"): (
+            "BloscCodec BytesCodec BZ2 codecs Crc32cCodec Delta FixedScaleOffset GzipCodec JSON LZ4 "
+            "LZMA numcodecs ShardingCodec TransposeCodec VLenUTF8 Zlib ZstdCodec"
         ),
-        **dict.fromkeys(("Blosc", "GZip", "Zstd"), Instead('codec="zstd:5"')),
-        **dict.fromkeys(("DataTree", "open_dataset", "open_datatree", "open_zarr"), _DATASET),
-        **dict.fromkeys(("VirtualLayout", "VirtualSource"), _VIRTUAL),
-        **dict.fromkeys(("check_dtype", "enum_dtype", "special_dtype", "vlen_dtype"), TEXT),
-        "Array": Instead("chunkwise.TensorStore"),
-        "Dataset": Instead("chunkwise.TensorStore"),
-        "ExternalLink": _LINK,
-        "File": Instead('chunkwise.open_group(path, "a")'),
-        "SoftLink": _LINK,
-        "codecs": Instead('codec="zstd:5"', "or JSON, or an object of numcodecs or zarr.codecs"),
-        "config": Instead('chunkwise.Context({"data_copy_concurrency": {"limit": 4}})', "of a context"),
-        "consolidate_metadata": Instead('chunkwise.open_group(path, "r+").consolidate()'),
-        "copy_all": Instead("chunkwise.copy_tree(source, destination)"),
-        "copy_store": Instead("chunkwise.copy_tree(source, destination)"),
-        "asarray": Instead("chunkwise.read(path)"),
-        "create": Instead("chunkwise.create_array(path, shape=shape, dtype=dtype)"),
-        "create_hierarchy": Instead('chunkwise.open_group(path, "a")'),
-        "empty": Instead("chunkwise.create_array(path, shape=shape, dtype=dtype)"),
-        "empty_like": _LIKE,
-        "from_array": Instead("chunkwise.create_array(path, values)"),
-        "from_numpy": Instead("chunkwise.create_array(path, values)"),
-        "from_zarr": Instead("chunkwise.to_dask(path)"),
-        "full": Instead(_NEW_FILLED.format("value")),
-        "full_like": _LIKE,
-        "group": Instead('chunkwise.open_group(path, "a")'),
-        "imread": Instead("chunkwise.read(path)"),
-        "imwrite": Instead("chunkwise.create_array(path, values)"),
-        "load": Instead("chunkwise.read(path)"),
-        "ones": Instead(_NEW_FILLED.format(1)),
-        "ones_like": _LIKE,
-        "open_like": _LIKE,
-        "open_consolidated": Instead("chunkwise.open_group(path, consolidated=True)"),
-        "save": Instead("chunkwise.create_array(path, values)"),
-        "save_array": Instead("chunkwise.create_array(path, values)"),
-        "save_group": Instead("group[path] = values"),
-        "storage": _STORE_OBJECT,
-        "string_dtype": TEXT,
-        "to_zarr": Instead("chunkwise.create_array(path, values)"),
-        "tree": Instead("chunkwise.open_group(path).tree()"),
-        "write": Instead("chunkwise.create_array(path, values)"),
-        "zeros": Instead(_NEW_FILLED.format(0)),
-        "zeros_like": _LIKE,
+        TEXT: "check_dtype check_string_dtype enum_dtype special_dtype string_dtype vlen_dtype",
+        Instead('chunkwise.Context({"data_copy_concurrency": {"limit": 4}})', "of a context"): "config",
+        Instead(
+            why="it is a command: chunkwise help"
+        ): "consolidate convert cp info ls move mv pyramid rm rmtree view zip",
+        Instead('chunkwise.open_group(path, "r+").consolidate()'): "consolidate_metadata",
+        Instead("chunkwise.copy_tree(source, destination)"): "copy_all copy_store",
+        CREATE_ARRAY: "create empty",
+        Instead('chunkwise.open_group(path, "a")'): "create_hierarchy File group",
+        _DATASET: "DataArray DataTree open_dataarray open_dataset open_datatree open_mfdataset open_zarr",
+        Instead("chunkwise.create_array(path, shape=(0,), dtype=dtype)"): "Empty",
+        Instead(
+            "chunkwise.create_array(path, shape=values.shape, dtype=values.dtype)"
+        ): "empty_like full_like ones_like open_like zeros_like",
+        Instead("chunkwise.hdmf.ZarrDataIO"): "H5DataIO",
+        Instead("chunkwise.hdmf.{}"): "NWBZarrIO ZarrDataIO ZarrIO",
+        Instead("pynwb.{}"): "NWBFile NWBHDF5IO TimeSeries",
+        Instead("group.create_link(name, target)"): "ExternalLink HardLink SoftLink",
+        Instead(
+            "chunkwise.create_array(path, values)"
+        ): "from_array from_numpy imsave imwrite save save_array write",
+        Instead("chunkwise.open_multiscale(path)"): "from_ngff_zarr open_ome_zarr parse_url Reader TiffFile",
+        Instead("chunkwise.to_dask(path)"): "from_zarr",
+        Instead("chunkwise.create_array(path, shape=shape, dtype=dtype, fill_value=value)"): "full",
+        Instead("chunkwise.z5py.{}"): "N5File ZarrFile",
+        Instead("chunkwise.create_array(path, shape=shape, dtype=dtype, fill_value=1)"): "ones",
+        Instead("chunkwise.open_group(path, consolidated=True)"): "open_consolidated",
+        NO_LOCK: "ProcessSynchronizer ThreadSynchronizer",
+        Instead(
+            'dtype="ustring"', "the path of what is referred to"
+        ): "ref_dtype Reference regionref_dtype RegionReference",
+        Instead("group[path] = values"): "save_group write_elem",
+        Instead(
+            "chunkwise.downsample_pyramid(values, path)"
+        ): "to_multiscales to_ngff_image to_ngff_zarr write_image write_multiscale",
+        Instead(
+            "chunkwise.create_array(path, values)", "chunkwise.xarray.write_dataset of a Dataset"
+        ): "to_zarr",
+        Instead("chunkwise.open_group(path).tree()"): "tree",
+        RESIZABLE: "UNLIMITED",
+        _VIRTUAL: "VirtualLayout VirtualSource",
+        Instead("chunkwise.xarray.{}"): "write_dataset write_datatree",
+        Instead("chunkwise.downsample_pyramid(values, path, labels=True)"): "write_labels",
+        Instead("chunkwise.create_array(path, shape=shape, dtype=dtype, fill_value=0)"): "zeros",
     },
     "Future": {
-        name: Instead(f"future.result().{name}", "opening and reading give a Future")
-        for name in (*_OF_NUMPY, *_OF_ARRAYS)
+        Instead("future.result().{}", "opening and reading give a Future"): f"{_OF_NUMPY} {_OF_ARRAYS}",
     },
     "TensorStore": {
-        **dict.fromkeys(sorted((*_OF_NUMPY, "median")), _NUMPY),
-        **dict.fromkeys(("as_numpy", "asstr", "compute", "data", "load", "to_numpy", "values"), _READ),
-        **{
-            name: Instead(f"chunkwise.to_dask(array).{name}")
-            for name in ("argtopk", "dask", "map_blocks", "map_overlap", "moment", "npartitions", "numblocks",
-                         "partitions", "persist", "rechunk", "to_backend", "to_dask_dataframe", "to_delayed",
-                         "to_hdf5", "to_svg", "topk", "visualize")
-        },
-        **dict.fromkeys(("filter_ids", "filter_names", "fletcher32", "scaleoffset", "shuffle"), _CODEC),
-        **dict.fromkeys(("attach_scale", "is_scale", "make_scale"), _NAMED),
-        **dict.fromkeys(("id", "ref", "regionref"), _PLACE),
-        **dict.fromkeys(("external", "is_virtual", "virtual_sources"), Instead("array.spec().to_json()")),
-        "async_array": Instead("array.read()", "it can be awaited"),
-        "config": Instead("array.spec().to_json()"),
-        "parent": Instead(why="chunkwise.open_group(path) opens the group"),
-        "basename": Instead('array.path.rpartition("/")[2]'),
-        "blocks": _BLOCKS,
-        "cdata_shape": _NUMBLOCKS,
-        "chunk_store": Instead("array.kvstore"),
-        "chunksize": Instead("array.chunks"),
-        "chunks_per_dimension": _NUMBLOCKS,
-        "compression": _CODEC,
-        "compression_options": _CODEC,
-        "compression_opts": _CODEC,
-        "compressor": _CODEC,
-        "compressors": _CODEC,
-        "dims": Instead("array.domain.labels"),
-        "file": Instead("array.kvstore"),
-        "fill": Instead("array[...] = value"),
-        "fillvalue": Instead("array.fill_value"),
-        "filters": _CODEC,
-        "flush": _NO_CLOSE,
-        "get_basic_selection": _BASIC,
-        "get_block_selection": _BLOCKS,
-        "get_coordinate_selection": _VINDEX,
-        "get_mask_selection": _VINDEX,
-        "get_orthogonal_selection": Instead("array.oindex[indices].read().result()"),
-        "info_complete": Instead("array.nbytes_stored()", "array.info() has the rest"),
-        "itemsize": Instead("array.dtype.numpy_dtype.itemsize"),
-        "iter_chunks": Instead("chunkwise.to_dask(array).blocks.ravel()"),
-        "len": Instead("len(array)"),
-        "maxshape": RESIZABLE,
-        "isel": Instead('array[chunkwise.d["x"][2:5]]', "of a dimension that is called x"),
-        "metadata": Instead('array.spec().to_json()["metadata"]'),
-        "nchunks": _N_CHUNKS,
-        "nchunks_initialized": Instead("chunkwise.verify(array.url)[0].n_chunks", "which reads them"),
-        "number_of_chunks": _N_CHUNKS,
-        "order": Instead("array.chunk_layout.inner_order"),
-        "read_chunk": _CHUNK_OF,
-        "read_direct": Instead("array[selection].read(out=out).result()"),
-        "read_only": Instead("not array.writable"),
-        "refresh": Instead("array.resolve().result()"),
-        "result": Instead("array", "it is open already"),
-        "serializer": _CODEC,
-        "set_basic_selection": _SET_BASIC,
-        "set_block_selection": _SET_BASIC,
-        "set_coordinate_selection": _SET_VINDEX,
-        "set_mask_selection": _SET_VINDEX,
-        "set_orthogonal_selection": Instead("array.oindex[indices] = values"),
-        "shards": Instead("array.chunk_layout.write_chunk.shape"),
-        "sizes": Instead("dict(zip(array.domain.labels, array.shape))"),
-        "store": Instead("array.kvstore"),
-        "store_path": Instead("array.kvstore"),
-        "to_zarr": Instead("chunkwise.copy(array, path)"),
-        "update_attributes": Instead(f"array.{_UPDATE}"),
-        "value": _READ,
-        "write_direct": _SET_BASIC,
+        Instead(
+            "array.read().result()", "an array of NumPy; chunkwise.to_dask(array) computes block by block"
+        ): f"{_OF_NUMPY} median",
+        Instead("chunkwise.to_dask(array).{}"): (
+            "argtopk dask map_blocks map_overlap moment npartitions numblocks partitions persist "
+            "rechunk to_backend to_dask_dataframe to_delayed to_hdf5 to_svg topk visualize"
+        ),
+        Instead(
+            "array.read().result()", "an array of NumPy"
+        ): "as_numpy asstr compute data load to_numpy value values",
+        Instead("array.read()", "it can be awaited"): "async_array",
+        Instead(
+            "array.domain.labels", "create_array(..., dimension_names=...) names dimensions"
+        ): "attach_scale is_scale make_scale",
+        Instead('array.path.rpartition("/")[2]'): "basename",
+        Instead("chunkwise.to_dask(array).blocks[block]"): "blocks get_block_selection",
+        Instead("chunkwise.to_dask(array).numblocks"): "cdata_shape chunks_per_dimension",
+        Instead("array.kvstore"): "chunk_store file store store_path",
+        Instead("array.chunks"): "chunksize",
+        Instead("array.codec.to_json()"): (
+            "compression compression_options compression_opts compressor compressors filter_ids "
+            "filter_names filters fletcher32 scaleoffset serializer shuffle"
+        ),
+        Instead("array.spec().to_json()"): "config external is_virtual virtual_sources",
+        Instead("array.domain.labels"): "dims",
+        Instead('array["x"]', "a field of records"): "fields",
+        Instead("array[...] = value"): "fill",
+        Instead("array.fill_value"): "fillvalue",
+        _NO_CLOSE: "flush",
+        Instead("array[selection].read().result()"): "get_basic_selection",
+        Instead("array.vindex[indices].read().result()"): "get_coordinate_selection get_mask_selection",
+        Instead("array.oindex[indices].read().result()"): "get_orthogonal_selection",
+        Instead("array.url", "a path or a URL names an array"): "id ref regionref",
+        Instead("array.nbytes_stored()", "array.info() has the rest"): "info_complete",
+        Instead(
+            'array[chunkwise.d["x"][2:5]]',
+            "of a dimension that is called x; xarray.open_dataset of its group selects by coordinate",
+        ): "isel sel",
+        Instead("array.dtype.numpy_dtype.itemsize"): "itemsize",
+        Instead("chunkwise.to_dask(array).blocks.ravel()"): "iter_chunks",
+        Instead("len(array)"): "len",
+        RESIZABLE: "maxshape",
+        Instead('array.spec().to_json()["metadata"]'): "metadata",
+        Instead("array.explain().requests.n_chunks", "of the view"): "nchunks number_of_chunks",
+        Instead("chunkwise.verify(array.url)[0].n_chunks", "which reads them"): "nchunks_initialized",
+        Instead("array.chunk_layout.inner_order"): "order",
+        Instead(why="chunkwise.open_group(path) opens the group"): "parent",
+        Instead("chunkwise.to_dask(array).blocks[block].compute()"): "read_chunk",
+        Instead("array[selection].read(out=out).result()"): "read_direct",
+        Instead("not array.writable"): "read_only",
+        Instead("array.resolve().result()"): "refresh",
+        Instead("array", "it is open already"): "result",
+        Instead("array[selection] = values"): "set_basic_selection set_block_selection write_direct",
+        Instead("array.vindex[indices] = values"): "set_coordinate_selection set_mask_selection",
+        Instead("array.oindex[indices] = values"): "set_orthogonal_selection",
+        Instead("array.chunk_layout.write_chunk.shape"): "shards",
+        Instead("dict(zip(array.domain.labels, array.shape))"): "sizes",
+        Instead("chunkwise.copy(array, path)"): "to_zarr",
+        Instead("array.attrs.update(attributes)"): "update_attributes",
     },
     "Group": {
-        **dict.fromkeys(
-            ("chunk", "coords", "dims", "isel", "load", "sel", "sizes", "to_zarr", "variables"),
-            _DATASET,
-        ),
-        **dict.fromkeys(("id", "ref", "regionref"), _GROUP_PLACE),
-        **dict.fromkeys(("driver", "in_memory", "libver", "swmr_mode", "userblock_size"), NO_H5),
-        **dict.fromkeys(("build_virtual_dataset", "create_virtual_dataset"), _VIRTUAL),
-        **dict.fromkeys(("clear", "pop", "popitem"), Instead('del group["a"]', "for each of them")),
-        **dict.fromkeys(
-            ("create_dataset_like", "empty_like", "full_like", "ones_like", "zeros_like"),
-            Instead("group.create_array(path, shape=values.shape, dtype=values.dtype)"),
-        ),
-        "array_keys": Instead("[name for name, _ in group.arrays()]"),
-        "array_values": Instead("[array for _, array in group.arrays()]"),
-        "close": _NO_CLOSE,
-        "create": Instead("group.create_array(path, shape=shape, dtype=dtype)"),
-        "empty": Instead("group.create_array(path, shape=shape, dtype=dtype)"),
-        "file": Instead("group.root"),
-        "filename": Instead("group.root.location.url"),
-        "flush": _NO_CLOSE,
-        "full": Instead(_FILLED.format("value")),
-        **dict.fromkeys(("get_array", "get_group"), Instead('group["a"]')),
-        "group_keys": Instead("[name for name, _ in group.groups()]"),
-        "group_values": Instead("[child for _, child in group.groups()]"),
-        **dict.fromkeys(("info", "info_complete"), Instead("group.tree()")),
-        "is_zarr": Instead('group.format != "n5"'),
-        "members": Instead("group.items()"),
-        "metadata": Instead("group.attrs"),
-        "nmembers": Instead("len(group)"),
-        "ones": Instead(_FILLED.format(1)),
-        "read_only": Instead('group.mode == "r"'),
-        "rename": Instead("group.move(path, destination)"),
-        "require_groups": Instead("group.require_group(path)"),
-        "setdefault": Instead("group.require_array(path, shape=shape, dtype=dtype)"),
-        **dict.fromkeys(("store", "store_path"), Instead("group.location.url")),
-        "update": Instead("group[path] = values", "for each of them"),
-        "update_attributes": Instead(f"group.{_UPDATE}"),
-        "visitkeys": Instead("[path for path, _ in group.walk()]"),
-        "visitvalues": Instead("[member for _, member in group.walk()]"),
-        "zeros": Instead(_FILLED.format(0)),
+        Instead("[name for name, _ in group.arrays()]"): "array_keys",
+        Instead("[array for _, array in group.arrays()]"): "array_values",
+        _VIRTUAL: "build_virtual_dataset create_virtual_dataset",
+        _DATASET: "chunk coords dims isel load sel sizes to_zarr variables",
+        Instead('del group["a"]', "for each of them"): "clear pop popitem",
+        _NO_CLOSE: "close flush",
+        Instead("group.create_array(path, shape=shape, dtype=dtype)"): "create empty",
+        Instead(
+            "group.create_array(path, shape=values.shape, dtype=values.dtype)"
+        ): "create_dataset_like empty_like full_like ones_like zeros_like",
+        NO_H5: "driver in_memory libver swmr_mode userblock_size",
+        Instead("group.root"): "file",
+        Instead("group.root.location.url"): "filename",
+        Instead("group.create_array(path, shape=shape, dtype=dtype, fill_value=value)"): "full",
+        Instead('group["a"]'): "get_array get_group",
+        Instead("[name for name, _ in group.groups()]"): "group_keys",
+        Instead("[child for _, child in group.groups()]"): "group_values",
+        Instead("group.location.url", "a path or a URL names a group"): "id ref regionref",
+        Instead("group.tree()"): "info info_complete",
+        Instead('group.format != "n5"'): "is_zarr",
+        Instead("group.items()"): "members",
+        Instead("group.attrs"): "metadata",
+        Instead("len(group)"): "nmembers",
+        Instead("group.create_array(path, shape=shape, dtype=dtype, fill_value=1)"): "ones",
+        Instead('group.mode == "r"'): "read_only",
+        Instead("group.move(path, destination)"): "rename",
+        Instead("group.require_group(path)"): "require_groups",
+        Instead("group.require_array(path, shape=shape, dtype=dtype)"): "setdefault",
+        Instead("group.location.url"): "store store_path",
+        Instead("group[path] = values", "for each of them"): "update",
+        Instead("group.attrs.update(attributes)"): "update_attributes",
+        Instead("[path for path, _ in group.walk()]"): "visitkeys",
+        Instead("[member for _, member in group.walk()]"): "visitvalues",
+        Instead("group.create_array(path, shape=shape, dtype=dtype, fill_value=0)"): "zeros",
     },
     "Attributes": {
-        "create": Instead("attrs[name] = value"),
-        "modify": Instead("attrs[name] = value"),
-        "update_attributes": Instead(_UPDATE),
+        Instead("attrs[name] = value"): "create modify",
+        Instead("attrs.update(attributes)"): "update_attributes",
     },
-    **FOREIGN_ARGUMENTS,
-}  # fmt: skip
-"""By owner, sorted by name; the names of functions are those of their arguments."""
+    "MultiscaleImage": {
+        Instead(
+            "image.levels[0].read().result()"
+        ): "array as_array as_numpy asarray compute get_image_data image_data numpy read values",
+        Instead("image.metadata"): "attributes attrs multiscales zattrs",
+        Instead("[axis.name for axis in image.axes]"): "axes_names axis_labels dims",
+        Instead("[axis.unit for axis in image.axes]"): "axes_units axis_units units",
+        Instead("[channel.label for channel in image.channels]"): "channel_labels channel_names",
+        Instead("image.levels[0].{}"): "chunks dtype nbytes ndim shape size",
+        _NO_CLOSE: "close",
+        Instead("[channel.color for channel in image.channels]"): "colormap colors",
+        Instead("[channel.window for channel in image.channels]"): "contrast_limits windows",
+        Instead(
+            "image.scales", "and image.translations"
+        ): "coordinate_transformations coordinateTransformations scale_factors",
+        Instead(
+            "[chunkwise.to_dask(level) for level in image.levels]"
+        ): "dask_data get_image_dask_data pyramid to_dask",
+        Instead("image.levels"): "data datasets images pages resolutions series",
+        Instead("image.levels[0]"): "get_image get_level",
+        Instead("image.labels[name]"): "get_label",
+        Instead("image.location"): "group path root store uri url",
+        Instead('image.levels[0][chunkwise.d["x"][2:5]]'): "isel sel",
+        Instead("list(image.labels)"): "label_names list_labels",
+        Instead("image.paths"): "level_paths",
+        Instead("[level.shape for level in image.levels]"): "level_shapes shapes",
+        Instead("len(image.levels)"): "n_levels num_levels",
+        Instead("image.translations[0]"): "offset origin translate translation",
+        Instead("image.channels"): "omero",
+        Instead("image.scales[0]"): "physical_pixel_sizes pixel_size scale spacing voxel_size",
+    },
+    "Plate": {
+        Instead("plate.metadata"): "attributes attrs zattrs",
+        _NO_CLOSE: "close",
+        Instead("plate.columns"): "column_names",
+        Instead('plate.fields["A/1/0"].levels'): "data levels",
+        Instead("plate.fields"): "get_images image images positions",
+        Instead('plate.wells["A/1"]'): "get_well",
+        Instead("plate.wells"): "get_wells",
+        Instead("plate.location"): "group path root store uri url",
+        Instead("plate.rows"): "row_names",
+        Instead("list(plate.wells)"): "well_paths wells_paths",
+    },
+    "Well": {
+        _NO_CLOSE: "close",
+        Instead('well.fields["0"].levels'): "data levels",
+        Instead("well.fields"): "get_images image images positions",
+        Instead("well.location"): "group path root store uri url",
+        Instead("list(well.fields)"): "image_paths paths",
+    },
+    "ImageCollection": {
+        _NO_CLOSE: "close",
+        Instead("collection[name].levels"): "data levels",
+        Instead("collection[name]"): "get_image",
+        Instead("collection.location"): "group path root store uri url",
+        Instead("collection.values()"): "images series",
+        Instead("list(collection)"): "paths scenes",
+    },
+}
+
+FOREIGN_NAMES: Mapping[str, Mapping[str, Instead]] = {
+    owner: {
+        name: instead._replace(code=instead.code.replace("{}", name))
+        for instead, names in rows.items()
+        for name in names.split()
+    }
+    for owner, rows in {**_NAMES, **FOREIGN_ARGUMENTS}.items()
+}
+"""By owner; the names of functions are those of their arguments."""
 
 
-def instead_of(owner: Owner, name: str) -> str:
+def instead_of(owner: str, name: str) -> str:
     """Return what to write instead of `name`, as the end of a message; the empty string if unknown."""
     found = FOREIGN_NAMES[owner].get(name)
     return "" if found is None else f"; {found}"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from importlib import import_module
-from types import FunctionType
-from typing import Any
+from types import FrameType, FunctionType
+from typing import Any, NoReturn
 
 from chunkwise.core.base.foreign_names import instead_of
 from chunkwise.core.base.unknown_names import checked_class, checked_function
 
-__all__ = ["Later", "name_members"]
+__all__ = ["Later", "missing_name", "name_members"]
 
 
 class Later:
@@ -36,8 +37,7 @@ class Later:
         if name in self._packages:
             return import_module(f"{own}.{name}")
         if name not in self._home:
-            instead = instead_of("chunkwise", name) if own == "chunkwise" else ""
-            raise AttributeError(f"module {own!r} has no attribute {name!r}{instead}")
+            missing_name(own, name)
         import_module(self._home[name])
         for home, names in self._names.items():
             defined = vars(sys.modules[home]) if home in sys.modules else {}
@@ -48,12 +48,31 @@ class Later:
         return self._module[name]
 
 
+def missing_name(module: str, name: str) -> NoReturn:
+    """Raise the error about a name that a public module does not have; it says what to write instead."""
+    instead = instead_of("chunkwise", name)
+    if not instead and module != "chunkwise" and name in getattr(sys.modules["chunkwise"], "__all__", ()):
+        instead = f"; did you mean chunkwise.{name}?"
+    # Python's own message about ``from chunkwise import name`` would leave the advice out.
+    error = ImportError if instead and _is_imported() else AttributeError
+    raise error(f"module {module!r} has no attribute {name!r}{instead}", name=name)
+
+
+def _is_imported() -> bool:
+    """Return True if the first caller outside of the package is ``from module import name``."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("chunkwise"):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_name == "_handle_fromlist"
+
+
 def name_members(module: dict[str, Any], names: Iterable[str]) -> None:
     """Make `module` the ``__module__`` of the classes and functions in `names`, and of inner classes.
 
     From then on functions, and classes outside the core, refuse unknown arguments with an error that says
     what to write instead.
     """
+    module.setdefault("__getattr__", partial(missing_name, module["__name__"]))
     # A class with two names keeps the first.
     for name in names:
         value = module[name]

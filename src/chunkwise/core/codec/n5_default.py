@@ -30,13 +30,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 from chunkwise.core.base.binding import JSON, Members
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.codec_json import codecs_to_json, parse_codecs
 from chunkwise.core.codec.n5_block import N5Block
-from chunkwise.core.codec.protocol import ArrayToBytes, BytesToBytes, ChunkSpec, Codec, DecodeInto, Encode
+from chunkwise.core.codec.protocol import BytesToBytes, ChunkSpec, Codec
 from chunkwise.core.codec.transpose import Transpose
 from chunkwise.errors import CodecError, SpecError
 
@@ -59,10 +59,11 @@ def _parse_inner(value: JSON) -> tuple[Codec, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class N5Default(ArrayToBytes):
+class N5Default(N5Block):
     """An N5 block as a Zarr v3 array->bytes codec."""
 
-    codecs: tuple[Codec, ...]  # the inner codecs: ``transpose``, ``bytes`` and perhaps one compressor
+    varlength: bool = False
+    codecs: tuple[Codec, ...] = ()  # ``transpose``, ``bytes`` and perhaps one compressor
 
     name: ClassVar[str] = "n5_default"
 
@@ -72,7 +73,7 @@ class N5Default(ArrayToBytes):
         members = Members(configuration)
         codecs = members.take("codecs", _parse_inner)
         members.finish()
-        return cls(codecs)
+        return cls._of(codecs)
 
     def to_json(self, format: str) -> dict[str, Any]:
         """Return the member ``codecs``."""
@@ -100,40 +101,8 @@ class N5Default(ArrayToBytes):
         if rank > 1 and not transposed:
             raise CodecError('n5_default requires the inner codec "transpose"')
         N5Block().bind(item)
-        return type(self)(tuple(inner))
+        return self._of(tuple(inner))
 
-    @property
-    def block(self) -> N5Block:
-        """The N5 codec of the same blocks."""
-        compressors = [codec for codec in self.codecs if codec.kind == "bytes->bytes"]
-        return N5Block(cast("tuple[BytesToBytes, ...]", tuple(compressors)), varlength=False)
-
-    @property
-    def decode_rate(self) -> float:
-        """Rate of the compressor."""
-        return self.block.decode_rate
-
-    @property
-    def encode_rate(self) -> float:
-        """Rate of the compressor."""
-        return self.block.encode_rate
-
-    def has_checksum(self, encoded: memoryview) -> bool:
-        """Return True if the payload, after the header, has a checksum."""
-        return self.block.has_checksum(encoded)
-
-    def encoded_nbytes(self, item: ChunkSpec) -> int | None:
-        """Return None: other writers crop blocks."""
-        return self.block.encoded_nbytes(item)
-
-    def most_encoded(self, item: ChunkSpec) -> int | None:
-        """Return the size of the largest block that is read."""
-        return self.block.most_encoded(item)
-
-    def open_decoder(self, item: ChunkSpec) -> DecodeInto:
-        """Return a decoder of blocks."""
-        return self.block.open_decoder(item)
-
-    def open_encoder(self, item: ChunkSpec) -> Encode:
-        """Return an encoder of blocks."""
-        return self.block.open_encoder(item)
+    @classmethod
+    def _of(cls, codecs: tuple[Codec, ...]) -> Self:
+        return cls(tuple(codec for codec in codecs if isinstance(codec, BytesToBytes)), codecs=codecs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from numbers import Number
 from typing import Any
@@ -17,7 +18,7 @@ from chunkwise.core.dtypes.data_type import WITHOUT_UNIT, DataType, counts, dtyp
 from chunkwise.core.dtypes.integer import is_small, sign_extended
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["as_array", "elements_of", "memory_of_tensor", "of_objects"]
+__all__ = ["as_array", "as_numpy", "elements_of", "memory_of_tensor", "of_objects"]
 
 
 def memory_of_tensor(tensor: Any) -> npt.NDArray[Any]:
@@ -39,19 +40,21 @@ _NUMBER = dict.fromkeys("iuf", "f")
 
 def _check_missing(values: Any) -> None:
     dtype = getattr(values, "dtype", None)
-    if isinstance(dtype, np.dtype) or getattr(dtype, "kind", "") not in ("i", "u", "b"):
+    is_category = str(dtype) == "category"
+    if isinstance(dtype, np.dtype) or not (is_category or getattr(dtype, "kind", "") in "iubf"):
         return
     if n_missing := int(values.isna().sum()):
+        instead = 'values.fillna(0), or values.astype("float64") for NaN'
         raise InvalidArgumentError(
             f"{n_missing} of {len(values)} values of {dtype} are missing, and an array keeps no mark; "
-            'say what stands for them, as with values.fillna(0), or values.astype("float64") for NaN'
+            f"say what stands for them, as with {'values.cat.codes, -1' if is_category else instead}"
         )
 
 
 def elements_of(value: Any) -> Any:
     """Return a tensor of a type that NumPy lacks as an array; anything else as it is.
 
-    Integers and truth values of pandas of which some are missing are refused: NumPy would make them floats.
+    Numbers and categories of pandas of which some are missing are refused: NumPy would make them NaN.
     """
     if isinstance(value, int | float | list):
         return value
@@ -64,9 +67,42 @@ def elements_of(value: Any) -> Any:
                 "the columns of the DataFrame are of several types: write group[name] = frame[name] for each"
             )
         return value
+    if is_of(value, "h5py") and getattr(value, "shape", ()) is None:
+        raise InvalidArgumentError(
+            "an h5py.Empty has a type and no elements: create_array(path, shape=0, dtype=...) makes an array "
+            "without elements, and an attribute can be None"
+        )
     kind, _, name = str(getattr(value, "dtype", "")).partition(".")
     found = dtypes.get(name) if kind == "torch" else None
     return value if found is None or found.memory_dtype.isbuiltin == 1 else memory_of_tensor(value)
+
+
+def as_numpy(value: Any, *, has_dtype: bool = False) -> npt.NDArray[Any]:
+    """Return values as NumPy has them; raise for lists of different lengths, and for groups and mappings.
+
+    If the data type is given, a mapping may be an element.
+    """
+    if not has_dtype and (
+        isinstance(value, Mapping) or (is_of(value, "zarr") and not hasattr(value, "shape"))
+    ):
+        raise TypeError(
+            f"a {type(value).__name__} has no elements: write group[name] = value[name] for each of its "
+            "members; copy_tree copies whole trees"
+        )
+    try:
+        return np.asanyarray(elements_of(value))
+    except ValueError as e:
+        raise _uneven(e) from None
+
+
+def _uneven(error: ValueError) -> ValueError:
+    """Return the error about lists; NumPy's own doesn't say what to do with different lengths."""
+    if "inhomogeneous" not in str(error):
+        return error
+    return InvalidArgumentError(
+        "the lists are of different lengths, and an array is not: pad them, or write "
+        "numpy.concatenate(values) and the end of each, numpy.cumsum([len(v) for v in values])"
+    )
 
 
 def as_array(value: Any, dtype: DataType, max_rank: int | None = None) -> npt.NDArray[Any]:
@@ -76,7 +112,10 @@ def as_array(value: Any, dtype: DataType, max_rank: int | None = None) -> npt.ND
     # below `max_rank` are elements.
     if type(value) is not np.ndarray and not isinstance(value, np.generic):
         value = _plain(value) if isinstance(value, np.ndarray) else elements_of(value)
-    array = _objects(value, dtype, max_rank) if dtype.memory_dtype.hasobject else _fixed(value, dtype)
+    try:
+        array = _objects(value, dtype, max_rank) if dtype.memory_dtype.hasobject else _fixed(value, dtype)
+    except ValueError as e:
+        raise _uneven(e) from None
     if max_rank is not None and array.ndim > max_rank:
         raise ValueError(
             f"object too deep for desired array: it has rank {array.ndim}, and at most {max_rank} is possible"
@@ -148,6 +187,8 @@ def of_objects(values: npt.NDArray[Any]) -> str:
             present[type(value)] = value
     whole = "float64" if n_missing else "bool" if present.keys() == {bool} else "int64"
     found = next((code for kind, code in _INSTEAD if all(issubclass(one, kind) for one in present)), "")
+    if present and all(kind.__module__.startswith("h5py") for kind in present):
+        found = "write the name of what each refers to, file[reference].name"
     if found.endswith("Index(values)") and any(getattr(one, "tzinfo", None) for one in present.values()):
         found += ".tz_convert(None)"
     kinds = ", ".join(sorted(kind.__name__ for kind in present))
@@ -162,9 +203,10 @@ _INSTEAD = (
     (Number, 'write numpy.asarray(values, "float64")'),
     (date, "write pandas.DatetimeIndex(values)"),
     (timedelta, "write pandas.TimedeltaIndex(values)"),
-    (set | frozenset, "write list(values)"),
+    (set | frozenset | Iterator, "write list(values)"),
     (str | int | float | list | tuple | dict, 'give the dtype "json", which format="zarr2" has'),
-    (object, 'give the dtype: "ustring" for text, "string" for bytes'),
+    (str | bytes, 'give the dtype: "ustring" for text, "string" for bytes'),
+    (object, "no data type holds them: write numbers, or their text as numpy.asarray(values, str)"),
 )
 
 

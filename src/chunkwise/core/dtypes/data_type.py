@@ -207,7 +207,7 @@ class DataType:
         return f"dtype({self._name})" if self._name[0] in "[{" else f'dtype("{self._name}")'
 
     def __eq__(self, other: object) -> bool:
-        """Return True if `other` is, or names, the same type; None is unequal to every type.
+        """Return True if `other` is, or names, the same type; None and objects are unequal to every type.
 
         Raises
         ------
@@ -218,6 +218,8 @@ class DataType:
         """
         if isinstance(other, DataType):
             return self is other
+        if other is object or (isinstance(other, np.dtype) and other.hasobject):
+            return False  # libraries ask whether elements are objects
         return NotImplemented if other is None else self is DataType(other)
 
     def __hash__(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -107,7 +108,7 @@ class Box:
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes, in elements."""
-        return tuple([hi - lo for lo, hi in zip(self._lo, self._hi, strict=True)])
+        return tuple(map(operator.sub, self._hi, self._lo))
 
     @property
     def size(self) -> int:

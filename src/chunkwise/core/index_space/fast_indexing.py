@@ -161,113 +161,72 @@ def fast_arrays(
     domain: Box, output: tuple[OutputIndexMap, ...], key: Any, mode: Mode
 ) -> tuple[Box, tuple[OutputIndexMap, ...]] | None:
     """Return domain and output of the indexed mapping, or None if the general way has to decide."""
-    old_lo, old_hi = domain._lo, domain._hi
-    old_implicit_lo, old_implicit_hi, old_labels = domain._implicit_lo, domain._implicit_hi, domain._labels
-    terms = _terms(key, len(old_lo))
+    terms = _terms(key, len(domain._lo))
     if terms is None:
         return None
-    lo: list[int] = []
-    hi: list[int] = []
-    implicit_lo: list[bool] = []
-    implicit_hi: list[bool] = []
-    labels: list[str] = []
-    # For each old dimension: the first new dimension that replaces it; its index if it is an integer; its
-    # array.
-    place: list[int] = []
-    constants: dict[int, int] = {}
-    arrays: dict[int, IndexArray] = {}
-    joint_shape: tuple[int, ...] | None = None
-    joint_at = 0  # where the dimensions that all arrays share go
-    apart = False  # whether a slice followed the first array
+    arrays: dict[int, IndexArray] = {}  # for each old dimension that one replaces
     for d, term in enumerate(terms):
-        kind = type(term)
-        place.append(len(lo))
-        if kind is slice:
-            if term.step is not None and term.step != 1:
-                return None
-            first, end = old_lo[d], old_hi[d]
-            keep_lo, keep_hi = old_implicit_lo[d], old_implicit_hi[d]
-            start, stop = term.start, term.stop
-            if start is not None:
-                if type(start) is not int or start > MAX_FINITE or (start < first and not keep_lo):
-                    return None
-                first, keep_lo = start, False
-            if stop is not None:
-                if type(stop) is not int or stop > MAX_FINITE or (stop > end and not keep_hi):
-                    return None
-                end, keep_hi = stop, False
-            if first >= end or first < -INF:
-                return None
-            lo.append(first)
-            hi.append(end)
-            implicit_lo.append(keep_lo)
-            implicit_hi.append(keep_hi)
-            labels.append(old_labels[d])
-            apart = joint_shape is not None
-        elif kind is int:
-            if (
-                not MIN_FINITE <= term <= MAX_FINITE
-                or (term < old_lo[d] and not old_implicit_lo[d])
-                or (term >= old_hi[d] and not old_implicit_hi[d])
-            ):
-                return None
-            constants[d] = term
-        else:
+        if type(term) is not slice and type(term) is not int:
             array = _index_array(term)
             if array is None:
                 return None
-            arrays[d] = array
-            shape = array.shape
-            if mode == "oindex":
-                n = len(shape)
-                lo += (0,) * n
-                hi += shape
-                implicit_lo += (False,) * n
-                implicit_hi += (False,) * n
-                labels += ("",) * n
-            elif joint_shape is None:
-                joint_shape = shape
-                joint_at = len(lo) if mode == "default" else 0
-            elif shape != joint_shape:
+            arrays[d], terms[d] = array, _WHOLE
+    # The rest is indexed as if there were no arrays.
+    rest = fast_index(domain, output, tuple(terms), expanded=True) if arrays else None
+    if rest is None:
+        return None
+    box, rest_output = rest
+    dims: list[tuple[int, int, bool, bool, str]] = []
+    place: list[int] = []  # for each dimension of the rest: the first new one
+    joint_shape: tuple[int, ...] | None = None
+    joint_at = 0  # where the dimensions that all arrays share go
+    apart = False  # whether a slice followed the first array
+    kept = zip(box._lo, box._hi, box._implicit_lo, box._implicit_hi, box._labels, strict=True)
+    for d, term in enumerate(terms):
+        if type(term) is not slice:
+            continue
+        own = next(kept)
+        place.append(len(dims))
+        if d not in arrays:
+            if own[0] >= own[1]:
                 return None
-            elif apart:
-                joint_at = 0
+            dims.append(own)
+            apart = joint_shape is not None
+            continue
+        shape = arrays[d].shape
+        if mode == "oindex":
+            dims += [(0, n, False, False, "") for n in shape]
+        elif joint_shape is None:
+            joint_shape, joint_at = shape, len(dims) if mode == "default" else 0
+        elif shape != joint_shape:
+            return None
+        elif apart:
+            joint_at = 0
     if joint_shape is not None:
-        n_joint = len(joint_shape)
-        lo[joint_at:joint_at] = (0,) * n_joint
-        hi[joint_at:joint_at] = joint_shape
-        implicit_lo[joint_at:joint_at] = implicit_hi[joint_at:joint_at] = (False,) * n_joint
-        labels[joint_at:joint_at] = ("",) * n_joint
-        place = [i + n_joint if i >= joint_at else i for i in place]
-    rank = len(lo)
-    if not arrays or rank > MAX_RANK:
+        dims[joint_at:joint_at] = [(0, n, False, False, "") for n in joint_shape]
+        place = [i + len(joint_shape) if i >= joint_at else i for i in place]
+    rank = len(dims)
+    if rank > MAX_RANK:
         return None
     maps = []
-    for m in output:
-        dim = m._dim
-        if dim is None:
-            if m._array is not None:
-                return None
-            maps.append(m)
+    for m, rest_map in zip(output, rest_output, strict=True):
+        dim, new = m._dim, rest_map._dim
+        if dim is None or new is None:
+            maps.append(rest_map)
         elif dim in arrays:
             array = arrays[dim]
-            at = joint_at if joint_shape is not None else place[dim]
+            at = joint_at if joint_shape is not None else place[new]
             if rank != array.ndim:
                 array = array.reshape((1,) * at + array.shape + (1,) * (rank - at - array.ndim))
             limits = (
-                -INF if old_implicit_lo[dim] else old_lo[dim],
-                UPPER if old_implicit_hi[dim] else old_hi[dim],
+                -INF if domain._implicit_lo[dim] else domain._lo[dim],
+                UPPER if domain._implicit_hi[dim] else domain._hi[dim],
             )
             maps.append(array_map(m._offset, m._stride, array, limits))
-        elif dim in constants:
-            offset = m._offset + m._stride * constants[dim]
-            if not -(2**63) <= offset < 2**63:
-                return None
-            maps.append(constant_map(offset))
         else:
-            maps.append(single_map(m._offset, m._stride, place[dim]))
-    new = domain._make(tuple(lo), tuple(hi), tuple(implicit_lo), tuple(implicit_hi), tuple(labels))
-    return new, tuple(maps)
+            maps.append(single_map(rest_map._offset, rest_map._stride, place[new]))
+    lo, hi, implicit_lo, implicit_hi, labels = zip(*dims, strict=True)
+    return domain._make(lo, hi, implicit_lo, implicit_hi, labels), tuple(maps)
 
 
 def _terms(key: Any, rank: int) -> list[Any] | None:

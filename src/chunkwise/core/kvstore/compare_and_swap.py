@@ -1,6 +1,6 @@
-"""Compare-and-swap: a change that is retried if another writer was faster, but not for ever.
+"""Changes and reads in several steps, which are retried if another writer was faster, but not for ever.
 
-Each attempt reads a value and writes another on condition that the first is still there.  After a few lost
+A change reads a value and writes another on condition that the first is still there.  After a few lost
 attempts there are pauses, which grow and are random, so that writers don't keep colliding.  If a server
 refuses the generation that it itself reports, the cause is not another writer: the generation is the same
 again and again.
@@ -11,12 +11,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from chunkwise.core.kvstore.protocol import MOST_LOST, UNKNOWN_GENERATION, describe
 from chunkwise.core.kvstore.traits import traits_of
-from chunkwise.errors import GenerationMismatchError, LostAnswerError, UnsafeWriteError
+from chunkwise.errors import AbortedError, GenerationMismatchError, LostAnswerError, UnsafeWriteError
 
-__all__ = ["Losses", "compare_and_swap"]
+__all__ = ["Losses", "ReplacedError", "compare_and_swap", "while_replaced"]
+
+T = TypeVar("T")
+
 
 _AT_ONCE = 2  # attempts without a pause
 _TOLD = 10  # attempts before a line in the log
@@ -104,3 +108,17 @@ def compare_and_swap(
             is_remote = traits_of(store).request_concurrency is not None
             losses = Losses(partial(describe, store, key), remote=is_remote)
         losses.add(lost)
+
+
+class ReplacedError(Exception):
+    """A value was replaced between the steps of reading it."""
+
+
+def while_replaced(store: object, key: str, attempt: Callable[[], T]) -> T:
+    """Return the result of `attempt`, which is made again when it raises ReplacedError."""
+    for _ in range(MOST_LOST):
+        try:
+            return attempt()
+        except ReplacedError:
+            continue
+    raise AbortedError(f"{describe(store, key)} was replaced {MOST_LOST} times while it was read")

@@ -29,6 +29,7 @@ from chunkwise.core.kvstore.protocol import (
     Stamped,
 )
 from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
+from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.this_process import ProcessName, check_process, process_name
 from chunkwise.core.kvstore.traits import StoreTraits
 from chunkwise.core.kvstore.value_bound import check_size
@@ -63,7 +64,7 @@ def synchronous(fs: AbstractFileSystem) -> AbstractFileSystem:
     return fs
 
 
-class FsspecStore:
+class FsspecStore(StoreBase):
     """The files below a path of a file system."""
 
     def __init__(self, fs: AbstractFileSystem, root: str = "", *, single_writer: bool = False) -> None:
@@ -211,11 +212,6 @@ class FsspecStore:
         except BaseException as e:
             self._fail(e, "delete", key)
         return MISSING_GENERATION
-
-    def delete_range(self, start: str = "", stop: str = "") -> None:
-        """Delete the keys in ``[start, stop)`` that exist now."""
-        for key in list(self.list(start, stop)):
-            self.delete(key)
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
         """Yield the keys in ``[start, stop)``."""

@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Hashable, Iterator, MutableMapping, Sequence
-from typing import ClassVar, NoReturn
+from collections.abc import Hashable, Iterator, MutableMapping
+from typing import ClassVar
 from weakref import WeakValueDictionary
 
-from chunkwise.core.base.binding import dump
 from chunkwise.core.base.fork import new_lock
-from chunkwise.core.kvstore.byte_range import slice_range, slice_ranges
+from chunkwise.core.kvstore.byte_range import slice_range
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
     ByteRange,
-    Children,
     Reader,
     Stamped,
     digest_generation,
 )
-from chunkwise.core.kvstore.this_process import ProcessName, check_process, process_name
+from chunkwise.core.kvstore.store_base import StoreBase
+from chunkwise.core.kvstore.this_process import AbsentStore, ProcessName, process_name
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
-from chunkwise.errors import FailedPreconditionError
 
 __all__ = ["MappingStore"]
 
@@ -35,7 +33,7 @@ _lock = new_lock()  # shared by all mappings, since two stores may have the same
 _pickled: WeakValueDictionary[str, MappingStore] = WeakValueDictionary()
 
 
-class MappingStore:
+class MappingStore(StoreBase):
     """The items of a mapping from text to bytes."""
 
     traits: ClassVar[StoreTraits] = DEFAULT_TRAITS
@@ -57,10 +55,6 @@ class MappingStore:
     def identity(self) -> Hashable:
         """A value that is equal only for this mapping."""
         return "mapping", id(self._mapping)
-
-    def describe(self, key: str) -> str:
-        """Return the quoted key."""
-        return dump(key)
 
     def read(
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
@@ -84,11 +78,6 @@ class MappingStore:
             return slice_range(value, start, stop)
 
         return read
-
-    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
-        """Return the bytes of each range of the value of `key`, None if that is missing."""
-        value = self._get(key)
-        return None if value is None else slice_ranges(value, starts, stops)
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
         """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""
@@ -118,28 +107,7 @@ class MappingStore:
         keys = KeyRange.between(start, stop)
         return iter(sorted((key for key in list(self._mapping) if key in keys), key=encode_key))
 
-    def list_children(self, prefix: str) -> Children:
-        """List one level below `prefix`, in order; keys and prefixes are complete."""
-        below = KeyRange.of_prefix(prefix)
-        return Children.of(prefix, self.list(below.start, below.stop))
 
-
-class _AbsentStore(MappingStore):
-    """A mapping of another process: it can be unpickled, but not used."""
-
-    def __init__(self, process: ProcessName, name: str) -> None:
-        self._process, self._name = process, name
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name != "_mapping":
-            raise AttributeError(name)
-        check_process(self._process, "a mapping that is a store")
-        raise FailedPreconditionError("a mapping that is a store was unpickled after it had been deleted")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _unpickle, (self._process, self._name)
-
-
-def _unpickle(process: ProcessName, name: str) -> MappingStore:
+def _unpickle(process: ProcessName, name: str) -> MappingStore | AbsentStore:
     store = _pickled.get(name) if process == process_name() else None
-    return _AbsentStore(process, name) if store is None else store
+    return store or AbsentStore(process, "a mapping that is a store", _unpickle, name)

@@ -13,10 +13,9 @@ import os
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
-from chunkwise.core.base.binding import dump
 from chunkwise.core.base.fork import new_rlock
 from chunkwise.core.kvstore.byte_range import slice_range, slice_ranges
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
@@ -24,20 +23,20 @@ from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
     ByteRange,
-    Children,
     Reader,
     Stamped,
 )
-from chunkwise.core.kvstore.this_process import ProcessName, check_process, process_name
+from chunkwise.core.kvstore.store_base import StoreBase
+from chunkwise.core.kvstore.this_process import AbsentStore, ProcessName, process_name
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
-from chunkwise.errors import AlreadyExistsError, FailedPreconditionError
+from chunkwise.errors import AlreadyExistsError
 
 __all__ = ["MemoryStore"]
 
 _pickled: WeakValueDictionary[str, MemoryStore] = WeakValueDictionary()
 
 
-class MemoryStore:
+class MemoryStore(StoreBase):
     """Keys and values in a dict, for any number of threads."""
 
     traits: ClassVar[StoreTraits] = DEFAULT_TRAITS._replace(current_readers=True)
@@ -67,10 +66,6 @@ class MemoryStore:
     def identity(self) -> Hashable:
         """A value that is equal only for this storage."""
         return "memory", self._storage
-
-    def describe(self, key: str) -> str:
-        """Return the quoted key."""
-        return dump(key)
 
     def read(
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
@@ -105,9 +100,7 @@ class MemoryStore:
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
         """Return the bytes of each range of the value of `key`, None if that is missing."""
         found = self._values.get(key)
-        if found is None:
-            return None
-        return slice_ranges(found[0], starts, stops)
+        return None if found is None else slice_ranges(found[0], starts, stops)
 
     def write(
         self, key: str, value: Buffer, *, if_equal: bytes | None = None, copy: bool = True
@@ -160,10 +153,6 @@ class MemoryStore:
             self._change(gone, new)
         return None
 
-    def delete_range(self, start: str = "", stop: str = "") -> None:
-        """Delete the keys in ``[start, stop)``, all at once."""
-        self.delete_where(start, stop, lambda key: True)
-
     def delete_where(self, start: str, stop: str, wanted: Callable[[str], bool]) -> None:
         """Delete the keys in ``[start, stop)`` that are `wanted`, all at once."""
         keys = KeyRange.between(start, stop)
@@ -194,10 +183,12 @@ class MemoryStore:
             found = dict(self._values)
             one = {k: v for k, v in found.items() if k.startswith(new + "/")}
             other = {k: v for k, v in found.items() if k.startswith(old + "/")}
+            if not other:
+                return False
             changed = {old + key[len(new) :]: value for key, value in one.items()}
             changed |= {new + key[len(old) :]: value for key, value in other.items()}
             self._change([key for key in (*one, *other) if key not in changed], changed)
-        return bool(other)
+        return True
 
     def link_keys(self, keys: Mapping[str, str]) -> None:
         """Share the value of each key with another key, too; an existing value of the other key stays."""
@@ -212,11 +203,6 @@ class MemoryStore:
             found = list(self._values)
         return iter(sorted((k for k in found if k in keys), key=encode_key))
 
-    def list_children(self, prefix: str) -> Children:
-        """List one level below `prefix`, in order; keys and prefixes are complete, from the store's root."""
-        below = KeyRange.of_prefix(prefix)
-        return Children.of(prefix, self.list(below.start, below.stop))
-
     def _change(self, gone: Iterable[str], new: Mapping[str, tuple[Buffer, bytes]]) -> None:
         """Delete keys and put others, by one call, so readers and Ctrl-C come before or after it."""
         # The replaced values are returned, since dropping the last reference to a value may run code.
@@ -227,26 +213,6 @@ class MemoryStore:
         return MISSING_GENERATION if found is None else found[1]
 
 
-class _AbsentStore(MemoryStore):
-    """A storage of another process: it can be unpickled, but not used."""
-
-    # Unpickling must not fail: workers of some executors would end, or hang.
-    def __init__(self, process: ProcessName, name: str) -> None:
-        self._next = 0
-        self._lock = new_rlock()  # a signal handler may write too
-        self._process, self._name = process, name
-        self._storage = process, name
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name != "_values":
-            raise AttributeError(name)
-        check_process(self._process, "a `memory://` store")
-        raise FailedPreconditionError("a `memory://` store was unpickled after it had been deleted")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _unpickle, (self._process, self._name)
-
-
-def _unpickle(process: ProcessName, name: str) -> MemoryStore:
+def _unpickle(process: ProcessName, name: str) -> MemoryStore | AbsentStore:
     store = _pickled.get(name) if process == process_name() else None
-    return _AbsentStore(process, name) if store is None else store
+    return store or AbsentStore(process, "a `memory://` store", _unpickle, name)

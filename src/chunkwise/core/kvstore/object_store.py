@@ -44,6 +44,7 @@ from chunkwise.core.kvstore.protocol import (
 )
 from chunkwise.core.kvstore.request_limits import Attempts, Limits, Slots
 from chunkwise.core.kvstore.shard_index_cache import ShardIndexCache
+from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.this_process import AbsentStore, ProcessName, process_name
 from chunkwise.core.kvstore.traits import StoreTraits
 from chunkwise.errors import LostAnswerError, StorageError, UnsafeWriteError
@@ -65,7 +66,7 @@ _REPLACED = "another writer has replaced the value meanwhile, and this write may
 _UNMARKED = "the value has changed, and this store keeps no marks that tell whose write was carried out"
 
 
-class ObjectStore:
+class ObjectStore(StoreBase):
     """The objects of one bucket."""
 
     def __init__(
@@ -342,10 +343,6 @@ class ObjectStore:
                 return MISSING_GENERATION
         self._delete([key])
         return MISSING_GENERATION
-
-    def delete_range(self, start: str = "", stop: str = "") -> None:
-        """Delete the keys in ``[start, stop)`` that exist now."""
-        self.delete_where(start, stop, lambda key: True)
 
     def delete_where(self, start: str, stop: str, wanted: Callable[[str], bool]) -> None:
         """Delete the keys in ``[start, stop)`` that are `wanted`, marks of directories included."""

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.base.fork import Lock, new_lock
-from chunkwise.core.kvstore.byte_range import slice_range, slice_ranges
+from chunkwise.core.kvstore.byte_range import slice_range
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
     ByteRange,
-    Children,
     Reader,
     Stamped,
     digest_generation,
 )
+from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 
 __all__ = ["PluginStore"]
@@ -27,7 +27,7 @@ _locks: dict[Hashable, Lock] = {}  # by identity, since an unpickled store has t
 _making = new_lock()
 
 
-class PluginStore(ABC):
+class PluginStore(StoreBase, ABC):
     """Keys and values in a storage of your own.
 
     A subclass has `identity`, `get`, `put`, `remove` and `keys`.  Keys are ``str`` without restriction; bytes
@@ -165,11 +165,6 @@ class PluginStore(ABC):
 
         return read
 
-    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
-        """Return the bytes of each range of the value of `key`; None if that is missing."""
-        value = self.get(key)
-        return None if value is None else slice_ranges(value, starts, stops)
-
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
         """Replace the value of `key`; return its generation, None if the current is not `if_equal`."""
         new = bytes(memoryview(value).cast("B"))
@@ -187,20 +182,11 @@ class PluginStore(ABC):
             self.remove(key)
         return MISSING_GENERATION
 
-    def delete_range(self, start: str = "", stop: str = "") -> None:
-        """Delete the keys in ``[start, stop)``."""
-        for key in list(self.list(start, stop)):
-            self.delete(key)
-
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
         """Yield the keys in ``[start, stop)``."""
         wanted = KeyRange.between(start, stop)
         if not wanted.empty:
             yield from (key for key in self.keys(wanted.common_directory()) if key in wanted)
-
-    def list_children(self, prefix: str) -> Children:
-        """List one level below `prefix`."""
-        return Children.of(prefix, self.keys(prefix))
 
     def _lock(self) -> Lock:
         with _making:

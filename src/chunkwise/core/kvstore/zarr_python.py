@@ -29,6 +29,7 @@ from chunkwise.core.kvstore.protocol import (
     digest_generation,
 )
 from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
+from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.this_process import AbsentStore, ProcessName, process_name
 from chunkwise.core.kvstore.traits import StoreTraits
 from chunkwise.core.kvstore.zarr_python_requests import ZarrPythonRequests
@@ -68,7 +69,7 @@ def _is_in_memory(store: Any) -> bool:
     return store_class(store) in _IN_MEMORY or (is_zarr_python(within) and _is_in_memory(within))
 
 
-class ZarrPythonStore:
+class ZarrPythonStore(StoreBase):
     """The keys of a store of zarr-python."""
 
     def __init__(self, store: Store, *, single_writer: bool = False) -> None:
@@ -198,11 +199,6 @@ class ZarrPythonStore:
                 self._requests.delete(key)
         return MISSING_GENERATION
 
-    def delete_range(self, start: str = "", stop: str = "") -> None:
-        """Delete the keys in ``[start, stop)`` that exist now."""
-        for key in list(self.list(start, stop)):
-            self.delete(key)
-
     def _generation(self, key: str) -> bytes:
         return digest_generation(self._requests.get(key))
 
@@ -223,8 +219,7 @@ class ZarrPythonStore:
         """List one level below `prefix`; keys and prefixes are complete."""
         found = self._requests.list_level(prefix)
         if found is None:
-            below = KeyRange.of_prefix(prefix)
-            return Children.of(prefix, sorted(self.list(below.start, below.stop), key=encode_key))
+            return super().list_children(prefix)
         keys = [name for name, is_key, _ in found if is_key]
         prefixes = [name for name, _, is_prefix in found if is_prefix]
         return Children(sorted(keys, key=encode_key), sorted(prefixes, key=encode_key))

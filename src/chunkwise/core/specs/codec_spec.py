@@ -51,9 +51,11 @@ class CodecSpec:
         return kind._parse(members.rest())
 
     @classmethod
-    def _new(cls) -> Self:
-        """Return an instance without members, for a subclass to fill."""
-        return object.__new__(cls)
+    def _new(cls, **members: Any) -> Self:
+        """Return an instance with these checked members."""
+        self = object.__new__(cls)
+        vars(self).update(members)
+        return self
 
     @classmethod
     def _parse(cls, members: dict[str, Any]) -> Self:
@@ -102,6 +104,11 @@ class CodecSpec:
                 f"Cannot merge codec spec {dump(self.to_json())} with {dump(other.to_json())}"
             )
         return self._merge(other)
+
+    def _merged(self, other: CodecSpec | None) -> Self:
+        """Return the constraint that satisfies both, if there is another."""
+        both: Any = self if other is None else self.merge(other)
+        return both  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return pretty_repr("CodecSpec", self.to_json())

@@ -19,7 +19,6 @@ from chunkwise.core.specs.resource_members import (
     bind_resources,
     bound_names,
     resources_to_json,
-    strip_resources,
     unbind_resources,
 )
 from chunkwise.core.specs.schema import Schema
@@ -198,7 +197,7 @@ class DriverSpec(ABC):
         out = replace(
             self,
             context=None,
-            resources=strip_resources(self.resources),
+            resources={},
             kvstore=None if self.kvstore is None else self.kvstore.strip(),
         )
         return out.with_parts(tuple(part.strip() for part in out.parts()))

@@ -20,7 +20,6 @@ from chunkwise.core.specs.resource_members import (
     bind_resources,
     bound_names,
     resources_to_json,
-    strip_resources,
     take_resources,
     unbind_resources,
 )
@@ -32,12 +31,12 @@ if TYPE_CHECKING:
 __all__ = [
     "KvStoreSpec",
     "Locatable",
-    "instead_of",
     "is_kvstore_driver",
     "is_kvstore_object",
     "kvstore_missing",
     "member",
     "parse_kvstore_spec",
+    "place_of",
 ]
 
 
@@ -183,7 +182,7 @@ class KvStoreSpec:
 
     def strip(self) -> Self:
         """Return the spec without context and bound resources."""
-        return replace(self, context=None, resources=strip_resources(self.resources))
+        return replace(self, context=None, resources={})
 
     def name_bound(self, names: dict[int, str], definitions: dict[str, JSON]) -> None:
         """Name bound resources; see `chunkwise.core.specs.resource_members.bound_names`."""
@@ -307,12 +306,12 @@ def parse_kvstore_spec(value: JSON, from_url: Callable[[str], KvStoreSpec]) -> K
     return kind.parse(members)
 
 
-def instead_of(place: object) -> str:
-    """Return what to pass in place of an array or a group of zarr-python or h5py."""
-    if is_of(place, "h5py"):
-        member: Any = place
-        return f'; give its place, "{member.file.filename}|hdf5:{member.name.lstrip("/")}"'
-    if not is_of(place, "zarr"):
+def place_of(value: object) -> str:
+    """Return the place of an array or a group of zarr-python or h5py, as Python code; else nothing."""
+    if is_of(value, "h5py"):
+        member: Any = value
+        return f'"{member.file.filename}|hdf5:{member.name.lstrip("/")}"'
+    if not is_of(value, "zarr"):
         return ""
-    path = getattr(place, "path", "")
-    return f'; give its store, {{"driver": "object", "object": x.store, "path": {dump(path)}}}'
+    path = getattr(value, "path", "")
+    return f'{{"driver": "object", "object": x.store, "path": {dump(path)}}}' if path else "x.store"

@@ -14,7 +14,6 @@ __all__ = [
     "bind_resources",
     "bound_names",
     "resources_to_json",
-    "strip_resources",
     "take_resources",
     "unbind_resources",
 ]
@@ -56,11 +55,6 @@ def bind_resources(resources: ResourceMembers, kinds: Sequence[str], context: Co
             value = ContextResource(_OPTIONAL.get(kind, kind), value)
         out[kind] = value
     return out
-
-
-def strip_resources(resources: ResourceMembers) -> ResourceMembers:
-    """Return the resources with everything named, configured or bound reset to the default."""
-    return {}
 
 
 def bound_names(resources: ResourceMembers, names: dict[int, str], definitions: dict[str, JSON]) -> None:

@@ -28,6 +28,7 @@ import numpy as np
 
 from chunkwise.core.base.arguments import check_choice
 from chunkwise.core.base.binding import JSON, MOST_GIVEN, dump
+from chunkwise.core.base.extras import is_of
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = [
@@ -222,6 +223,8 @@ def _advice(value: Any) -> str:
         how = "a list of start and stop"
     elif isinstance(value, np.datetime64 | np.timedelta64 | np.dtype) or _has_text(value):
         how = "text with str()"
+    elif is_of(value, "h5py"):
+        how = "the name of what it refers to, or None for h5py.Empty"
     elif hasattr(value, "__array__"):
         how = "a list of its elements, or store them as an array"
     else:

@@ -21,10 +21,10 @@ from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.kvstore_spec import (
     KvStoreSpec,
     Locatable,
-    instead_of,
     is_kvstore_object,
     kvstore_missing,
     parse_kvstore_spec,
+    place_of,
 )
 from chunkwise.core.specs.kvstores.adapter import AdapterKvStoreSpec
 from chunkwise.core.specs.public_kvstore_spec import Spec as StoreSpec
@@ -212,9 +212,10 @@ def locate(place: LocationLike, context: Context | None = None) -> Location:
             return location_of(_OpenStore(kv=place))
         if is_kvstore_object("object", place) and _is_store_object(place) and not is_h5:
             return _of_json({"driver": "object", "object": place}, type(place).__name__, context)
+        its = place_of(place)
         raise TypeError(
             "expected a path, a URL, a spec, a KvStore, a location, or a store of zarr-python, obstore or "
-            f"fsspec, got {type(place).__name__}{instead_of(place)}"
+            f"fsspec, got {type(place).__name__}{its and f'; give its place, {its}'}"
         )
     text = os.fspath(place)
     if not text:

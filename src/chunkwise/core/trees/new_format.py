@@ -40,7 +40,8 @@ _PICTURES = "chunkwise writes no pictures but those of `chunkwise slice --png`"
 _FILES: dict[str, str] = {
     **dict.fromkeys((".h5", ".hdf5", ".nwb"), "HDF5 is written by `chunkwise nwb convert`"),
     **dict.fromkeys((".nc", ".nc4"), "netCDF is written by xarray, with Dataset.to_netcdf"),
-    **dict.fromkeys((".tif", ".tiff", ".png", ".jpg", ".jpeg", ".webp", ".avif", ".bmp"), _PICTURES),
+    **dict.fromkeys((".tif", ".tiff"), "TIFF is written by tifffile, with tifffile.imwrite"),
+    **dict.fromkeys((".png", ".jpg", ".jpeg", ".webp", ".avif", ".bmp"), _PICTURES),
     ".npy": "NumPy's files are written by `chunkwise slice --npy`",
     ".npz": "NumPy's files are written by NumPy",
     ".json": "specs of stacks are written by `chunkwise stack`",

@@ -19,9 +19,9 @@ from hdmf.backends.hdf5.h5_utils import H5SpecWriter
 from hdmf.backends.utils import NamespaceToBuilderHelper
 from hdmf.spec import NamespaceCatalog
 
-from chunkwise.errors import ChunkwiseError, LossWarning
+from chunkwise.errors import ChunkwiseError
 from chunkwise.hdmf.backend.h5_values import h5_attribute, h5_dtype, h5_values, naming, select_in_space
-from chunkwise.hdmf.backend.schema import DATE_WORDS, NAMESPACE, as_declared, declared_dtype
+from chunkwise.hdmf.backend.schema import DATE_WORDS, NAMESPACE, as_declared, cached_documents, declared_dtype
 from chunkwise.hdmf.model.attributes import SPECLOC, is_typed, references_in
 from chunkwise.hdmf.model.element import Element, text
 from chunkwise.hdmf.model.reference import Reference, join_path
@@ -292,19 +292,11 @@ class _Writing:
             return
         cached = self._file.require_group(path or "/specifications")
         self._file.attrs[SPECLOC] = cached.ref
-        for at in () if path is None else main.walk(path, specifications=True)[1:]:
-            if not main.is_dataset(at):
+        for at, document in cached_documents(main):
+            if document is None:
                 self._file.require_group(at)
-                continue
-            try:
-                content = main.dataset(at).read().reshape(-1)[0]
-            except ChunkwiseError as e:
-                warnings.warn(
-                    f"cached specification {at} can't be read and is left out: {e}", LossWarning, stacklevel=2
-                )
-                continue
-            content = content.decode() if isinstance(content, bytes) else str(content)
-            self._file.create_dataset(at, data=content, dtype=h5py.string_dtype())
+            else:
+                self._file.create_dataset(at, data=document, dtype=h5py.string_dtype())
         for name in names:
             at = f"{name}/{self._catalog.get_namespace(name).version}"
             if at not in cached:

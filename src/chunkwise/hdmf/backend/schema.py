@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hdmf.backends.utils import NamespaceToBuilderHelper
@@ -13,7 +13,7 @@ from hdmf.spec import NamespaceCatalog
 from hdmf.spec.write import SpecWriter
 from hdmf.utils import get_docval
 
-from chunkwise.errors import ChunkwiseError, DataCorruptionError, UnsupportedError
+from chunkwise.errors import ChunkwiseError, DataCorruptionError, LossWarning, UnsupportedError
 from chunkwise.extension.inside import parse_json
 from chunkwise.hdmf.model.attributes import SPECLOC, data_type_of
 from chunkwise.hdmf.model.codecs import Settings
@@ -31,6 +31,7 @@ except ImportError:  # pragma: no cover - where other releases have it
 __all__ = [
     "DATE_WORDS",
     "as_declared",
+    "cached_documents",
     "cached_versions",
     "declared_dtype",
     "load_cached_namespaces",
@@ -283,22 +284,30 @@ def _require_group(writer: NodeWriter, path: str) -> None:
         writer.group(path, {}, {})
 
 
-def copy_specifications(source: HdmfStore, writer: NodeWriter) -> None:
-    """Copy all cached specifications of another store as they are."""
-    path = source.specifications()
-    if path is None:
-        return
-    store = writer.store
-    writer.set_attributes("/", {**store.tree.nodes["/"].attributes, SPECLOC: path[1:]})
-    for at in source.walk(path, specifications=True):
-        if at in store.tree.nodes:
-            continue
-        if not source.is_dataset(at):
-            writer.group(at, {}, {})
+def cached_documents(store: HdmfStore) -> Iterator[tuple[str, str | None]]:
+    """Yield the path of each group of cached specifications with None, and of each document with its text."""
+    path = store.specifications()
+    for at in () if path is None else store.walk(path, specifications=True):
+        if not store.is_dataset(at):
+            yield at, None
             continue
         try:
-            content = source.dataset(at).read().reshape(-1)[0]
+            content = store.dataset(at).read().reshape(-1)[0]
         except ChunkwiseError as e:
-            warnings.warn(f"cached specification {at} can't be read and is left out: {e}", stacklevel=2)
+            message = f"cached specification {at} can't be read and is left out: {e}"
+            warnings.warn(message, LossWarning, stacklevel=3)
             continue
-        put_specification(writer, at, content.decode() if isinstance(content, bytes) else str(content))
+        yield at, content.decode() if isinstance(content, bytes) else str(content)
+
+
+def copy_specifications(source: HdmfStore, writer: NodeWriter) -> None:
+    """Copy all cached specifications of another store as they are."""
+    path, store = source.specifications(), writer.store
+    if path is not None:
+        writer.set_attributes("/", {**store.tree.nodes["/"].attributes, SPECLOC: path[1:]})
+    for at, document in cached_documents(source):
+        if at not in store.tree.nodes:
+            if document is None:
+                writer.group(at, {}, {})
+            else:
+                put_specification(writer, at, document)

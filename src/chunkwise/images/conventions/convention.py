@@ -11,9 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import check_choice
 from chunkwise.extension.trees import FormatName, Location, tree_format
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import ImageAxis
@@ -22,7 +20,6 @@ from chunkwise.images.multiscale.metadata import Transformation
 __all__ = [
     "N5_NAMES",
     "PRECOMPUTED_NAME",
-    "PYRAMIDS",
     "Change",
     "Convention",
     "Edit",
@@ -30,8 +27,6 @@ __all__ = [
     "Level",
     "NewImage",
     "PyramidConvention",
-    "convention_of",
-    "find_convention",
     "plain",
 ]
 
@@ -173,41 +168,3 @@ class PyramidConvention(Convention):
     def cleared(self, stored: Mapping[str, JSON], first: str | None) -> dict[str, JSON]:
         """Return attributes without those of a pyramid; the level called `first` remains an image."""
         return {name: stored[name] for name in stored if first is not None or name not in self.members}
-
-
-PYRAMIDS: dict[str, FormatName] = {
-    "ome-ngff-0.5": "zarr3",
-    "ome-ngff-0.4": "zarr2",
-    "n5-viewer": "n5",
-    "cosem": "n5",
-}
-"""Formats of the conventions in which pyramids are written; the first of a format is the usual one."""
-
-
-def find_convention(name: str | None, format: str) -> PyramidConvention:
-    """Return the convention of pyramids called `name`, or else the usual one of a format."""
-    if name is None:
-        name = next((name for name, one in PYRAMIDS.items() if one == format), None)
-        if name is None:
-            raise InvalidArgumentError(f"there is no convention for pyramids in {format}")
-    check_choice(name, "convention", PYRAMIDS)
-    found = convention_of(name)
-    assert isinstance(found, PyramidConvention)
-    return found
-
-
-def convention_of(name: str) -> Convention | None:
-    """Return the convention that an image says it has; None if it is one that isn't edited."""
-    if name.startswith("ome-ngff-"):
-        from chunkwise.images.conventions.ome import OME_ZARR
-
-        return OME_ZARR.get(name.removeprefix("ome-ngff-"), OME_ZARR["0.4"])
-    if name in N5_NAMES:
-        from chunkwise.images.conventions.n5_viewers import N5_CONVENTIONS  # many modules, for N5 alone
-
-        return N5_CONVENTIONS[name]
-    if name == PRECOMPUTED_NAME:
-        from chunkwise.images.conventions.precomputed import PRECOMPUTED  # with the driver, which few need
-
-        return PRECOMPUTED
-    return None

@@ -15,7 +15,7 @@ from chunkwise.errors import (
     UnsupportedError,
 )
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import others_left
+from chunkwise.extension.inside import explains_foreign_names, others_left
 from chunkwise.extension.trees import Location, is_root_of_file, map_requests, read_document
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
@@ -71,6 +71,7 @@ def failures(members: Mapping[str, object], group: Group | None = None) -> list[
     return [message for message in found if message is not None]
 
 
+@explains_foreign_names("ImageCollection")
 class ImageCollection(Members[MultiscaleImage]):
     """Images that belong together, by name, such as the setups of BigDataViewer; opened on look-up."""
 

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise import ChunkLayout, IndexDomain, TensorStore
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError, noted
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import cached_property, panel, plate_drawing, table
+from chunkwise.extension.inside import cached_property, explains_foreign_names, panel, plate_drawing, table
 from chunkwise.extension.trees import map_requests
 from chunkwise.groups.group import Group
 from chunkwise.images.conventions.ome_groups import (
@@ -61,6 +61,7 @@ class _Fields(ABC):
         return path in self.fields
 
 
+@explains_foreign_names("Well")
 class Well(_Fields):
     """A well of a plate: its fields of view by path, such as ``well["0"]``."""
 
@@ -116,6 +117,7 @@ class Well(_Fields):
         return panel("Well", table([("location", self.location), ("fields", ", ".join(self._fields))]))
 
 
+@explains_foreign_names("Plate")
 class Plate(_Fields):
     """A plate: the fields of view of its wells by path, such as ``plate["A/1/0"]``.
 
@@ -246,7 +248,9 @@ class _PlateFields(Mapping[str, MultiscaleImage]):
         try:
             return self._wells[well].fields[name]
         except KeyError:
-            raise KeyError(path) from None
+            is_well = path in self._wells
+            note = f"it is a well: plate.wells[{path!r}]" if is_well else "known are list(plate.fields)"
+            raise noted(KeyError(path), note) from None
 
     def __contains__(self, path: object) -> bool:
         try:

@@ -22,7 +22,8 @@ from chunkwise.errors import (
 )
 from chunkwise.extension.inside import dump, read_bounded, with_storage_options
 from chunkwise.extension.trees import Location, LocationLike, require_node
-from chunkwise.images.conventions.convention import Change, Edit, convention_of, plain
+from chunkwise.images.conventions.convention import Change, Edit, plain
+from chunkwise.images.conventions.known import convention_of
 from chunkwise.images.conventions.ome_groups import ImageCollection
 from chunkwise.images.conventions.ome_metadata import color_of
 from chunkwise.images.multiscale.image import MultiscaleImage

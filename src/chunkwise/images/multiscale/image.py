@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, NoReturn, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,9 @@ import numpy.typing as npt
 from chunkwise import ChunkLayout, IndexDomain, TensorStore, Unit
 from chunkwise.copying.new_array import open_array
 from chunkwise.copying.resolve import Resolvable, ResolvedPlace
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, noted
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import brief, hooks, load, panel, table
+from chunkwise.extension.inside import brief, explains_foreign_names, hooks, load, panel, table
 from chunkwise.images.multiscale.image_axes import unit_in, unit_text
 from chunkwise.images.multiscale.metadata import Axis, Channel, ImageMetadata, LevelMetadata, Transformation
 
@@ -41,7 +41,7 @@ class Members(Mapping[str, T], Generic[T]):
     def __getitem__(self, name: str) -> T:
         if name not in self._opened:
             if name not in self._known():
-                raise KeyError(name)
+                raise noted(KeyError(name), f"known: {self!r}")
             self._opened[name] = self._open(name)
         return self._opened[name]
 
@@ -97,6 +97,7 @@ class Levels(Sequence[TensorStore]):
             yield level.path, voxels if store is None else f"{brief(store)}, {voxels}"
 
 
+@explains_foreign_names("MultiscaleImage")
 class MultiscaleImage(Resolvable):
     """An image at several resolutions; `open_multiscale` opens one.
 
@@ -119,6 +120,11 @@ class MultiscaleImage(Resolvable):
         self._labels: Mapping[str, MultiscaleImage] = {} if labels is None else labels
         self._chunks = chunks  # of the arrays that levels are put together of
         self._own = members
+
+    def __getitem__(self, *key: Any, **how: Any) -> NoReturn:
+        raise TypeError("an image has levels, which are arrays: image.levels[0] is full resolution")
+
+    __array__ = __getitem__  # NumPy would make the image an element
 
     def _resolve(self) -> ResolvedPlace:
         return ResolvedPlace(self._location, view=self._full_resolution(), image=self)

@@ -7,9 +7,11 @@ the group ``labels``, Paintera the attributes of a dataset around its group ``da
 from __future__ import annotations
 
 from itertools import islice
+from typing import Any
 
 from chunkwise import TensorStore
 from chunkwise.copying.new_array import open_array
+from chunkwise.dask.reads import reads_of
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import array_sources
@@ -22,13 +24,30 @@ from chunkwise.images.multiscale.image import MultiscaleImage
 __all__ = ["label_mark", "label_marks"]
 
 
-def label_mark(store: TensorStore) -> dict[str, JSON]:
-    """Return the attribute by which a copy of an array says that it holds labels; none for others."""
-    if store.dtype.memory_dtype.kind not in "iub":
-        return {}
+_MOVES = (
+    "original-chunkwise-read-", "chunkwise-read-", "getitem-", "rechunk-", "concatenate-", "stack-",
+    "transpose-",
+)  # fmt: skip
+"""Names of dask's layers that give elements as they are."""
+
+
+def label_mark(data: Any) -> dict[str, JSON]:
+    """Return the attribute by which a copy of an array says that it holds labels; none for others.
+
+    It may be an array of dask that gives the elements of others as they are.
+    """
+    stores = [data]
+    if not isinstance(data, TensorStore):
+        layers = getattr(getattr(data, "dask", None), "layers", ())
+        stores = reads_of(data).operands if layers and all(one.startswith(_MOVES) for one in layers) else []
     known: Known = {}
     try:
-        sources = {id(one[0]): one for one in array_sources(store._array, store._transform, holes=True)}
+        sources = {
+            id(one[0]): one
+            for store in stores
+            if store.dtype.memory_dtype.kind in "iub"
+            for one in array_sources(store._array, store._transform, holes=True)
+        }
     except ChunkwiseError:  # of a layer, which the copy tells of
         return {}
     for source in sources.values():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
@@ -74,6 +74,11 @@ class Window:
     max: float | None = None
     start: float | None = None
     end: float | None = None
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(
+            "a window has four numbers: (window.start, window.end) are shown darkest and brightest"
+        )
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from math import isclose
 
 from chunkwise.copying.copy_source import CopySource
-from chunkwise.copying.difference import Difference, Progress, array_differences, attribute_differences
-from chunkwise.copying.work import TaskRunner
+from chunkwise.copying.difference import Comparison, Difference, array_differences, attribute_differences
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extension.trees import Node
 from chunkwise.images.conventions.ome_members import other_members
@@ -20,15 +19,7 @@ from chunkwise.images.pyramid.image_sources import ImageLevel, NgffImage, images
 __all__ = ["differences_of_images"]
 
 
-def differences_of_images(
-    left: Node,
-    right: Node,
-    attributes: bool,
-    values: bool,
-    layout: bool,
-    runner: TaskRunner,
-    progress: Progress,
-) -> Iterator[Difference] | None:
+def differences_of_images(left: Node, right: Node, how: Comparison) -> Iterator[Difference] | None:
     """Yield the differences of two images; None unless both groups are images of different formats."""
     groups = (left, right)
     if left.own_format == right.own_format or any(node.kind != "group" for node in groups):
@@ -41,26 +32,17 @@ def differences_of_images(
     except (ChunkwiseError, NotImplementedError):
         return None
     named = not any(node.rules.has_containers for node in groups)  # a name is not part of those
-    return _differences(a, b, named, attributes, values, layout, runner, progress)
+    return _differences(a, b, named, how)
 
 
-def _differences(
-    a: NgffImage,
-    b: NgffImage,
-    named: bool,
-    attributes: bool,
-    values: bool,
-    layout: bool,
-    runner: TaskRunner,
-    progress: Progress,
-) -> Iterator[Difference]:
+def _differences(a: NgffImage, b: NgffImage, named: bool, how: Comparison) -> Iterator[Difference]:
     kept = [_axes(a, b), _axes(b, a)]
     names = [{image.axes[dim].name: dim for dim in dims} for image, dims in zip((a, b), kept, strict=True)]
     if names[0].keys() != names[1].keys():
         yield Difference("", "axes", list(names[0]), list(names[1]))
         return
     kept[1] = [names[1][name] for name in names[0]]
-    if attributes:
+    if how.attributes:
         axes = [[image.axes[dim] for dim in dims] for image, dims in zip((a, b), kept, strict=True)]
         for what in ("kind", "unit"):
             left, right = ([getattr(axis, what) for axis in of] for of in axes)
@@ -72,10 +54,10 @@ def _differences(
             yield Difference("", "labels", a.labels, b.labels)
         yield from attribute_differences("", *other_members(a.attributes, b.attributes))
     for x, y in zip(a.levels, b.levels, strict=False):
-        if attributes:
+        if how.attributes:
             yield from _places(x, y, kept)
         of_a, of_b = _arranged(x.source, kept[0]), _arranged(y.source, kept[1])
-        yield from array_differences(x.path, of_a, of_b, attributes, values, layout, runner, progress)
+        yield from array_differences(x.path, of_a, of_b, how)
     for level in a.levels[len(b.levels) :]:
         yield Difference(level.path, "structure", "array", None)
     for level in b.levels[len(a.levels) :]:

@@ -35,7 +35,8 @@ from chunkwise.extension.trees import (
     locate,
     located,
 )
-from chunkwise.images.conventions.convention import PYRAMIDS, Kept, PyramidConvention, find_convention
+from chunkwise.images.conventions.convention import Kept, PyramidConvention
+from chunkwise.images.conventions.known import PYRAMIDS, find_convention
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
 from chunkwise.images.multiscale.image_axes import axis_names
 from chunkwise.images.multiscale.single_array import single_array

@@ -16,7 +16,8 @@ from chunkwise.extension import JSON
 from chunkwise.extension.trees import Location, is_root_of_file, tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.images.conventions.convention import Kept, convention_of
+from chunkwise.images.conventions.convention import Kept
+from chunkwise.images.conventions.known import convention_of
 from chunkwise.images.conventions.ome import OME_ZARR, display_of, kept_omero, shown_channels, with_windows
 from chunkwise.images.conventions.ome_groups import ImageCollection
 from chunkwise.images.conventions.ome_members import image_label_of, n_images, with_channels, without_image

@@ -24,7 +24,8 @@ from chunkwise.core.driver.downsample.spec import METHODS
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import as_integer, as_items, check_choice, check_flag
 from chunkwise.extension.trees import tree_format
-from chunkwise.images.conventions.convention import Level, PyramidConvention, convention_of
+from chunkwise.images.conventions.convention import Level, PyramidConvention
+from chunkwise.images.conventions.known import convention_of
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image_axes import ImageAxis, axis_names, image_axes, slowest_first, unit_in
 

@@ -35,14 +35,10 @@ _MOST_SHOWN = 20_000  # elements; TensorStore shows all, which takes seconds for
 class ArraySpec(DriverSpec):
     """``{"driver": "array", "array": …, "dtype": …}``."""
 
+    driver: ClassVar[str] = "array"
     resource_kinds: ClassVar[tuple[str, ...]] = ("data_copy_concurrency",)
 
     array: npt.NDArray[Any]  # has the memory type of ``schema.dtype``; must not be changed
-
-    @property
-    def driver(self) -> str:
-        """Driver id."""
-        return "array"
 
     @property
     def element_type(self) -> DataType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from chunkwise.core.base.binding import Members
 from chunkwise.core.specs.context import Context
@@ -19,6 +19,8 @@ __all__ = ["AutoSpec", "parse_auto"]
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AutoSpec(DriverSpec):
     """``{"driver": "auto", "kvstore": …}``: opens an existing array, creates nothing."""
+
+    driver: ClassVar[str] = "auto"
 
     mode: OpenMode
     recheck: Mapping[str, Any] = field(default_factory=dict)  # staleness bounds by name
@@ -39,11 +41,6 @@ class AutoSpec(DriverSpec):
     def with_recheck(self, **bounds: Recheck) -> Self:
         """Return the spec with staleness bounds for the found array."""
         return replace(self, recheck={**self.recheck, **bounds})
-
-    @property
-    def driver(self) -> str:
-        """Driver id."""
-        return "auto"
 
     @property
     def open_mode(self) -> OpenMode:

@@ -30,12 +30,8 @@ __all__ = ["CastSpec", "cast_schema", "parse_cast"]
 class CastSpec(AdapterSpec):
     """``{"driver": "cast", "base": …, "dtype": …}``; the schema has only the data type."""
 
+    driver: ClassVar[str] = "cast"
     shows_rank: ClassVar[bool] = False
-
-    @property
-    def driver(self) -> str:
-        """Driver id."""
-        return "cast"
 
     def part_members(self, include_defaults: bool, names: Mapping[int, str]) -> dict[str, JSON]:
         """Return the base, without a rank that its domain implies."""

@@ -36,6 +36,10 @@ class Metadata(Protocol):
         """Return the metadata of a document with the same template key; None if it must be parsed."""
         ...
 
+    def resized(self, shape: tuple[int, ...]) -> Self:
+        """Return the metadata of the array with another shape."""
+        ...
+
 
 class Format(Protocol):
     """A chunked array format; each has its own classes of options, constraints and metadata.
@@ -62,7 +66,10 @@ class Format(Protocol):
         """Read the ``metadata`` member; an empty object constrains nothing."""
         ...
 
-    def constraints_to_json(self, constraints: Any) -> dict[str, JSON]: ...
+    def constraints_to_json(self, constraints: Any) -> dict[str, JSON]:
+        """Return the ``metadata`` member of a spec."""
+        members: dict[str, JSON] = constraints.to_json()
+        return members
 
     def inner_rank(self, constraints: Any, options: Any) -> int:
         """Return the number of trailing dimensions inside each element, which can't be resized."""
@@ -129,8 +136,6 @@ class Format(Protocol):
     def companions(self, options: Any) -> dict[str, bytes]:
         """Return the further documents of a new array, by key."""
         return {}
-
-    def resized(self, metadata: Any, shape: tuple[int, ...]) -> Metadata: ...
 
     def same_but_resized(self, a: Any, b: Any) -> bool:
         """Return True if two documents differ only in extents and attributes."""

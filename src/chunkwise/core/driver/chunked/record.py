@@ -61,6 +61,17 @@ class FieldOptions:
         """Return the field; None for whole elements or if the data type is unknown."""
         return None if dtype is None else _choose_field(dtype, self.field, self.open_as_void)
 
+    def record_schema(
+        self, dtype: DataType | None, shape: tuple[int, ...] | None, schema: Schema, member: str
+    ) -> Schema:
+        """Return the schema of a new array, from that of the field; `member` of the metadata has the type."""
+        field = self.choose(dtype)
+        if field is not None:
+            return outer_schema(schema, field, shape)
+        if self.field is not None or self.open_as_void:
+            raise InvalidArgumentError(f'{member} must be specified in "metadata"')
+        return schema
+
     def inner_rank(self, dtype: DataType | None) -> int:
         """Return the number of the array's trailing dimensions inside each element."""
         field = self.choose(dtype)

@@ -123,6 +123,6 @@ def resize_array(
 
 def _write(request: OpenRequest, current: Opened, shape: tuple[int, ...]) -> Flow[Opened | None]:
     """Write the metadata with another shape; None if it is no longer current."""
-    metadata = request.format.resized(current.metadata, shape)
+    metadata = current.metadata.resized(shape)
     written = yield Put(request.key, request.format.encode(metadata), current.generation)
     return None if written is None else Opened(metadata, written, current.time, written=True)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -135,13 +135,10 @@ METHODS = ("stride", "mean", "min", "max", "median", "mode")
 class DownsampleSpec(AdapterSpec):
     """``{"driver": "downsample", "base": …, "downsample_factors": …, "downsample_method": …}``."""
 
+    driver: ClassVar[str] = "downsample"
+
     factors: tuple[int, ...]  # size of a cell along each dimension of the base
     method: str
-
-    @property
-    def driver(self) -> str:
-        """Driver id."""
-        return "downsample"
 
     def own_members(self, include_defaults: bool) -> dict[str, JSON]:
         """Return factors and method."""

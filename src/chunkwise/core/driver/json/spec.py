@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 from urllib.parse import quote
 
 from chunkwise.core.base.binding import JSON, Members, dump, expect_string
@@ -133,13 +133,10 @@ _JSON = DataType("json")
 class JsonSpec(SingleValueSpec):
     """``{"driver": "json", "kvstore": …, "json_pointer": …}``; the path of the kvstore is the key."""
 
+    driver: ClassVar[str] = "json"
+
     pointer: str = ""
     of_a_url: bool = False
-
-    @property
-    def driver(self) -> str:
-        """Driver id."""
-        return "json"
 
     @property
     def tokens(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from chunkwise.core.driver.n5.metadata import N5Metadata, spec_members
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 
-__all__ = ["N5CodecSpec", "N5Constraints", "check_constraints", "constraints_to_json", "parse_constraints"]
+__all__ = ["N5CodecSpec", "N5Constraints", "check_constraints", "parse_constraints"]
 
 
 class N5CodecSpec(CodecSpec):
@@ -38,9 +38,7 @@ class N5CodecSpec(CodecSpec):
     @classmethod
     def of(cls, compression: dict[str, JSON] | None) -> Self:
         """Return the constraint of an already checked ``compression``."""
-        self = cls._new()
-        self.compression = compression
-        return self
+        return cls._new(compression=compression)
 
     def _members(self) -> dict[str, JSON]:
         return {} if self.compression is None else {"compression": self.compression}
@@ -71,6 +69,24 @@ class N5Constraints(NamedTuple):
     units: tuple[str, ...] | None = None
     resolution: tuple[float, ...] | None = None
     attributes: Mapping[str, JSON] = field(default_factory=dict)  # all other members
+
+    def to_json(self) -> dict[str, JSON]:
+        """Return the ``metadata`` member of a spec; ``axes`` without any label is left out."""
+        out: dict[str, JSON] = dict(self.attributes)
+        for name, value in (
+            ("dimensions", self.dimensions),
+            ("blockSize", self.block_size),
+            ("axes", self.axes if self.axes and any(self.axes) else None),
+            ("units", self.units),
+            ("resolution", self.resolution),
+        ):
+            if value is not None:
+                out[name] = list(value)
+        if self.data_type is not None:
+            out["dataType"] = self.data_type
+        if self.compression is not None:
+            out["compression"] = dict(self.compression)
+        return out
 
 
 def parse_constraints(value: JSON) -> N5Constraints:
@@ -107,28 +123,9 @@ def parse_constraints(value: JSON) -> N5Constraints:
     )
 
 
-def constraints_to_json(constraints: N5Constraints) -> dict[str, JSON]:
-    """Return the ``metadata`` member of a spec; ``axes`` without any label is left out."""
-    out: dict[str, JSON] = dict(constraints.attributes)
-    for name, value in (
-        ("dimensions", constraints.dimensions),
-        ("blockSize", constraints.block_size),
-        ("axes", constraints.axes if constraints.axes and any(constraints.axes) else None),
-        ("units", constraints.units),
-        ("resolution", constraints.resolution),
-    ):
-        if value is not None:
-            out[name] = list(value)
-    if constraints.data_type is not None:
-        out["dataType"] = constraints.data_type
-    if constraints.compression is not None:
-        out["compression"] = dict(constraints.compression)
-    return out
-
-
 def check_constraints(constraints: N5Constraints, metadata: N5Metadata) -> None:
     """Compare stored metadata with the constraints of a spec."""
-    wanted = constraints_to_json(constraints)
+    wanted = constraints.to_json()
     if constraints.axes is not None:
         wanted["axes"] = list(constraints.axes)
     if not wanted:

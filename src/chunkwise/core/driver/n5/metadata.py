@@ -29,11 +29,9 @@ from chunkwise.core.driver.n5 import members
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, UnsupportedError, prefix
 
-__all__ = ["N5Metadata", "block_codec", "parse_metadata", "resize", "spec_members", "to_json"]
+__all__ = ["N5Metadata", "block_codec", "parse_metadata", "spec_members", "to_json"]
 
 T = TypeVar("T")
-
-_TEMPLATE = (*(name for name in members.DATASET_MEMBERS if name != "dimensions"), "compressionType")
 
 _OBJECT = 'N5 data type "object" holds opaque bytes, not an array; its blocks can be read one by one'
 
@@ -75,6 +73,12 @@ class N5Metadata(NamedTuple):
         taken = self.document.keys() - self.attributes.keys()
         attributes = {name: value for name, value in document.items() if name not in taken}
         return self._replace(dimensions=tuple(dimensions), attributes=attributes, document=dict(document))
+
+    def resized(self, shape: tuple[int, ...]) -> N5Metadata:
+        """Return the metadata of the dataset with other dimensions; the rest of the document is kept."""
+        if len(shape) != self.rank:
+            raise SpecError(f"New shape has rank {len(shape)}, but the dataset has rank {self.rank}")
+        return self._replace(dimensions=shape, document={**self.document, "dimensions": list(shape)})
 
     @property
     def dtype(self) -> DataType:
@@ -163,26 +167,3 @@ def block_codec(metadata: N5Metadata) -> N5Block | N5StringBlock:
     if metadata.data_type == "object":
         raise UnsupportedError(_OBJECT)
     return N5StringBlock(compression) if metadata.data_type == "string" else N5Block(compression)
-
-
-def template_key(document: JSON) -> JSON | None:
-    """Return the members other than attributes, with the rank in place of dimensions."""
-    if type(document) is not dict or type(document.get("dimensions")) is not list:
-        return None
-    return [len(document["dimensions"]), {name: document[name] for name in _TEMPLATE if name in document}]
-
-
-def without_attributes(metadata: N5Metadata) -> N5Metadata:
-    """Return the metadata without attributes, except for malformed members of the template."""
-    document = {
-        name: value for name, value in metadata.document.items() if name in (*_TEMPLATE, "dimensions")
-    }
-    attributes = {name: value for name, value in metadata.attributes.items() if name in document}
-    return metadata._replace(attributes=attributes, document=document)
-
-
-def resize(metadata: N5Metadata, shape: tuple[int, ...]) -> N5Metadata:
-    """Return the metadata of the dataset with other dimensions; the rest of the document is kept."""
-    if len(shape) != metadata.rank:
-        raise SpecError(f"New shape has rank {len(shape)}, but the dataset has rank {metadata.rank}")
-    return metadata._replace(dimensions=shape, document={**metadata.document, "dimensions": list(shape)})

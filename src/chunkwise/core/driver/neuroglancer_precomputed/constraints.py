@@ -46,10 +46,7 @@ class PrecomputedCodecSpec(CodecSpec):
     @classmethod
     def of(cls, encoding: Encoding, shard_data_encoding: str | None) -> Self:
         """Return the constraint of checked members."""
-        self = cls._new()
-        self.encoding = encoding
-        self.shard_data_encoding = shard_data_encoding
-        return self
+        return cls._new(encoding=encoding, shard_data_encoding=shard_data_encoding)
 
     def _members(self) -> dict[str, JSON]:
         out = self.encoding.to_json()

@@ -86,6 +86,10 @@ class PrecomputedMetadata:
         """Return None: every document is parsed."""
         return
 
+    def resized(self, shape: tuple[int, ...]) -> PrecomputedMetadata:
+        """Raise: the size of a scale is fixed."""
+        raise UnsupportedError("neuroglancer_precomputed volumes can't be resized")
+
 
 def scale_directory(key: str) -> str:
     """Return the directory of a scale below that of its volume, with a final "/"."""
@@ -123,10 +127,6 @@ class PrecomputedFormat(Format):
     def parse_constraints(self, value: JSON) -> PrecomputedConstraints:
         """Read the format's own members of a spec, as one object."""
         return parse_constraints(value)
-
-    def constraints_to_json(self, constraints: PrecomputedConstraints) -> dict[str, JSON]:
-        """Return those members."""
-        return constraints.to_json()
 
     def constraint_schema(self, constraints: PrecomputedConstraints, options: None, schema: Schema) -> Schema:
         """Return the schema of constraints and schema together."""
@@ -215,10 +215,6 @@ class PrecomputedFormat(Format):
             b.info.dtype,
             b.info.n_channels,
         )
-
-    def resized(self, metadata: PrecomputedMetadata, shape: tuple[int, ...]) -> PrecomputedMetadata:
-        """Raise: the size of a scale is fixed."""
-        raise UnsupportedError("neuroglancer_precomputed volumes can't be resized")
 
     def stored_array(self, metadata: PrecomputedMetadata, prefix: str, options: None) -> StoredArray:
         """Return the scale as stored in its kvstore, or in that of its shards; its origin is 0."""

@@ -273,9 +273,7 @@ def _new_scale(
 ) -> Scale:
     n_channels = domain.shape[3]
     size: Any = domain.shape[:3]
-    codec: Any = PrecomputedCodecSpec.of(constraints.encoding, None)
-    if schema.codec is not None:
-        codec = codec.merge(schema.codec)
+    codec: Any = PrecomputedCodecSpec.of(constraints.encoding, None)._merged(schema.codec)
     resolution: Any = _resolution(constraints.resolution, schema)
     encoding = codec.encoding
     if encoding.name is None:

@@ -53,17 +53,13 @@ __all__ = ["StackSpec", "check_options", "parse_stack"]
 class StackSpec(DriverSpec):
     """``{"driver": "stack", "layers": […]}``."""
 
+    driver: ClassVar[str] = "stack"
     resource_kinds: ClassVar[tuple[str, ...]] = ("data_copy_concurrency",)
 
     layers: tuple[Spec, ...]  # later ones on top
     common: Common  # their common schema, kept because there may be ten thousand layers
     # value of indices without a layer; None if these are an error, as in TensorStore
     fill_value: npt.NDArray[Any] | None = None
-
-    @property
-    def driver(self) -> str:
-        """Driver id."""
-        return "stack"
 
     @property
     def rank(self) -> int | None:

@@ -26,16 +26,12 @@ __all__ = ["VirtualChunkedSpec", "complete_schema"]
 class VirtualChunkedSpec(DriverSpec):
     """Functions and schema of a virtual array."""
 
+    driver: ClassVar[str] = "virtual_chunked"
     resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
 
     read_function: Callable[..., Any] | None = None
     write_function: Callable[..., Any] | None = None
     loop: asyncio.AbstractEventLoop | None = None  # event loop for coroutines; not pickled
-
-    @property
-    def driver(self) -> str:
-        """Driver id."""
-        return "virtual_chunked"
 
     def to_members(self, include_defaults: bool = False, *, names: Any = None) -> dict[str, Any]:
         """Fail: functions have no JSON form."""

@@ -11,15 +11,10 @@ from chunkwise.core.driver.zarr1.tree import from_zarr2, to_zarr2
 from chunkwise.core.driver.zarr2.constraints import Zarr2Constraints
 from chunkwise.core.driver.zarr2.format import Zarr2Format, Zarr2Options
 from chunkwise.core.driver.zarr2.metadata import Zarr2Metadata
-from chunkwise.core.driver.zarr2.schema import create_metadata
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.spec_members import SpecMembers
 
 __all__ = ["Zarr1Format", "parse_zarr1"]
-
-
-# As in the specification's example; automatic shuffle is newer than Zarr v1.
-DEFAULT_COMPRESSOR: dict[str, JSON] = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1}
 
 
 class Zarr1Format(Zarr2Format):
@@ -27,6 +22,8 @@ class Zarr1Format(Zarr2Format):
 
     driver: ClassVar[str] = "zarr1"
     consolidated_key: ClassVar[str] = ""
+    # As in the specification's example; automatic shuffle is newer than Zarr v1.
+    default_compressor: ClassVar[dict[str, JSON]] = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1}
 
     def parse_options(self, members: Members) -> Zarr2Options:
         """Take ``field`` and ``open_as_void``; the metadata is always under ``meta``."""
@@ -46,8 +43,7 @@ class Zarr1Format(Zarr2Format):
 
     def create(self, constraints: Zarr2Constraints, options: Zarr2Options, schema: Schema) -> Zarr2Metadata:
         """Choose the metadata of a new array; raise if Zarr v1 can't hold it."""
-        metadata = create_metadata(constraints, schema, default_compressor=DEFAULT_COMPRESSOR)
-        return self.parse_metadata(from_zarr2(metadata.document))
+        return self.parse_metadata(from_zarr2(super().create(constraints, options, schema).document))
 
     def parse_metadata(self, document: JSON) -> Zarr2Metadata:
         """Read a ``meta``."""

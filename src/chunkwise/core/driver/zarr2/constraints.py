@@ -21,7 +21,6 @@ from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, SpecError, prefix
 
 __all__ = [
-    "DEFAULT_COMPRESSOR",
     "Zarr2CodecSpec",
     "Zarr2Constraints",
     "check_constraints",
@@ -29,15 +28,6 @@ __all__ = [
     "parse_constraints",
     "parse_filters",
 ]
-
-
-DEFAULT_COMPRESSOR: dict[str, JSON] = {
-    "id": "blosc",
-    "cname": "lz4",
-    "clevel": 5,
-    "shuffle": -1,
-    "blocksize": 0,
-}
 
 
 def parse_compressor(value: JSON) -> dict[str, JSON] | None:
@@ -76,10 +66,7 @@ class Zarr2CodecSpec(CodecSpec):
     @classmethod
     def of(cls, compressor: JSON, filters: list[dict[str, JSON]] | None) -> Self:
         """Return the constraint of already checked members."""
-        self = cls._new()
-        self.compressor = compressor
-        self.filters = filters
-        return self
+        return cls._new(compressor=compressor, filters=filters)
 
     def _members(self) -> dict[str, JSON]:
         out: dict[str, JSON] = {"filters": self.filters}
@@ -111,6 +98,10 @@ class Zarr2Constraints(NamedTuple):
     fill_value: JSON
     order: str | None
     separator: str | None
+
+    def to_json(self) -> dict[str, JSON]:
+        """Return the ``metadata`` member of a spec."""
+        return dict(self.members)
 
     @property
     def rank(self) -> int | None:

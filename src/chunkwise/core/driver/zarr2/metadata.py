@@ -34,12 +34,15 @@ from chunkwise.errors import InvalidArgumentError, SpecError, prefix
 __all__ = [
     "MEMBERS",
     "Zarr2Metadata",
-    "make_document",
     "object_codec",
     "parse_metadata",
     "raw_element",
     "record_chain",
+    "with_object_codec",
 ]
+
+# The filter for values of variable length, as zarr-python 2 and 3 write it.
+_OBJECT_FILTERS = {"ustring": "vlen-utf8", "string": "vlen-bytes", "json": "json2"}
 
 MEMBERS = (
     "zarr_format",
@@ -145,29 +148,13 @@ def object_codec(filters: list[dict[str, JSON]]) -> str | None:
     return None
 
 
-def make_document(
-    *,
-    shape: tuple[int, ...],
-    chunks: tuple[int, ...],
-    dtype: JSON,
-    compressor: JSON,
-    fill_value: JSON,
-    order: str,
-    filters: JSON,
-    separator: str,
-) -> dict[str, JSON]:
-    """Return the document of a new array."""
-    return {
-        "zarr_format": 2,
-        "shape": list(shape),
-        "chunks": list(chunks),
-        "dtype": dtype,
-        "compressor": compressor,
-        "fill_value": fill_value,
-        "order": order,
-        "filters": filters or None,
-        "dimension_separator": separator,
-    }
+def with_object_codec(filters: list[dict[str, JSON]] | None, dtype: DataType) -> list[dict[str, JSON]]:
+    """Return filters, first the one that values of variable length need, if it is not among them."""
+    filters = list(filters or [])
+    name = _OBJECT_FILTERS.get(dtype.name)
+    if name is not None and object_codec(filters) is None:
+        filters.insert(0, {"id": name})
+    return filters
 
 
 def _codec(value: JSON) -> dict[str, JSON]:

@@ -56,9 +56,7 @@ class Zarr3CodecSpec(CodecSpec):
     @classmethod
     def of(cls, codecs: list[dict[str, JSON]] | None) -> Self:
         """Return the constraint of an already parsed chain."""
-        self = cls._new()
-        self.codecs = codecs
-        return self
+        return cls._new(codecs=codecs)
 
     def _members(self) -> dict[str, JSON]:
         return {} if self.codecs is None else {"codecs": self.codecs}

@@ -4,32 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from chunkwise.core.base.binding import JSON, Members
+from chunkwise.core.base.binding import JSON, MISSING, Members
 from chunkwise.core.codec.chain import prepare_chain
 from chunkwise.core.codec.protocol import ChunkSpec
-from chunkwise.core.driver.chunked.domain import domain_of_shape
+from chunkwise.core.driver.chunked.domain import (
+    agreed_fill,
+    at_origin,
+    check_chunk_nbytes,
+    check_schema,
+    create_domain,
+    create_dtype,
+    create_layout,
+    domain_of_shape,
+    merged_units,
+)
 from chunkwise.core.driver.chunked.format import Format
-from chunkwise.core.driver.chunked.record import Field, FieldOptions, outer_schema, record_field
+from chunkwise.core.driver.chunked.record import Field, FieldOptions, fill_of_field, record_field
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.stored_array import ShardLevel, StoredArray
-from chunkwise.core.driver.zarr3.codec_constraints import is_sharding
-from chunkwise.core.driver.zarr3.constraints import Zarr3Constraints, parse_constraints
+from chunkwise.core.driver.zarr3.chain_layout import chain_layout
+from chunkwise.core.driver.zarr3.codec_constraints import as_written, is_sharding, resolve_chain
+from chunkwise.core.driver.zarr3.constraints import (
+    Zarr3CodecSpec,
+    Zarr3Constraints,
+    check_constraints,
+    parse_constraints,
+    parse_units,
+)
 from chunkwise.core.driver.zarr3.metadata import (
     Zarr3Metadata,
+    array_to_bytes_name,
     chunk_item,
+    make_document,
     parse_metadata,
     raw_element,
     record_chain,
 )
-from chunkwise.core.driver.zarr3.schema import check_metadata, constraint_schema, create_metadata, schema_of
+from chunkwise.core.driver.zarr3.new_chunks import choose_chunks
+from chunkwise.core.dtypes.zarr3 import to_zarr3
 from chunkwise.core.grid.rectilinear import RectilinearGrid
 from chunkwise.core.grid.regular import RegularGrid
 from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.spec_members import SpecMembers
-from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.core.specs.unit import Unit
+from chunkwise.errors import UnsupportedError
 
 __all__ = ["Zarr3Format", "parse_zarr3"]
 
@@ -52,10 +73,6 @@ class Zarr3Format(Format):
         """Read the ``metadata`` member of a spec."""
         return parse_constraints(value)
 
-    def constraints_to_json(self, constraints: Zarr3Constraints) -> dict[str, JSON]:
-        """Return the ``metadata`` member of a spec."""
-        return constraints.to_json()
-
     def inner_rank(self, constraints: Zarr3Constraints, options: FieldOptions) -> int:
         """Return the number of the array's trailing dimensions inside each element."""
         return options.inner_rank(constraints.dtype)
@@ -63,8 +80,35 @@ class Zarr3Format(Format):
     def constraint_schema(
         self, constraints: Zarr3Constraints, options: FieldOptions, schema: Schema
     ) -> Schema:
-        """Return the schema of constraints and schema together."""
-        return constraint_schema(constraints, schema, options.choose(constraints.dtype))
+        """Return the combined schema of a spec's constraints and its schema."""
+        field = options.choose(constraints.dtype)
+        inner = () if field is None else field.shape
+        rank = constraints.rank
+        derived = Schema(
+            rank=None if rank is None else rank + len(inner),
+            dtype=constraints.dtype if field is None else field.dtype,
+        )
+        asked = None if schema.domain is None else schema.domain.rank - len(inner)
+        outer = rank if asked is None or rank is not None else asked
+        if outer is not None and (asked, constraints.shape, constraints.dimension_names) != (
+            None,
+            None,
+            None,
+        ):
+            names = constraints.dimension_names or (None,) * outer
+            derived.update(domain=domain_of_shape(constraints.shape or (None,) * outer, names, inner))
+        if rank is not None:
+            derived.update(chunk_layout=chain_layout(constraints.codecs, constraints.grid, rank, inner))
+        derived.update(codec=Zarr3CodecSpec.of(constraints.codecs))
+        if constraints.fill_value is not None:
+            fill = constraints.fill_value
+            if field is not None:
+                fill = fill_of_field(fill, field, partial(raw_element, constraints.codecs or []))
+            derived.update(fill_value=fill)
+            schema = schema.without_fill_value()  # a different one is an error when the array is opened
+        if constraints.units is not None:
+            derived.update(dimension_units=_with_inner_units(constraints.units, inner))
+        return at_origin(derived.merged(schema))
 
     def metadata_key(self, options: FieldOptions) -> str:
         """Return ``zarr.json``."""
@@ -92,22 +136,70 @@ class Zarr3Format(Format):
 
     def create(self, constraints: Zarr3Constraints, options: FieldOptions, schema: Schema) -> Zarr3Metadata:
         """Choose the metadata of a new array."""
-        field = options.choose(constraints.dtype)
-        if field is not None:
-            schema = outer_schema(schema, field, constraints.shape)
-        elif options.field is not None or options.open_as_void:
-            raise InvalidArgumentError('data_type must be specified in "metadata"')
-        return create_metadata(constraints, schema)
+        schema = options.record_schema(constraints.dtype, constraints.shape, schema, "data_type")
+        dtype = create_dtype(constraints.dtype, schema)
+        domain = create_domain(constraints.shape, constraints.dimension_names, constraints.rank, schema)
+        rank = domain.rank
+        constrained = MISSING if constraints.fill_value is None else constraints.fill_value
+        fill_value = agreed_fill(schema, dtype, constrained)
+        if fill_value is None:
+            fill_value = dtype.zero()
+        units = merged_units(schema.dimension_units, constraints.units, rank)
+
+        layout = create_layout(schema, rank)
+        chosen = choose_chunks(constraints, layout, schema.codec, domain)
+        check_chunk_nbytes(chosen.inner, dtype)
+        item = ChunkSpec(chosen.shape, fill_value.dtype, fill_value)
+        codecs = as_written(resolve_chain(chosen.chain, item, array_to_bytes_name(dtype)).json)
+        names: Any = [label or None for label in domain.labels]
+        if constraints.dimension_names is None and not any(names):
+            names = None
+        elif constraints.dimension_names is not None:
+            # the spec distinguishes "" from null, which a domain can't
+            names = [
+                n if n is not None else own for n, own in zip(names, constraints.dimension_names, strict=True)
+            ]
+            names = names if any(n is not None for n in names) else None
+        attributes = dict(constraints.attributes)
+        if any(u is not None for u in units):
+            attributes["dimension_units"] = [None if u is None else str(u) for u in units]
+        document = make_document(
+            shape=domain.shape,
+            dtype=dtype,
+            data_type=constraints.members["data_type"] if constraints.dtype is not None else to_zarr3(dtype),
+            chunk_grid=chosen.grid,
+            chunk_key_encoding=constraints.members.get("chunk_key_encoding", {"name": "default"}),
+            fill_value=fill_value,
+            codecs=codecs,
+            dimension_names=names,
+            attributes=attributes,
+            extra=constraints.extra,
+        )
+        return parse_metadata(document)
 
     def check(
         self, metadata: Zarr3Metadata, constraints: Zarr3Constraints, options: FieldOptions, schema: Schema
     ) -> None:
-        """Raise if stored metadata doesn't match a spec."""
-        check_metadata(metadata, constraints, schema, options.choose(metadata.dtype))
+        """Raise if an existing array doesn't match a spec."""
+        check_constraints(constraints, metadata)
+        field = options.choose(metadata.dtype)
+        dtype, inner = (metadata.dtype, ()) if field is None else (field.dtype, field.shape)
+        if not schema.is_met_by(dtype, metadata.rank + len(inner)):
+            check_schema(self.schema_of(metadata, options), schema)
 
     def schema_of(self, metadata: Zarr3Metadata, options: FieldOptions) -> Schema:
-        """Return the schema of an existing array."""
-        return schema_of(metadata, options.choose(metadata.dtype))
+        """Return the schema of an existing array, or of a field of its elements."""
+        field, chain = options.choose(metadata.dtype), metadata.chain
+        inner = () if field is None else field.shape
+        fill = metadata.fill_value
+        return Schema(
+            dtype=metadata.dtype if field is None else field.dtype,
+            domain=domain_of_shape(metadata.shape, metadata.dimension_names, inner),
+            chunk_layout=chain_layout(chain, metadata.grid, metadata.rank, inner),
+            codec=Zarr3CodecSpec.of(chain),
+            fill_value=fill if field is None else fill_of_field(fill, field, partial(raw_element, chain)),
+            dimension_units=_with_inner_units(parse_units(metadata.attributes), inner),
+        )
 
     def domain_of(self, metadata: Zarr3Metadata, options: FieldOptions) -> IndexDomain:
         """Return the domain of an existing array."""
@@ -117,10 +209,6 @@ class Zarr3Format(Format):
     def metadata_to_json(self, metadata: Zarr3Metadata) -> dict[str, JSON]:
         """Return the stored document."""
         return dict(metadata.document)
-
-    def resized(self, metadata: Zarr3Metadata, shape: tuple[int, ...]) -> Zarr3Metadata:
-        """Return the metadata of the array with another shape."""
-        return metadata.resized(shape)
 
     def same_but_resized(self, a: Zarr3Metadata, b: Zarr3Metadata) -> bool:
         """Return True if two documents differ only in shape, attributes and cells at the end of the grid."""
@@ -176,6 +264,12 @@ def _stored_field(metadata: Zarr3Metadata, item: ChunkSpec, field: Field, prefix
         document=metadata.document,
         field=record_field(metadata.fill_value, field, partial(raw_element, metadata.chain)),
     )
+
+
+def _with_inner_units(
+    units: tuple[Unit | None, ...] | None, inner: tuple[int, ...]
+) -> tuple[Unit | None, ...] | None:
+    return None if units is None else (*units, *[None] * len(inner))
 
 
 FORMAT = Zarr3Format()

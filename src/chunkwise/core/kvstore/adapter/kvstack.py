@@ -18,12 +18,12 @@ from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
     ByteRange,
-    Children,
     KvStoreDriver,
     Reader,
     Stamped,
     delete_where,
 )
+from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
 from chunkwise.errors import InvalidArgumentError
 
@@ -84,7 +84,7 @@ def disjoint(layers: Sequence[Layer[B]]) -> list[Layer[B]]:
     return out
 
 
-class StackStore:
+class StackStore(StoreBase):
     """Stores that hold a range of the keys each; if ranges overlap, the later holds the keys."""
 
     def __init__(self, layers: Sequence[Layer[KvStoreDriver]]) -> None:
@@ -200,11 +200,6 @@ class StackStore:
             below = layer.below(KeyRange.between(start, stop))
             if below is not None and not below.empty:
                 yield layer, below
-
-    def list_children(self, prefix: str) -> Children:
-        """List one level below `prefix`, in order; keys and prefixes are complete."""
-        below = KeyRange.of_prefix(prefix)
-        return Children.of(prefix, sorted(self.list(below.start, below.stop), key=encode_key))
 
 
 def _is_wanted(wanted: Callable[[str], bool], layer: Layer[KvStoreDriver], key: str) -> bool:

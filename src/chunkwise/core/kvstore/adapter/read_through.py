@@ -32,7 +32,7 @@ from chunkwise.core.kvstore.adapter.value_cache import ENTRY_OVERHEAD
 from chunkwise.core.kvstore.byte_range import read_ranges
 from chunkwise.core.kvstore.file_path import file_error, root_directory
 from chunkwise.core.kvstore.key_range import encode_key
-from chunkwise.core.kvstore.protocol import Buffer, ByteRange, KvStoreDriver, Reader, Stamped, delete_where
+from chunkwise.core.kvstore.protocol import Buffer, ByteRange, KvStoreDriver, Stamped, delete_where
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["DiskEntries", "Entries", "Entry", "MemoryEntries", "Part", "ReadThroughStore"]
@@ -309,14 +309,6 @@ class ReadThroughStore(SameKeysStore):
         self.entries.put(part, entry)
         if self._last_change is not last_change:  # the value read may be older than the change
             self.entries.evict(part.key)
-
-    def open_reader(self) -> Reader:
-        """Return a reader that tries the cache first."""
-
-        def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
-            return self.read(key, byte_range=ByteRange(start, stop)).value
-
-        return read
 
     def _is_cached(self, key: str, start: int = 0, stop: int | None = None) -> bool:
         known = self.entries.get(Part(key, start, stop)) if self.max_age > 0 else None

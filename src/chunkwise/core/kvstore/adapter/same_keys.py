@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 
 from chunkwise.core.kvstore.protocol import Children, KvStoreDriver
+from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["SameKeysStore"]
 
 
-class SameKeysStore:
+class SameKeysStore(StoreBase):
     """The part of an adapter that is the same as for `base`."""
 
     def __init__(self, base: KvStoreDriver) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
+from chunkwise.core.kvstore.compare_and_swap import ReplacedError
 from chunkwise.core.kvstore.protocol import Buffer, ByteRange, KvStoreDriver, Stamped
 from chunkwise.errors import DataCorruptionError, OutOfRangeError
 
-__all__ = ["EntryIndex", "Place", "ReplacedError", "ShardFormat", "ShardReader"]
+__all__ = ["EntryIndex", "Place", "ShardFormat", "ShardReader"]
 
 
 class Place(NamedTuple):
@@ -20,10 +21,6 @@ class Place(NamedTuple):
     shard: str  # the shard's key, without the path of the store
     part: int  # number of the shard's index with the entry
     entry: int  # number of the entry; in the order of keys
-
-
-class ReplacedError(Exception):
-    """The shard was replaced since its index was read."""
 
 
 class ShardReader:

@@ -8,7 +8,7 @@ once, by `ShardedStore.change`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -17,29 +17,25 @@ from chunkwise.core.base.binding import dump
 from chunkwise.core.kvstore.adapter.shard_format import (
     EntryIndex,
     Place,
-    ReplacedError,
     ShardFormat,
     ShardReader,
 )
 from chunkwise.core.kvstore.atomic import Modification
-from chunkwise.core.kvstore.byte_range import resolve_range, slice_range, slice_ranges
-from chunkwise.core.kvstore.compare_and_swap import compare_and_swap
+from chunkwise.core.kvstore.byte_range import resolve_range, slice_range
+from chunkwise.core.kvstore.compare_and_swap import ReplacedError, compare_and_swap, while_replaced
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
-    MOST_LOST,
     Buffer,
     ByteRange,
-    Children,
     KvStoreDriver,
-    Reader,
     Stamped,
 )
 from chunkwise.core.kvstore.shard_index_cache import LEAST_INDEX_NBYTES, ShardIndexCache
+from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
 from chunkwise.core.kvstore.value_bound import check_claim
 from chunkwise.errors import (
-    AbortedError,
     ChunkwiseError,
     InvalidArgumentError,
     OutOfRangeError,
@@ -66,7 +62,7 @@ class _KnownIndex(NamedTuple):
     entries: EntryIndex
 
 
-class ShardedStore:
+class ShardedStore(StoreBase):
     """The values in the shards of `base` whose keys begin with `path`."""
 
     # The generation of every value is that of its shard.
@@ -130,38 +126,13 @@ class ShardedStore:
         """Return the value of `key` or a part of it, with the generation of its shard."""
         place = self.format.place(key)
         try:
-            return self._while_replaced(
-                self._shard_key(place), lambda: self._read(place, byte_range, if_not_equal)
+            return while_replaced(
+                self.base, self._shard_key(place), lambda: self._read(place, byte_range, if_not_equal)
             )
         except OutOfRangeError:
             raise
         except ChunkwiseError as e:
             raise prefix(e, f"Error reading {self.describe(key)}") from None
-
-    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
-        """Return the bytes of each range of `key`, None if it is missing; reads the whole value."""
-        value = self.read(key).value
-        return None if value is None else slice_ranges(value, starts, stops)
-
-    def open_reader(self) -> Reader:
-        """Return a reader for one worker."""
-
-        def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
-            return self.read(
-                key, byte_range=None if (start, stop) == (0, None) else ByteRange(start, stop)
-            ).value
-
-        return read
-
-    def _while_replaced(self, shard_key: str, attempt: Callable[[], T]) -> T:
-        for _ in range(MOST_LOST):
-            try:
-                return attempt()
-            except ReplacedError:
-                continue
-        raise AbortedError(
-            f"{self.base.describe(shard_key)} was replaced {MOST_LOST} times while it was read"
-        )
 
     def _read(self, place: Place, byte_range: ByteRange | None, if_not_equal: bytes | None) -> Stamped:
         name = f"{place.part} {place.shard}"
@@ -317,18 +288,13 @@ class ShardedStore:
         for name in self.format.shards(self._names):
             shard_key = self.path + name
             try:
-                entries = self._while_replaced(shard_key, partial(self._read_entries, shard_key))
+                entries = while_replaced(self.base, shard_key, partial(self._read_entries, shard_key))
             except ChunkwiseError as e:
                 raise prefix(e, f"Error reading {self.base.describe(shard_key)}") from None
             for entry in entries:
                 key = self.format.key(entry)
                 if key in keys:
                     yield key
-
-    def list_children(self, prefix: str) -> Children:
-        """List one level below `prefix`."""
-        below = KeyRange.of_prefix(prefix)
-        return Children.of(prefix, self.list(below.start, below.stop))
 
 
 class SingleShardStore(ShardedStore):

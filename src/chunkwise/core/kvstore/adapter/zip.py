@@ -40,23 +40,21 @@ from chunkwise.core.kvstore.adapter.zip_write import (
     default_compression,
     make_archive,
 )
-from chunkwise.core.kvstore.byte_range import slice_ranges
+from chunkwise.core.kvstore.compare_and_swap import ReplacedError, while_replaced
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
-    MOST_LOST,
     Buffer,
     ByteRange,
-    Children,
     KvStoreDriver,
     Reader,
     Stamped,
 )
 from chunkwise.core.kvstore.request_limits import Slots
+from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
 from chunkwise.core.kvstore.value_bound import read_own
 from chunkwise.errors import (
-    AbortedError,
     ChunkwiseError,
     DataCorruptionError,
     FailedPreconditionError,
@@ -67,10 +65,6 @@ from chunkwise.errors import (
 __all__ = ["ZipStore"]
 
 T = TypeVar("T")
-
-
-class _ReplacedError(Exception):
-    """The archive was replaced since its table of contents was read."""
 
 
 class _Archive(NamedTuple):
@@ -85,7 +79,7 @@ class _Archive(NamedTuple):
     whole: Buffer | None = None  # a small archive, which is read at once
 
 
-class ZipStore:
+class ZipStore(StoreBase):
     """The members of the archive in the value `key` of `base`."""
 
     # The generation of every member is that of the archive.  A reader uses the table of contents from when it
@@ -161,11 +155,6 @@ class ZipStore:
 
         return read
 
-    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
-        """Return the bytes of each range of the member `key`, None if there is no such member."""
-        value = self.read(key).value
-        return None if value is None else slice_ranges(value, starts, stops)
-
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
         """Replace the archive by one with the new value of `key`; return its generation."""
         return self._change({key: value}, {key: if_equal} if if_equal else {}, ())[1]
@@ -219,7 +208,7 @@ class ZipStore:
                 )
                 written = self.base.write(self.key, data, if_equal=archive.generation)
             if written is None:
-                raise _ReplacedError
+                raise ReplacedError
             self._archive()  # open readers continue with the new archive
             return None, written
 
@@ -230,38 +219,31 @@ class ZipStore:
         keys = KeyRange.between(start, stop)
         return iter(sorted((k for k in self._archive().members if k in keys), key=encode_key))
 
-    def list_children(self, prefix: str) -> Children:
-        """List one level below `prefix`, in order; keys and prefixes are complete."""
-        below = KeyRange.of_prefix(prefix)
-        return Children.of(prefix, self.list(below.start, below.stop))
-
     def _with_archive(self, action: Callable[[_Archive], T], known: _Archive | None = None) -> T:
         """Return ``action(archive)``, which is called again if the archive was replaced meanwhile."""
-        for _ in range(MOST_LOST):
-            try:
-                return action(known or self._archive())
-            except _ReplacedError:
-                known = None
-        where = self.base.describe(self.key)
-        raise AbortedError(f"{where} was replaced {MOST_LOST} times while it was used")
+
+        def attempt() -> T:
+            nonlocal known
+            archive, known = known or self._archive(), None
+            return action(archive)
+
+        return while_replaced(self.base, self.key, attempt)
 
     def _archive(self) -> _Archive:
         """Return the current table of contents of the archive."""
         with self._lock:
-            for _ in range(MOST_LOST):
-                known = self._known
-                try:
-                    tail = self._tail(None if known is None else known.generation)
-                    if known is not None and tail.generation == known.generation:
-                        self._known = known._replace(time=tail.time)
-                        return self._known
-                    self._known = self._directory(tail)
-                    return self._known
-                except _ReplacedError:
-                    continue
-                except ChunkwiseError as e:
-                    raise prefix(e, f"Error reading {self.base.describe(self.key)}") from None
-        raise AbortedError(f"{self.base.describe(self.key)} was replaced {MOST_LOST} times while it was read")
+            self._known = while_replaced(self.base, self.key, self._latest)
+            return self._known
+
+    def _latest(self) -> _Archive:
+        known = self._known
+        try:
+            tail = self._tail(None if known is None else known.generation)
+            if known is not None and tail.generation == known.generation:
+                return known._replace(time=tail.time)
+            return self._directory(tail)
+        except ChunkwiseError as e:
+            raise prefix(e, f"Error reading {self.base.describe(self.key)}") from None
 
     def _directory(self, tail: Stamped, nbytes: int | None = None) -> _Archive:
         """Return the archive that ends with `tail`; the size of the file is known if it is small."""
@@ -330,10 +312,10 @@ class ZipStore:
             except OutOfRangeError as e:
                 now = self.base.read(self.key, byte_range=ByteRange(0, 0), if_not_equal=generation)
                 if now.generation != generation:
-                    raise _ReplacedError from None
+                    raise ReplacedError from None
                 raise DataCorruptionError(f"ZIP archive is cut off: {e.message}") from e
             if found.value is None or found.generation != generation:
-                raise _ReplacedError
+                raise ReplacedError
             return found.value
 
         return get
@@ -362,7 +344,7 @@ class ZipStore:
         except MisplacedError as e:
             if not archive.measured:
                 self._measure(archive)
-                raise _ReplacedError from None
+                raise ReplacedError from None
             raise prefix(e, f"Error reading {self.describe(key)}") from None
         except ChunkwiseError as e:
             raise prefix(e, f"Error reading {self.describe(key)}") from None

@@ -93,11 +93,10 @@ class Hdf5Files:
         self._open_target = _left_behind  # its objects are freed now
         _left.append((self, nodes))
 
-    def free(self) -> None:
-        """Free the objects of h5py."""
-        with _h5py_lock():  # else Python may exit when the files are no longer in `_open` and not yet closed
-            self._others.clear()
-            del self.first
+    def close(self) -> None:
+        """Close the files, which nothing uses any more."""
+        for opened in (self.first, *self._others.values()):
+            opened.file.close()
 
     def other(self, of: Hdf5File, name: str) -> Hdf5File:
         """Return the file named by a link or dataset; "." is the file itself."""
@@ -252,6 +251,8 @@ def _h5py_lock() -> AbstractContextManager[object]:
         phil.acquire()  # for ever: threads that still run must not use the files any more
         for opened in list(_open):
             opened.file.close()
+        for files, _ in list(_left):  # which the garbage collector took out of `_open`
+            files.close()
 
     atexit.register(close_all)
     lock: AbstractContextManager[object] = phil
@@ -262,13 +263,11 @@ _left: deque[tuple[Hdf5Files, Clearable]] = deque()
 
 
 def _free_left() -> None:
-    while _left:
-        try:
-            files, nodes = _left.popleft()
-        except IndexError:  # another thread was faster
-            return
-        nodes.clear()
-        files.free()
+    if _left:
+        with _h5py_lock():  # else Python may exit when the files are no longer in `_left` and not yet closed
+            while _left:
+                _left[0][1].clear()
+                _left.popleft()
 
 
 def _left_behind(url: str) -> tuple[KvStoreDriver, str]:

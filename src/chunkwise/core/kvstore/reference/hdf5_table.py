@@ -29,7 +29,7 @@ from chunkwise.core.kvstore.reference.hdf5_objects import (
     links_of,
 )
 from chunkwise.core.kvstore.reference.store import Loaded, OpenTarget
-from chunkwise.core.kvstore.reference.table import CHUNK_NAME, Reference, read_by
+from chunkwise.core.kvstore.reference.table import Reference, cell_of, read_by
 from chunkwise.errors import (
     ChunkwiseError,
     DataCorruptionError,
@@ -136,17 +136,9 @@ class Hdf5Table:
         if name == ".zattrs":
             node = self._node(path)
             return None if node is None else _dump(node.attributes.values)
-        if CHUNK_NAME.fullmatch(name) is None:
-            return None
-        node = self._node(path)
-        if node is None or node.array is None:
-            return None
-        cell = tuple(map(int, name.split(".")))
-        if not node.array.grid:
-            cell = () if cell == (0,) else (0, 0)
-        if len(cell) != len(node.array.grid) or any(
-            i >= n for i, n in zip(cell, node.array.grid, strict=True)
-        ):
+        node = self._node(path) if name[:1].isdigit() else None
+        cell = None if node is None or node.array is None else cell_of(name, node.array.grid)
+        if node is None or node.array is None or cell is None:
             return None
         reference = node.array.find(cell)
         if not callable(reference):

@@ -39,7 +39,14 @@ from chunkwise.core.base.binding import (
 )
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import Buffer, Children
-from chunkwise.core.kvstore.reference.table import LARGEST_OFFSET, Part, Reference, SortedKeys, expect_part
+from chunkwise.core.kvstore.reference.table import (
+    LARGEST_OFFSET,
+    Part,
+    Reference,
+    SortedKeys,
+    Table,
+    expect_part,
+)
 from chunkwise.errors import (
     ChunkwiseError,
     DataCorruptionError,
@@ -152,7 +159,7 @@ def _operate(operator: ast.operator, left: int, right: int, template: str) -> in
 _MOST_GENERATED = 4_000_000  # a few bytes of templates may generate many; at 350 bytes each, 1.4 GB
 
 
-class JsonTable:
+class JsonTable(Table):
     """The references of a JSON file."""
 
     def __init__(self, raw: Buffer) -> None:
@@ -222,10 +229,6 @@ class JsonTable:
         if self._keys is None:
             self._keys = SortedKeys(list(self._refs))
         return self._keys
-
-    def note(self, prefix: str) -> str:
-        """Return an empty text: no other library reads the array."""
-        return ""
 
     def some_url(self) -> str | None:
         """Return the URL of the first reference that has one."""

@@ -20,10 +20,9 @@ from typing import Any, NamedTuple
 from chunkwise.core.base.binding import JSON, dump, parse_json
 from chunkwise.core.base.extras import load as load_package
 from chunkwise.core.base.fork import new_lock
-from chunkwise.core.kvstore.key_range import KeyRange, encode_key
-from chunkwise.core.kvstore.protocol import Children, KvStoreDriver
+from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.reference.store import Loaded
-from chunkwise.core.kvstore.reference.table import Reference, SortedKeys, expect_part
+from chunkwise.core.kvstore.reference.table import ArrayTable, Reference, SortedKeys, cell_of, expect_part
 from chunkwise.core.kvstore.value_bound import read_own
 from chunkwise.errors import DataCorruptionError, NotFoundError, TooLargeError
 
@@ -66,7 +65,7 @@ def load_parquet(base: KvStoreDriver, directory: str) -> Loaded:
     return Loaded(table, directory + METADATA, found.generation)
 
 
-class ParquetTable:
+class ParquetTable(ArrayTable):
     """The references of a directory."""
 
     def __init__(self, base: KvStoreDriver, directory: str, raw: bytes) -> None:
@@ -89,7 +88,7 @@ class ParquetTable:
         self._documents = {key: json.dumps(value).encode() for key, value in metadata.items()}
         consolidated = {"zarr_consolidated_format": 1, "metadata": metadata}
         self._documents[METADATA] = json.dumps(consolidated).encode()
-        self._variables = {
+        self._arrays = {
             key[: -len(".zarray")].rstrip("/"): _variable(key, value)
             for key, value in metadata.items()
             if key == ".zarray" or key.endswith("/.zarray")
@@ -114,18 +113,11 @@ class ParquetTable:
         parts = key.split("/")
         for end in range(len(parts) - 1, -1, -1):
             name = "/".join(parts[:end])
-            variable = self._variables.get(name)
+            variable = self._arrays.get(name)
             if variable is None:
                 continue
-            text = "/".join(parts[end:]).split(variable.separator)
-            if not all(part.isdecimal() and part.isascii() and len(part) < 19 for part in text):
-                return name, -1
-            cell = [int(part) for part in text]
-            if not variable.grid:
-                return name, 0 if cell == [0] else -1
-            if len(cell) != len(variable.grid) or any(
-                i >= n for i, n in zip(cell, variable.grid, strict=True)
-            ):
+            cell = cell_of("/".join(parts[end:]), variable.grid, variable.separator)
+            if cell is None:
                 return name, -1
             number = 0
             for i, n in zip(cell, variable.grid, strict=True):
@@ -200,26 +192,9 @@ class ParquetTable:
 
     # -- listing --------------------------------------------------------------------------------------
 
-    def list(self, start: str, stop: str) -> Iterator[str]:
-        """Yield the keys in ``[start, stop)``."""
-        keys = KeyRange.between(start, stop)
-        yield from self._keys.between(keys)
-        for name in self._variables:
-            own = KeyRange.of_prefix(name + "/" if name else "")
-            if not own.intersect(keys).empty:
-                yield from (key for key in self._chunk_keys(name) if key in keys)
-
-    def list_children(self, prefix: str) -> Children:
-        """List one level below `prefix`."""
-        keys, prefixes = self._keys.children(prefix)
-        if prefix.rstrip("/") in self._variables and prefix.endswith("/") == bool(prefix):
-            below = Children.of(prefix, sorted(self._chunk_keys(prefix.rstrip("/")), key=encode_key))
-            keys, prefixes = [*keys, *below.keys], [*prefixes, *below.prefixes]
-        return Children(sorted(keys, key=encode_key), prefixes)
-
     def _chunk_keys(self, name: str) -> Iterator[str]:
         """Yield the keys of the stored chunks of an array."""
-        variable = self._variables[name]
+        variable = self._arrays[name]
         front = f"{name}/" if name else ""
         found = self._base.list_children(self._directory + front).keys
         files = (_FILE.fullmatch(key.rpartition("/")[2]) for key in found)
@@ -231,10 +206,6 @@ class ParquetTable:
                 assert rows is not None
                 if rows.raw[at].is_valid or rows.paths[at].as_py():
                     yield front + variable.separator.join(map(str, _cell(first + at, variable.grid)))
-
-    def note(self, prefix: str) -> str:
-        """Return an empty text: no other library reads the array."""
-        return ""
 
     def some_url(self) -> str | None:
         """Return None: URLs are in files that have not been read."""

@@ -6,10 +6,11 @@ another format: HDF5, TIFF.
 
 from __future__ import annotations
 
+import operator
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
@@ -18,22 +19,21 @@ from chunkwise.errors import ChunkwiseError, DataCorruptionError
 
 __all__ = [
     "BLOCK_NBYTES",
-    "CHUNK_NAME",
     "LARGEST_OFFSET",
+    "ArrayTable",
     "Part",
     "Reference",
     "SortedKeys",
     "Table",
     "blocks_of",
+    "cell_of",
     "expect_part",
     "read_by",
 ]
 
 T = TypeVar("T")
 
-CHUNK_NAME = re.compile(r"\d{1,18}(\.\d{1,18})*")
-"""Names of chunks in Zarr v2, with numbers of at most 64 bits."""
-
+_NUMBER = re.compile("[0-9]{1,18}")  # fits in 64 bits
 LARGEST_OFFSET = 1 << 62
 """Larger offsets and sizes exist in no storage."""
 
@@ -74,7 +74,7 @@ class Table(Protocol):
 
     def note(self, prefix: str) -> str:
         """Return which library reads an array, and why; empty if its chunks are decoded here."""
-        ...
+        return ""
 
     def some_url(self) -> str | None:
         """Return the URL of some chunk; None if none is known without reading."""
@@ -98,6 +98,45 @@ class SortedKeys:
     def children(self, prefix: str) -> Children:
         """Return one level below `prefix`."""
         return Children.of(prefix, self.between(KeyRange.of_prefix(prefix)))
+
+
+class ArrayTable(Table, Protocol):
+    """A table of documents, and of arrays whose keys of chunks are only made for a list."""
+
+    _keys: SortedKeys  # of the documents
+    _arrays: Mapping[str, Any]
+
+    def _chunk_keys(self, path: str) -> Iterator[str]:
+        """Yield the keys of the stored chunks of an array."""
+        ...
+
+    def list(self, start: str, stop: str) -> Iterator[str]:
+        """Yield the keys in ``[start, stop)``."""
+        keys = KeyRange.between(start, stop)
+        yield from self._keys.between(keys)
+        for path in self._arrays:
+            if not KeyRange.of_prefix(f"{path}/" if path else "").intersect(keys).empty:
+                yield from (key for key in self._chunk_keys(path) if key in keys)
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level below `prefix`."""
+        keys, prefixes = self._keys.children(prefix)
+        path = prefix[:-1]
+        if path in self._arrays and prefix.endswith("/") == bool(prefix):
+            below = Children.of(prefix, sorted(self._chunk_keys(path), key=encode_key))
+            keys, prefixes = sorted([*keys, *below.keys], key=encode_key), [*prefixes, *below.prefixes]
+        return Children(keys, prefixes)
+
+
+def cell_of(name: str, grid: Sequence[int], separator: str = ".") -> tuple[int, ...] | None:
+    """Return the cell of the chunk that Zarr v2 calls `name`; None if the grid has none of this name."""
+    numbers = name.split(separator)
+    if not all(map(_NUMBER.fullmatch, numbers)):
+        return None
+    cell = tuple(map(int, numbers))
+    if not grid:
+        return () if cell == (0,) else None
+    return cell if len(cell) == len(grid) and all(map(operator.lt, cell, grid)) else None
 
 
 def expect_part(key: str, url: JSON, offset: JSON = 0, length: JSON = None) -> Part:

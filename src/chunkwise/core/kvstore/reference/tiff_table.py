@@ -10,11 +10,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from chunkwise.core.base.binding import JSON, dump
-from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.protocol import Children, KvStoreDriver
+from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.reference.store import Loaded, OpenTarget
-from chunkwise.core.kvstore.reference.table import CHUNK_NAME, Reference, SortedKeys, read_by
+from chunkwise.core.kvstore.reference.table import ArrayTable, Reference, SortedKeys, cell_of, read_by
 from chunkwise.core.kvstore.reference.tiff_array import Source, TiffArray, describe_level
 from chunkwise.core.kvstore.reference.tiff_metadata import ImageDescription, describe_images, ome_xml
 from chunkwise.core.kvstore.reference.tiff_planes import (
@@ -49,7 +50,7 @@ def load_tiff(base: KvStoreDriver, key: str, open_target: OpenTarget) -> Loaded:
     return Loaded(read_by("tifffile", where, read), key, file.generation)
 
 
-class TiffTable:
+class TiffTable(ArrayTable):
     """The images of a file."""
 
     def __init__(self, tiff: Any, files: TiffFiles) -> None:
@@ -96,10 +97,8 @@ class TiffTable:
             return self._documents[key]
         path, _, name = key.rpartition("/")
         array = self._arrays.get(path)
-        if array is None or CHUNK_NAME.fullmatch(name) is None:
-            return None
-        cell = tuple(map(int, name.split(".")))
-        if len(cell) != len(array.grid) or any(i >= n for i, n in zip(cell, array.grid, strict=True)):
+        cell = None if array is None else cell_of(name, array.grid)
+        if array is None or cell is None:
             return None
         try:
             return array.find(cell)
@@ -111,34 +110,11 @@ class TiffTable:
         array = self._arrays.get(key.rstrip("/"))
         return "" if array is None or not array.by_tifffile else f"decoded by tifffile: {array.by_tifffile}"
 
-    def list(self, start: str, stop: str) -> Iterator[str]:
-        """Yield the keys in ``[start, stop)``."""
-        keys = KeyRange.between(start, stop)
-        yield from self._keys.between(keys)
-        for path in self._arrays:
-            if not KeyRange.of_prefix(path + "/").intersect(keys).empty:
-                yield from (key for key in self._chunk_keys(path) if key in keys)
-
-    def list_children(self, prefix: str) -> Children:
-        """List one level below `prefix`."""
-        keys, prefixes = self._keys.children(prefix)
-        if prefix.endswith("/") and prefix[:-1] in self._arrays:
-            keys = sorted([*keys, *self._chunk_keys(prefix[:-1])])
-        return Children(keys, prefixes)
-
     def _chunk_keys(self, path: str) -> Iterator[str]:
         array = self._arrays[path]
-        cell = [0] * len(array.grid)
-        while all(array.grid):
-            if array.find(tuple(cell)) is not None:
+        for cell in np.ndindex(*array.grid):
+            if array.find(cell) is not None:
                 yield f"{path}/{'.'.join(map(str, cell))}"
-            for dim in range(len(cell) - 1, -1, -1):
-                cell[dim] += 1
-                if cell[dim] < array.grid[dim]:
-                    break
-                cell[dim] = 0
-            else:
-                return
 
     def some_url(self) -> str | None:
         """Return the URL of the file itself."""

@@ -1,7 +1,6 @@
-"""Conversion between ``zarr.json`` and a schema, and the chunks and codecs of a new array.
+"""The chunks and codecs of a new array, from ``metadata`` and schema.
 
-For a new array, the domain comes from ``shape`` and the schema; chunks and codecs come from both too.  A
-chain in ``metadata`` determines the order of elements, and is put into shards only if read and write chunks
+A chain in ``metadata`` determines the order of elements, and is put into shards only if read and write chunks
 of different sizes are required.  If the chain is left open, codecs are put into shards if read chunks turn
 out smaller than write chunks, and an inner order other than C order becomes a ``transpose``.
 """
@@ -9,57 +8,31 @@ out smaller than write chunks, and an inner order other than C order becomes a `
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from chunkwise.core.base.binding import JSON, MISSING, dump
-from chunkwise.core.codec.protocol import ChunkSpec
-from chunkwise.core.driver.chunked.domain import (
-    agreed_fill,
-    at_origin,
-    check_chunk_nbytes,
-    check_schema,
-    create_domain,
-    create_dtype,
-    create_layout,
-    domain_of_shape,
-    merged_units,
-)
-from chunkwise.core.driver.chunked.record import Field, fill_of_field
+from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.driver.zarr3.chain_layout import chain_axes, chain_layout
 from chunkwise.core.driver.zarr3.codec_constraints import (
     SHARDING,
-    as_written,
-    resolve_chain,
     sharding_levels,
     split_chain,
 )
 from chunkwise.core.driver.zarr3.constraints import (
     Zarr3CodecSpec,
     Zarr3Constraints,
-    check_constraints,
-    parse_units,
 )
 from chunkwise.core.driver.zarr3.metadata import (
-    Zarr3Metadata,
-    array_to_bytes_name,
     first_chunk_shape,
-    make_document,
-    parse_metadata,
-    raw_element,
 )
-from chunkwise.core.dtypes.zarr3 import to_zarr3
 from chunkwise.core.grid.rectilinear import RectilinearGrid, Sizes
 from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.chunk_shape import choose_chunk_shape, choose_read_write_chunk_shapes
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.constraint import braces, hard_part, prefixed
-from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.unit import Unit
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["check_metadata", "constraint_schema", "create_metadata", "schema_of"]
+__all__ = ["choose_chunks"]
 
 
 class _NewChunks(NamedTuple):
@@ -71,24 +44,17 @@ class _NewChunks(NamedTuple):
     chain: list[dict[str, JSON]]  # the codecs; some options may still be open
 
 
-def _choose_chunks(
+def choose_chunks(
     constraints: Zarr3Constraints, layout: ChunkLayout, codec: CodecSpec | None, domain: IndexDomain
 ) -> _NewChunks:
     """Choose the chunks of an array of the given `domain`."""
-    chain = _merged_chain(constraints, codec)
+    chain = list(Zarr3CodecSpec.of(constraints.codecs)._merged(codec).codecs or [])
     grid, outer, inner = _choose_shapes(constraints, layout, chain, domain)
     chain = _with_shards(chain, outer, inner)
     if chain_axes(constraints.codecs, domain.rank).is_open:
         chain = _with_order(chain, layout, domain.rank)
     _check_order(chain, layout, domain.rank)
     return _NewChunks(grid, outer, inner, chain)
-
-
-def _merged_chain(constraints: Zarr3Constraints, codec: CodecSpec | None) -> list[dict[str, JSON]]:
-    own = Zarr3CodecSpec.of(constraints.codecs)
-    merged = own if codec is None else own.merge(codec)
-    assert isinstance(merged, Zarr3CodecSpec)
-    return list(merged.codecs or [])
 
 
 def _choose_shapes(
@@ -204,104 +170,3 @@ def _check_order(chain: list[dict[str, JSON]], layout: ChunkLayout, rank: int) -
         )
     with prefixed("Error setting inner_order"):
         layout._set("inner_order", axes, hard=True)
-
-
-def schema_of(metadata: Zarr3Metadata, field: Field | None = None) -> Schema:
-    """Return the schema of an existing array, or of a field of its elements."""
-    chain = metadata.chain
-    inner = () if field is None else field.shape
-    fill = metadata.fill_value
-    return Schema(
-        dtype=metadata.dtype if field is None else field.dtype,
-        domain=domain_of_shape(metadata.shape, metadata.dimension_names, inner),
-        chunk_layout=chain_layout(chain, metadata.grid, metadata.rank, inner),
-        codec=Zarr3CodecSpec.of(chain),
-        fill_value=fill if field is None else fill_of_field(fill, field, partial(raw_element, chain)),
-        dimension_units=_with_inner_units(parse_units(metadata.attributes), inner),
-    )
-
-
-def _with_inner_units(
-    units: tuple[Unit | None, ...] | None, inner: tuple[int, ...]
-) -> tuple[Unit | None, ...] | None:
-    return None if units is None else (*units, *[None] * len(inner))
-
-
-def constraint_schema(constraints: Zarr3Constraints, schema: Schema, field: Field | None = None) -> Schema:
-    """Return the combined schema of a spec's constraints and its schema."""
-    inner = () if field is None else field.shape
-    rank = constraints.rank
-    derived = Schema(
-        rank=None if rank is None else rank + len(inner),
-        dtype=constraints.dtype if field is None else field.dtype,
-    )
-    asked = None if schema.domain is None else schema.domain.rank - len(inner)
-    outer = rank if asked is None or rank is not None else asked
-    if outer is not None and (asked, constraints.shape, constraints.dimension_names) != (None, None, None):
-        names = constraints.dimension_names or (None,) * outer
-        derived.update(domain=domain_of_shape(constraints.shape or (None,) * outer, names, inner))
-    if rank is not None:
-        derived.update(chunk_layout=chain_layout(constraints.codecs, constraints.grid, rank, inner))
-    derived.update(codec=Zarr3CodecSpec.of(constraints.codecs))
-    if constraints.fill_value is not None:
-        fill = constraints.fill_value
-        if field is not None:
-            fill = fill_of_field(fill, field, partial(raw_element, constraints.codecs or []))
-        derived.update(fill_value=fill)
-        schema = schema.without_fill_value()  # a different one is an error when the array is opened
-    if constraints.units is not None:
-        derived.update(dimension_units=_with_inner_units(constraints.units, inner))
-    return at_origin(derived.merged(schema))
-
-
-def create_metadata(constraints: Zarr3Constraints, schema: Schema) -> Zarr3Metadata:
-    """Choose the metadata of a new array."""
-    dtype = create_dtype(constraints.dtype, schema)
-    domain = create_domain(constraints.shape, constraints.dimension_names, constraints.rank, schema)
-    rank = domain.rank
-    constrained = MISSING if constraints.fill_value is None else constraints.fill_value
-    fill_value = agreed_fill(schema, dtype, constrained)
-    if fill_value is None:
-        fill_value = dtype.zero()
-    units = merged_units(schema.dimension_units, constraints.units, rank)
-
-    layout = create_layout(schema, rank)
-    chosen = _choose_chunks(constraints, layout, schema.codec, domain)
-    check_chunk_nbytes(chosen.inner, dtype)
-    item = ChunkSpec(chosen.shape, fill_value.dtype, fill_value)
-    codecs = as_written(resolve_chain(chosen.chain, item, array_to_bytes_name(dtype)).json)
-    names: Any = [label or None for label in domain.labels]
-    if constraints.dimension_names is None and not any(names):
-        names = None
-    elif constraints.dimension_names is not None:
-        # the spec distinguishes "" from null, which a domain can't
-        names = [
-            n if n is not None else own for n, own in zip(names, constraints.dimension_names, strict=True)
-        ]
-        names = names if any(n is not None for n in names) else None
-    attributes = dict(constraints.attributes)
-    if any(u is not None for u in units):
-        attributes["dimension_units"] = [None if u is None else str(u) for u in units]
-    document = make_document(
-        shape=domain.shape,
-        dtype=dtype,
-        data_type=constraints.members["data_type"] if constraints.dtype is not None else to_zarr3(dtype),
-        chunk_grid=chosen.grid,
-        chunk_key_encoding=constraints.members.get("chunk_key_encoding", {"name": "default"}),
-        fill_value=fill_value,
-        codecs=codecs,
-        dimension_names=names,
-        attributes=attributes,
-        extra=constraints.extra,
-    )
-    return parse_metadata(document)
-
-
-def check_metadata(
-    metadata: Zarr3Metadata, constraints: Zarr3Constraints, schema: Schema, field: Field | None = None
-) -> None:
-    """Raise if an existing array doesn't match a spec."""
-    check_constraints(constraints, metadata)
-    dtype, inner = (metadata.dtype, ()) if field is None else (field.dtype, field.shape)
-    if not schema.is_met_by(dtype, metadata.rank + len(inner)):
-        check_schema(schema_of(metadata, field), schema)
