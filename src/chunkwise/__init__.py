@@ -94,7 +94,7 @@ if _TYPE_CHECKING:
     from chunkwise.images.multiscale.image import MultiscaleImage
     from chunkwise.images.multiscale.open import open_multiscale
     from chunkwise.images.pyramid.downsample_pyramid import downsample_pyramid
-    from chunkwise.images.pyramid.pyramid_copy import Pyramid, PyramidProgress
+    from chunkwise.images.pyramid.pyramid_work import Pyramid, PyramidProgress
     from chunkwise.images.server.app import asgi_app
     from chunkwise.images.server.running import serve
     from chunkwise.n5.blocks import N5Blocks
@@ -282,7 +282,7 @@ _later = _Later(
         "chunkwise.n5.label_multisets": ["create_n5_blocks", "open_label_multisets", "open_n5_blocks"],
         "chunkwise.images.multiscale.edit_image": ["edit_image"],
         "chunkwise.images.pyramid.downsample_pyramid": ["downsample_pyramid"],
-        "chunkwise.images.pyramid.pyramid_copy": ["Pyramid", "PyramidProgress"],
+        "chunkwise.images.pyramid.pyramid_work": ["Pyramid", "PyramidProgress"],
         "chunkwise.images.server.app": ["asgi_app"],
         "chunkwise.images.server.running": ["serve"],
         "chunkwise.core.base.stand_in": ["install_as_tensorstore"],

@@ -15,6 +15,7 @@ from typing import Any
 import dask.array
 import h5py
 import numpy as np
+import pynwb
 import pytest
 import xarray
 import zarr
@@ -68,7 +69,7 @@ def named(path: Path, owner: str, name: str) -> dict[str, Any]:
     chunkwise.create_array(path / "there.zarr", VALUES)
     if name in ("open_consolidated", "consolidate_metadata", "copy_all", "copy_store"):
         chunkwise.open_group(path / "s.zarr", mode="r+").consolidate()
-    code = FOREIGN_NAMES[owner][name].code if name in FOREIGN_NAMES.get(owner, {}) else ""  # type: ignore[index,call-overload]
+    code = FOREIGN_NAMES[owner][name].code if name in FOREIGN_NAMES.get(owner, {}) else ""
     is_there = re.search(r"(read|to_dask|open_multiscale)\(path\)", code) or name == "result"
     place: Any = path / ("there.zarr" if is_there else "new.zarr")
     if owner in ("Group", "chunkwise") and re.search(
@@ -88,6 +89,7 @@ def named(path: Path, owner: str, name: str) -> dict[str, Any]:
     indices = (np.array([0, 3]), np.array([1, 2])) if "mask" not in name else (VALUES % 2 == 0,)
     return {
         "chunkwise": chunkwise,
+        "pynwb": pynwb,
         "xarray": xarray,
         "plate": plate,
         "well": well,
@@ -391,7 +393,7 @@ def test_the_page_has_the_table() -> None:
 NEIGHBOURS: dict[str, tuple[list[Any], str]] = {
     "TensorStore": (
         [h5py.Dataset, zarr.Array, np.ndarray, dask.array.Array],
-        "A compute_chunk_sizes create from_dict open to_tiledb with_config",
+        "A compute_chunk_sizes from_dict open to_tiledb with_config",
     ),
     "Group": (
         [h5py.Group, h5py.File, zarr.Group],
@@ -409,6 +411,8 @@ IN_SOME_VERSIONS = {
         "newbyteorder": "numpy<2.4",
         "ptp": "numpy<2.4",
         "tostring": "numpy<2.3",
+        "create": "zarr<3.2",
+        "read_chunk_sizes": "zarr>=3.2",
         "write_chunk_sizes": "zarr>=3.2",
     }
 }

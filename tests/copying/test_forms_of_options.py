@@ -464,6 +464,20 @@ def test_filters(format, options, compressor, tmp_path):
         assert [one.level for one in found.compressors] == ([] if compressor is None else [compressor])
 
 
+@pytest.mark.parametrize(
+    ("dtype", "said"), [("flaot32", 'did you mean "float32"'), (5, "A data type is a name")]
+)
+def test_a_data_type_that_is_none(dtype, said, tmp_path):
+    for write in (
+        lambda: cw.create_array(tmp_path / "a", shape=3, dtype=dtype),
+        lambda: cw.copy(cw.array(VALUES), tmp_path / "a", dtype=dtype),
+        lambda: cw.from_dask(da.ones(3), tmp_path / "a", dtype=dtype),
+    ):
+        with pytest.raises(cw.errors.OptionError, match=f"^dtype: .*{said}"):
+            write()
+    assert not (tmp_path / "a").exists()
+
+
 @pytest.mark.parametrize("options", ["filters", "codec"])
 @pytest.mark.parametrize(
     ("values", "filter"), [(["a", "é"], numcodecs.VLenUTF8()), ([b"a", b"bc"], numcodecs.VLenBytes())]

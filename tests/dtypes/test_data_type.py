@@ -159,6 +159,7 @@ def test_equality_is_with_names_and_numpy_types():
     assert int8 == np.dtype("int8")
     assert int8 != "int16"
     assert int8 != None  # noqa: E711
+    assert int8 != object and dtypes["ustring"] != np.dtype(object)  # as dask asks  # noqa: E721
     with pytest.raises(ValueError, match='name: "foo"'):
         int8 == "foo"  # noqa: B015
     with pytest.raises(TypeError):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorstore
 
+import chunkwise
 from chunkwise.core.codec import shard_layout
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.gzip import Gzip
@@ -368,3 +369,17 @@ def test_tensorstore_reads_and_writes_the_same_shards(
     theirs[5:6, 7:9] = np.int32(4)
     data[5:6, 7:9] = 4
     np.testing.assert_array_equal(read(array, store, request_of(shape, (slice(4, 7),))), data[4:7])
+
+
+@pytest.mark.parametrize("n_points", [7, 500])
+def test_scattered_points_lie_in_many_shards(n_points: int, tmp_path: Path) -> None:
+    """Those of one shard aren't neighbours in the order of inner chunks."""
+    rng = np.random.default_rng(0)
+    values = rng.integers(1, 1000, (40, 40, 8), "u2")
+    array = chunkwise.create_array(tmp_path / "a.zarr", values, chunks=(2, 2, 4), shards=(8, 8, 8))
+    points = tuple(rng.integers(0, size, n_points) for size in values.shape)
+    np.testing.assert_array_equal(array.vindex[points].read().result(), values[points])
+    np.testing.assert_array_equal(array.vindex[points[:2]].read().result(), values[points[:2]])
+    values[points] = np.arange(n_points)
+    array.vindex[points].write(values[points]).result()
+    np.testing.assert_array_equal(array, values)

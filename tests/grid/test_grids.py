@@ -123,6 +123,7 @@ def test_regular_json() -> None:
         (RectilinearGrid, {"kind": "inline", "chunk_shapes": [[1, [2, 0]]]}, "received: 0"),
         (RectilinearGrid, {"kind": "inline", "chunk_shapes": [[[1, 2, 3]]]}, "length 3 .* length 2"),
         (RectilinearGrid, {"kind": "inline", "chunk_shapes": [-1]}, "received: -1"),
+        (RectilinearGrid, {"kind": "inline", "chunk_shapes": [1], "x": 1}, 'extra members: "x"'),
     ],
 )
 def test_wrong_json_is_named(kind: Any, text: Any, message: str) -> None:

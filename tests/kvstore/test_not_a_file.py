@@ -186,3 +186,11 @@ def test_a_handler_in_the_middle_of_the_steps_of_a_file(
     monkeypatch.setattr("chunkwise.core.kvstore.file.write_all", interrupted)
     store.write("k", b"program")
     assert store.read("k").value == b"program"
+
+
+def test_a_file_in_the_place_of_a_directory_that_is_listed(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    for path, message in (("file", "Cannot list non-directory"), ("file/below", "Failed to stat")):
+        store = ts.KvStore.open(f"file://{tmp_path}/{path}/").result()
+        with pytest.raises(errors.ChunkwiseError, match=f'{message}: ".*/{path}"'):
+            store.list().result()

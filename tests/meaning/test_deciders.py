@@ -81,3 +81,34 @@ def test_no_command_takes_the_text_of_a_place_apart() -> None:
         if isinstance(node, ast.Constant) and node.value == "|"
     }
     assert found <= {"cli/info", "copying/pictures", "hdmf/model/place", "images/server/sources"}, found
+
+
+KEYS = {
+    "_creator", "affineTransform", "bioformats2raw.layout", "coordinateSystems", "coordinateTransformations",
+    "downsamplingFactors", "image-label", "isLabelMultiset", "label-value", "multiScale", "multiscales",
+    "ome", "omero", "painteraData", "pixelResolution",
+}  # fmt: skip
+"""Attributes by which conventions of images describe them."""
+
+KNOW_KEYS = {
+    "copying/conventions": {
+        "bioformats2raw.layout", "image-label", "multiscales", "ome", "omero",
+    },  # copies and migrations change the version of OME-Zarr
+    "core/base/foreign_names": {"omero"},  # a name of other libraries
+    "core/kvstore/adapter/zip_write": {"ome"},  # a member of the comment of an archive
+    "core/kvstore/reference/tiff_table": {"coordinateTransformations", "multiscales", "omero"},
+    "n5/blocks": {"isLabelMultiset"},  # how the elements are encoded
+}  # fmt: skip
+"""Modules beside those of conventions that name some of them.  Take some out; nothing comes in."""
+
+
+def test_attributes_of_images_are_named_by_conventions_alone() -> None:
+    found: dict[str, set[str]] = {}
+    for module, tree in _modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in KEYS:
+                found.setdefault(module, set()).add(node.value)
+    others = {m: keys for m, keys in found.items() if not m.startswith("images/conventions/")}
+    assert others == KNOW_KEYS
+    named = set().union(*(keys for m, keys in found.items() if m not in others))
+    assert named == KEYS, "each is an attribute of a convention"

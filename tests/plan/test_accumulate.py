@@ -75,6 +75,8 @@ def test_floats_that_are_none(name: str) -> None:
     for parts in ([some, none], [none, some]):
         assert [reduced(method, name, parts) for method in ("min", "max")] == [-2, 4]
         assert np.isnan(reduced("mean", name, parts))
+    if name != "bfloat16":
+        assert [reduced(method, name, [none, none]) for method in ("min", "max")] == [np.inf, -np.inf]
     assert reduced("mean", name, [some[::2], np.array([7], dtype)]) == 3
     if name in ("float32", "float64"):  # as if it were the largest
         assert np.isnan(reduced("median", name, [none, some, none]))
@@ -83,7 +85,12 @@ def test_floats_that_are_none(name: str) -> None:
         assert reduced("median", name, [-some[::2], some[:1]]) == -2
 
 
-@pytest.mark.parametrize("n_true", [0, 2, 3, 5])
+def test_means_of_complex_numbers() -> None:
+    parts = [np.array([1 + 2j, 3 - 4j], "complex64"), np.array([2 - 1j], "complex64")]
+    assert reduced("mean", "complex64", parts) == 2 - 1j
+
+
+@pytest.mark.parametrize("n_true", [0, 2, 3, 4, 5])
 def test_booleans(n_true: int) -> None:
     parts = [np.arange(k, k + 2) < n_true for k in (0, 2, 4)]
     wanted = {"mean": n_true > 3, "median": n_true > 3, "mode": n_true > 3, "min": False, "max": n_true > 0}

@@ -10,8 +10,10 @@ from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from chunkwise.core.index_space import IndexTransform, OutputIndexMap
 from chunkwise.core.plan.blocks import boxes
 from chunkwise.core.plan.layers import LayerBoxes
+from chunkwise.core.plan.stack import divide_stack
 
 BOUND = st.tuples(st.integers(-5, 9), st.integers(0, 7))
 BOUNDS = st.lists(BOUND, max_size=4)
@@ -54,3 +56,13 @@ def test_layers_that_meet_a_box(several):
     # An empty layer has no index in common, wherever it lies.
     common = np.minimum(upper[1:], last) - np.maximum(lower[1:], first)
     assert found.tolist() == np.flatnonzero((common > 0).all(axis=1)).tolist()
+
+
+def test_only_parts_that_index_arrays_scatter_are_read_one_after_the_other() -> None:
+    layers = LayerBoxes([[0], [2]], [[3], [4]], 1)
+    array = OutputIndexMap(index_array=np.array([3, 0, 2, 1]))
+    for output, scattered in (([OutputIndexMap(input_dimension=0)], False), ([array], True)):
+        transform = IndexTransform(input_shape=[4], output=output)
+        parts = list(divide_stack(transform, layers, [0], 2))
+        assert parts
+        assert {part.region.indexed for part in parts} == {scattered}

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from itertools import product
+from typing import Any, NamedTuple
 
+import dask.array
+import numpy as np
 import pytest
+import xarray as xr
+from failing_store import FailingStore, contents, place_in
+from rivals import Act, AtOnce, Slow, draw, settle
 
 import chunkwise as cw
+from chunkwise.cli.mv import _move_alone
 from chunkwise.core.kvstore.memory import MemoryStore
-from chunkwise.core.trees.location import locate
+from chunkwise.core.kvstore.staging import in_staging
+from chunkwise.core.trees.location import Location, locate
 from chunkwise.core.trees.look import looking
-from chunkwise.core.trees.node import DOCUMENTS
-from chunkwise.errors import AlreadyExistsError, ChunkwiseError
+from chunkwise.core.trees.node import DOCUMENTS, find_documented
+from chunkwise.dask import from_dask
+from chunkwise.errors import AlreadyExistsError
+from chunkwise.xarray import write_dataset
 
 
 class SlowStore(MemoryStore):
@@ -82,92 +93,190 @@ def test_what_appears_after_the_look(
 
 
 FORMATS = ["zarr3", "zarr2", "n5"]
+DRIVERS = {"zarr3": "zarr3", "zarr2": "zarr", "n5": "n5"}
+STORES: dict[str, Callable[..., FailingStore]] = {
+    "directories": FailingStore,
+    "at once": AtOnce,
+    "pages": partial(FailingStore, plain=True),
+    "slow pages": partial(Slow, plain=True),
+}
 
 
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("is_slow", [True, pytest.param(False, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("make", ["array", "group", "opened group", "open"])
-@pytest.mark.parametrize("rival", ["replaces", "creates", "opens"])
-def test_an_array_takes_the_place_of_the_group_around(
-    rival: str, make: str, is_slow: bool, format: str
-) -> None:
-    """Nothing is inside an array in the end, at whatever moment another process puts one there."""
-    n, made = 0, set()
-    while True:
-        store = SlowStore() if is_slow else FastStore()
-        top = cw.create_group(locate(store).child(top_name(format)), format=format)
-        if rival != "creates":
-            top.create_group("mid")
-        store.number, answers = 0, {}
+class Tree(NamedTuple):
+    """A tree with the group ``mid``, in which something is made, and what is copied or moved there."""
 
-        def act(top: Any = top, answers: dict[str, bool] = answers, store: Any = store) -> None:
-            answers["rival"] = attempt(lambda: takes(rival, top, store, format))
+    store: FailingStore
+    format: str
 
-        n += 1
-        store.at, store.act = n, act
-        answers["ours"] = attempt(lambda top=top, store=store: makes(make, top, store, format))
-        if "rival" not in answers:
-            break
-        found = {
-            path.strip("/"): type(node).__name__
-            for path, node in cw.open_group(locate(store).child(top_name(format))).walk()
-        }
-        keys = [key for key in store.list() if "mid/x" in key]
-        is_array = found.get("mid") == "TensorStore"
-        assert not (is_array and any(key.rpartition("/")[2] in DOCUMENTS for key in keys)), (n, keys, answers)
-        assert not (is_array and answers["ours"] and rival == "creates"), (n, found, answers)
-        made.add((answers["ours"], answers["rival"]))
-    assert n > 3 and any(ours for ours, _ in made) | any(other for _, other in made)
+    def at(self, path: str) -> Location:
+        suffix = ".n5" if self.format == "n5" else ""
+        top, _, rest = path.partition("/")
+        return place_in(self.store, f"{top}{suffix}/{rest}/" if rest else f"{top}{suffix}/")
+
+    def group(self, name: str) -> cw.Group:
+        return cw.open_group(self.at(name), "r+", format=self.format)
+
+    def spec(self, path: str) -> dict[str, Any]:
+        return {"driver": DRIVERS[self.format], "kvstore": self.at(path).kvstore()}
+
+    def fill(self, *, old: bool) -> None:
+        """Make the tree, with something at ``mid/x`` if there is to be `old` data."""
+        top = cw.create_group(self.at("top"), format=self.format)
+        for group in (top, cw.create_group(self.at("source"), format=self.format)):
+            group.create_array("array", np.arange(4, dtype="u1"), dimension_names=["x"])
+            group.create_group("tree").create_array("y", [1, 2])
+        top.create_group("mid")
+        if old:
+            top.create_array("mid/x", [7, 8, 9])
 
 
-def top_name(format: str) -> str:
-    return "top.n5" if format == "n5" else "top"
+def opened(tree: Tree, path: str, **mode: bool) -> None:
+    """Create an array by its spec."""
+    cw.open(tree.spec(path), create=True, dtype="uint8", shape=[4], **mode).result()
 
 
-class FastStore(SlowStore):
-    """The same, of which one request is made at a time."""
-
-    traits = MemoryStore.traits
-
-    def list_children(self, prefix: str) -> Any:
-        self._asked()
-        return super().list_children(prefix)
+def dataset(tree: Tree, mode: str) -> None:
+    values = xr.Dataset({"a": ("t", [1, 2])}, {"t": [3, 4]})
+    write_dataset(values, tree.at("top/mid/x"), mode=mode, format=tree.format)
 
 
-def takes(rival: str, top: Any, store: Any, format: str) -> None:
+def move_alone(tree: Tree) -> None:
+    """Move a node out of its tree, as ``chunkwise mv`` does."""
+    _move_alone(tree.at("source/tree"), tree.at("top/mid/x"))
+
+
+MAKERS: dict[str, Callable[[Tree], object]] = {
+    "array": lambda tree: tree.group("top").create_array("mid/x", shape=(4,), dtype="uint8"),
+    "filled array": lambda tree: cw.create_array(tree.at("top/mid/x"), [1, 2], format=tree.format),
+    "group": lambda tree: tree.group("top").create_group("mid/x"),
+    "opened group": lambda tree: tree.group("top").require_group("mid").create_group("x"),
+    "open": lambda tree: opened(tree, "top/mid/x"),
+    "dataset": partial(dataset, mode="w-"),
+    "move": lambda tree: tree.group("top").move("array", "mid/x"),
+    "moved group": lambda tree: tree.group("top").move("tree", "mid/x"),
+    "mv": move_alone,
+    "copy": lambda tree: cw.copy(tree.at("source/array"), tree.at("top/mid/x")),
+    "copy_tree": lambda tree: cw.copy_tree(tree.at("source/tree"), tree.at("top/mid/x")),
+    "Group.copy": lambda tree: tree.group("top").copy("tree", "mid/x"),
+    "pyramid": lambda tree: cw.downsample_pyramid(
+        cw.open(tree.spec("source/array")).result(), tree.at("top/mid/x"), levels=2
+    ).result(),
+    "from_dask": lambda tree: from_dask(dask.array.arange(4), tree.spec("top/mid/x")),
+}
+"""Make something at ``mid/x``."""
+
+REPLACERS: dict[str, Callable[[Tree], object]] = {
+    "array": lambda tree: cw.create_array(tree.at("top/mid/x"), [1, 2], format=tree.format, overwrite=True),
+    "member": lambda tree: tree.group("top").create_array("mid/x", [1, 2], overwrite=True),
+    "group": lambda tree: tree.group("top").create_group("mid/x", overwrite=True),
+    "root group": lambda tree: cw.create_group(tree.at("top/mid/x"), format=tree.format, overwrite=True),
+    "dataset": partial(dataset, mode="w"),
+    "copy": lambda tree: cw.copy(tree.at("source/array"), tree.at("top/mid/x"), overwrite=True),
+    "copy_tree": lambda tree: cw.copy_tree(tree.at("source/tree"), tree.at("top/mid/x"), overwrite=True),
+    "from_dask": lambda tree: from_dask(dask.array.arange(4), tree.spec("top/mid/x"), delete_existing=True),
+    "open": lambda tree: opened(tree, "top/mid/x", delete_existing=True),
+}
+"""Replace the array at ``mid/x``."""
+
+
+def takes(tree: Tree, rival: str) -> None:
     """Put an array at ``mid``."""
     if rival == "replaces":
-        del top["mid"]
+        del tree.group("top")["mid"]
     if rival == "opens":
-        opens(store, format, "mid", delete_existing=True)
+        opened(tree, "top/mid", delete_existing=True)
     else:
-        top.create_array("mid", shape=(4,), dtype="uint8")
+        tree.group("top").create_array("mid", shape=(4,), dtype="uint8")
 
 
-def opens(store: Any, format: str, path: str, **mode: bool) -> None:
-    driver = {"zarr3": "zarr3", "zarr2": "zarr", "n5": "n5"}[format]
-    spec = {"driver": driver, "kvstore": locate(store).child(top_name(format)).child(path).kvstore()}
-    cw.open(spec, create=True, dtype="uint8", shape=[4], **mode).result()
+def meet(
+    act: Callable[[Tree], object],
+    rival: str,
+    format: str,
+    store: Callable[..., FailingStore],
+    at: int,
+    *,
+    old: bool,
+) -> str | None:
+    """Let the rival act at a request of `act`; return what is wrong, None if there is no such request."""
+    base = MemoryStore()
+    whole = Tree(store(base, lambda: None, 0), format)
+    whole.fill(old=old)
+    if rival == "creates":
+        del whole.group("top")["mid"]
+    other = Act(partial(takes, whole, rival))
+
+    def begin() -> None:
+        other.start()
+        settle(other, whole.store)
+
+    before = outside(base)
+    one = Act(partial(act, Tree(store(base, begin, at), format)))
+    whole.store.calls.clear()
+    one.start()
+    one.join(60)
+    assert not one.is_alive()
+    if not other.ident:
+        return None
+    other.join(60)
+    assert not other.is_alive()
+    if one.error is not None and before != outside(base):
+        return f"changed {sorted({*before} ^ {*outside(base)})}: {one.error}"
+    mid = find_documented(whole.at("top/mid"))
+    if mid is None or mid.kind != "array":
+        return "" if other.error is not None or None in (one.error, other.error) else "neither"
+    inside = [
+        key
+        for key in base.list()
+        if key.startswith(whole.at("top/mid/x").path)
+        and key.rpartition("/")[2] in DOCUMENTS
+        and not in_staging(key)
+    ]
+    if inside and one.error is None:
+        return f"silent: {inside}"
+    if inside:
+        return f"left {inside}: {one.error}"
+    return "lost" if rival == "creates" and one.error is None and not old else ""
 
 
-def makes(make: str, top: Any, store: Any, format: str) -> None:
-    """Make something at ``mid/x``."""
-    if make == "array":
-        top.create_array("mid/x", shape=(4,), dtype="uint8")
-    elif make == "group":
-        top.create_group("mid/x")
-    elif make == "open":
-        opens(store, format, "mid/x")
-    else:
-        top.require_group("mid").create_group("x")
+def outside(store: MemoryStore) -> dict[str, bytes]:
+    """Return what is not in the group ``mid``, where something is made."""
+    return {key: value for key, value in contents(store).items() if "/mid" not in key and "/.mid" not in key}
 
 
-def attempt(act: Callable[[], object]) -> bool:
-    try:
-        act()
-    except ChunkwiseError:
-        return False
-    return True
+CELLS = [
+    *product(MAKERS, ["replaces", "creates", "opens"], FORMATS, STORES),
+    *product([f"{name} over another" for name in REPLACERS], ["replaces", "opens"], FORMATS, STORES),
+]
+
+
+def writer(name: str) -> tuple[Callable[[Tree], object], bool]:
+    """Return a writer, and whether it replaces old data."""
+    bare = name.removesuffix(" over another")
+    return (MAKERS[name], False) if bare == name else (REPLACERS[bare], True)
+
+
+def test_an_array_takes_the_place_of_the_group_around() -> None:
+    """Nothing is inside an array in the end without an error, whenever another process puts one there."""
+    some = draw()
+    for name, rival, format, kind in some.sample(CELLS, 30):
+        act, old = writer(name)
+        at = some.randint(1, 40)
+        print(name, rival, format, kind, at)
+        assert not meet(act, rival, format, STORES[kind], at, old=old)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "rival", "format", "kind"), CELLS)
+def test_an_array_takes_the_place_at_any_moment(name: str, rival: str, format: str, kind: str) -> None:
+    act, old = writer(name)
+    for at in range(1, 500):
+        wrong = meet(act, rival, format, STORES[kind], at, old=old)
+        if wrong is None:
+            assert at > 4
+            return
+        assert not wrong, at
+    pytest.fail("it never came to an end")
 
 
 def done(make: Callable[[Any, str], None], store: Any, path: str) -> bool:

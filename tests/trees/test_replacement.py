@@ -7,10 +7,12 @@ import errno
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pytest
@@ -389,3 +391,43 @@ def test_chunks_without_their_array_are_no_files_of_somebody(keys: list[str], or
     for key in keys:
         place.store.write(place.path + key, b"1")
     assert foreign_keys(place) == ([] if orphans else sorted(place.path + key for key in keys))
+
+
+def test_a_lock_held_in_the_old_directory_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Another writer has opened a lock file in the directory that is exchanged, and lets it go late."""
+    place = tmp_path / "a.zarr"
+    chunkwise.create_array(place, [1, 2])
+    others = FileStore(str(place), sync=False)
+    held, ended = threading.Event(), threading.Event()
+
+    def write(file: IO[bytes]) -> None:
+        held.set()
+        while not ended.is_set():  # until the rest of the old directory is gone
+            beside = [entry.name for entry in tmp_path.iterdir() if "chunkwise-new" in entry.name]
+            if beside and os.listdir(tmp_path / beside[0]) == ["x.__lock"]:
+                break
+            time.sleep(0.001)
+        file.write(b"x")
+
+    writer = threading.Thread(target=others.write_file, args=("x", write), daemon=True)
+    writer.start()
+    assert held.wait(30)
+    chunkwise.create_array(place, [3, 4], overwrite=True)
+    ended.set()
+    writer.join(30)
+    assert chunkwise.read(place).tolist() == [3, 4]
+    assert (place / "x").read_bytes() == b"x"
+    assert os.listdir(tmp_path) == ["a.zarr"]
+
+
+@pytest.mark.parametrize("kind", ["file", "memory"])
+def test_nothing_is_exchanged_with_a_directory_that_is_gone(
+    new_store: Callable[[str], KvStoreDriver], kind: str
+) -> None:
+    store: Any = new_store(kind)
+    store.write("new/a", b"1")
+    assert store.exchange_directories("new", "old", "aside") is False
+    assert contents(store) == {"new/a": b"1"}
+    store.write("old/b", b"2")
+    assert store.exchange_directories("new", "old", "aside") is True
+    assert contents(store) == {"old/a": b"1", "new/b": b"2"}

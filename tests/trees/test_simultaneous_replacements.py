@@ -5,11 +5,9 @@ Each test draws some of the moments or combinations; the slow ones take all.  A 
 
 from __future__ import annotations
 
-import os
 import random
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from copy import copy
@@ -20,12 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from failing_store import FailingStore, contents, place_in
+from rivals import STORES, Act, draw, settle, waits_for_turn
 
 import chunkwise as cw
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.staging import APPEND, COMPLETE, JOURNAL, is_staging
+from chunkwise.core.kvstore.staging import APPEND, COMPLETE, is_staging
 from chunkwise.core.kvstore.take_place import replace_below
 from chunkwise.core.trees.change import delete_all, relocate
 from chunkwise.core.trees.node import DOCUMENTS, find_node
@@ -40,13 +39,6 @@ from chunkwise.errors import (
 FORMATS = ["zarr3", "zarr2", "n5"]
 VALUES = {"one": np.full((6, 4), 1, "u1"), "two": np.full((9, 2), 2, "u2")}
 CHUNKS = {"one": (2, 2), "two": (3, 2)}
-SEED = os.environ.get("CHUNKWISE_SEED") or str(random.SystemRandom().randrange(1_000_000))
-
-
-def draw() -> random.Random:
-    """Return what draws the moments of a test."""
-    print(f"CHUNKWISE_SEED={SEED}")  # shown if it fails
-    return random.Random(SEED)
 
 
 def replace(store: KvStoreDriver, which: str, format: str) -> None:
@@ -138,32 +130,6 @@ class Outcome(NamedTuple):
     found: dict[str, bytes]
     error: Exception | None
     other: Exception | None
-
-
-class Act(threading.Thread):
-    """One of the two; keeps its error."""
-
-    def __init__(self, run: Callable[[], Any]) -> None:
-        super().__init__(daemon=True)
-        self._act, self.error = run, None
-
-    def run(self) -> None:
-        try:
-            self._act()
-        except ChunkwiseError as e:
-            self.error = e
-
-
-def waits_for_turn(store: FailingStore) -> bool:
-    """Return whether the last calls look at nothing but whose turn it is."""
-    return len(store.calls) > 2 and all(key.endswith((APPEND, JOURNAL)) for _, key in store.calls[-3:])
-
-
-def settle(act: Act, store: FailingStore) -> None:
-    """Wait until an act is over, or waits for a turn."""
-    end = time.monotonic() + 2
-    while act.is_alive() and time.monotonic() < end and not waits_for_turn(store):
-        time.sleep(0.002)
 
 
 def both(format: str, old: str, first: str, second: str, at: int) -> tuple[MemoryStore, Act, Act, bool]:
@@ -320,43 +286,6 @@ def below(store: KvStoreDriver, path: str) -> dict[str, bytes]:
         for key, value in contents(store).items()
         if key.startswith(path) and not key.endswith(APPEND) and not any(map(is_staging, key.split("/")))
     }
-
-
-class Without(FailingStore):
-    """A store that lacks some abilities."""
-
-    lacks: tuple[str, ...] = ()
-
-    def __getattribute__(self, name: str) -> Any:
-        if name != "lacks" and name in self.lacks:
-            raise AttributeError(name)
-        return super().__getattribute__(name)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in self.lacks:
-            raise AttributeError(name)
-        return super().__getattr__(name)
-
-
-class OneByOne(Without):
-    """A store that deletes key after key."""
-
-    lacks = ("delete_where",)
-
-
-class AtOnce(Without):
-    """A store that changes several keys at once, such as an archive."""
-
-    lacks = ("move_directory", "exchange_directories", "delete_directory", "link_keys", "can_exchange")
-
-
-STORES: dict[str, Callable[..., FailingStore]] = {
-    "directories": FailingStore,
-    "files": FailingStore,
-    "at once": AtOnce,
-    "pages": partial(FailingStore, plain=True),
-    "keys": partial(OneByOne, plain=True),
-}
 
 
 def meet(format: str, member: str, act: str, kind: str, at: int, stands_at: int) -> tuple[bool, bool]:

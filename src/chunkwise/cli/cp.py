@@ -7,16 +7,9 @@ import os
 from pathlib import Path, PurePath
 
 from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
-from chunkwise.cli.cp_tree import (
-    copy_options,
-    run_copy,
-    run_copy_tree,
-    run_shown,
-    show_copy,
-    show_left,
-)
+from chunkwise.cli.cp_tree import run_copy, run_copy_tree, run_shown, show_copy, show_left
 from chunkwise.cli.nwb import copy_nwb
-from chunkwise.cli.options import add_memory, add_on, workers_of
+from chunkwise.cli.options import add_flags, add_memory, add_on, copy_options, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.cli.region import index_of, select
 from chunkwise.cli.template_options import (
@@ -28,7 +21,6 @@ from chunkwise.cli.template_options import (
 from chunkwise.copying.array_options import for_format
 from chunkwise.copying.conventions import is_converted, is_hdmf_file
 from chunkwise.copying.copy import ArrayCopy
-from chunkwise.copying.copy_options import flags_of_copies
 from chunkwise.copying.copy_source import CopySource, source_of
 from chunkwise.copying.losses import CopyReport
 from chunkwise.copying.narrowing import MisfitError, measure
@@ -87,9 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--region", metavar="REGION", help="copy only a part, such as '0, -1, 100:200' or '...,::2'"
     )
-    for field in flags_of_copies():
-        how = {name: value for name, value in field.metadata.items() if name != "flag"}
-        parser.add_argument(field.metadata["flag"], dest=field.name, **how)
+    add_flags(parser)
     add_memory(parser, "how much a process may use, such as 2GB; by default a quarter of the memory")
     add_on(parser)
     parser.add_argument(

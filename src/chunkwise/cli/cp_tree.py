@@ -7,11 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
-from chunkwise.cli.options import workers_of
+from chunkwise.cli.options import copy_options, workers_of
 from chunkwise.cli.progress import progress_of
 from chunkwise.cli.template_options import template_options
-from chunkwise.copying.copy_options import CopyOptions, flags_of_copies
-from chunkwise.copying.journal import parse_part
 from chunkwise.copying.losses import CopyReport, array_left_out, is_loss
 from chunkwise.copying.planned_copy import PlannedCopy
 from chunkwise.copying.quantities import format_nbytes, format_pace, plural
@@ -25,7 +23,7 @@ from chunkwise.groups.copy_tree import prepare_tree_copy
 if TYPE_CHECKING:
     from chunkwise.images.pyramid.volume_copy import VolumeCopy
 
-__all__ = ["copy_options", "run_copy", "run_copy_tree", "run_shown", "show_copy", "show_left"]
+__all__ = ["run_copy", "run_copy_tree", "run_shown", "show_copy", "show_left"]
 
 _ONE_ARRAY = {
     "region": "--region",
@@ -70,14 +68,6 @@ def run_shown(arguments: argparse.Namespace, work: PlannedCopy) -> tuple[CopyRep
             progress.advance(nbytes)
 
         return work.run(advance, advance), progress.seconds
-
-
-def copy_options(arguments: argparse.Namespace) -> CopyOptions:
-    """Return how an array, a hierarchy or an image is to be copied."""
-    part = None if arguments.part is None else parse_part(arguments.part)
-    flags = {field.name: getattr(arguments, field.name) for field in flags_of_copies()}
-    given = {name: value for name, value in flags.items() if value is not None}
-    return CopyOptions(memory=arguments.memory, part=part, **given)
 
 
 def show_copy(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 
 from chunkwise.cli.command import UsageError, show
 from chunkwise.core.trees.change import check_unused, relocate
@@ -10,14 +11,15 @@ from chunkwise.extension.trees import (
     Location,
     Node,
     check_new_names,
+    check_outside_arrays,
     container_root,
-    create_parents,
     find_documented,
     find_node,
     links_of,
     locate,
     mark_container,
     nothing_at,
+    parents_made,
 )
 from chunkwise.groups.open_group import open_group
 
@@ -78,23 +80,19 @@ def _move_alone(source: Location, destination: Location) -> None:
     check_unused(destination)
     _check_home(node, destination)
     container = container_root(destination) if node.rules.has_containers else None
-    if container is None or container.path != destination.path:
-        create_parents(destination, node.format or "zarr3")
-    relocate(source, destination, node)
+    is_root = container is not None and container.path == destination.path
+    with nullcontext() if is_root else parents_made(destination, node.format or "zarr3"):
+        relocate(source, destination, node)
     if container is not None:
         mark_container(destination)
 
 
 def _check_home(node: Node, destination: Location) -> None:
-    """Raise UsageError if the hierarchy around `destination` can't hold the node."""
-    for at in destination.parents:
-        above = find_documented(at)
-        if above is not None:
-            if above.kind == "array":
-                raise UsageError(f"{at.text} is an array; nothing can be below it")
-            if above.format != node.format:
-                raise UsageError(
-                    f"{at.text} is {above.format}, {node.location.text} is {node.format}; copy it (cp -r)"
-                )
-            check_new_names([destination.name], above.format or "zarr3")
-            return
+    """Raise an error if the hierarchy around `destination` can't hold the node."""
+    above = check_outside_arrays(destination)
+    if above is None:
+        return
+    if above.format != node.format:
+        at = above.location.text
+        raise UsageError(f"{at} is {above.format}, {node.location.text} is {node.format}; copy it (cp -r)")
+    check_new_names([destination.name], above.format or "zarr3")

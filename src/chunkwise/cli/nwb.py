@@ -8,8 +8,7 @@ import warnings
 from typing import Any
 
 from chunkwise.cli.command import INCOMPLETE, UsageError, message, required, show, tell
-from chunkwise.cli.cp_tree import copy_options
-from chunkwise.cli.options import add_memory, add_on, parse_codec, workers_of
+from chunkwise.cli.options import add_memory, add_on, copy_options, parse_codec, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.cli.servers import add_action_arguments
 from chunkwise.copying.conventions import converted_name

@@ -5,23 +5,27 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from math import isfinite
 from typing import Any, NoReturn
 
 from chunkwise.cli.command import UsageError
 from chunkwise.copying.array_options import Units, read_sizes
+from chunkwise.copying.copy_options import CopyOptions, flags_of_copies
 from chunkwise.copying.executors import Workers, named_workers, threads_here
+from chunkwise.copying.journal import parse_part
 from chunkwise.errors import InvalidArgumentError, OptionError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import as_nbytes, parse_unit
 from chunkwise.extension.inside import parse_json as load_text
 
 __all__ = [
+    "add_flags",
     "add_memory",
     "add_on",
     "array_arguments",
+    "copy_options",
     "parse_chunk_sizes",
     "parse_codec",
     "parse_json",
@@ -51,6 +55,22 @@ def workers_of(arguments: argparse.Namespace, memory: int | None = None) -> Work
     if arguments.on is not None:
         return named_workers(arguments.on)
     return replace(threads_here(), memory=memory)
+
+
+def add_flags(parser: argparse.ArgumentParser, names: Collection[str] | None = None) -> None:
+    """Declare the flags of copies, or those of some names."""
+    for field in flags_of_copies():
+        if names is None or field.name in names:
+            how = {name: value for name, value in field.metadata.items() if name != "flag"}
+            parser.add_argument(field.metadata["flag"], dest=field.name, **how)
+
+
+def copy_options(arguments: argparse.Namespace) -> CopyOptions:
+    """Return how an array, a hierarchy or an image is to be copied."""
+    part = getattr(arguments, "part", None)
+    flags = {field.name: getattr(arguments, field.name, None) for field in flags_of_copies()}
+    given = {name: value for name, value in flags.items() if value is not None}
+    return CopyOptions(memory=arguments.memory, part=None if part is None else parse_part(part), **given)
 
 
 def add_memory(parser: argparse.ArgumentParser, help: str) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import time
-import warnings
-from contextlib import ExitStack
 
 from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
 from chunkwise.cli.options import (
+    add_flags,
     add_memory,
     add_on,
     array_arguments,
+    copy_options,
     parse_chunk_sizes,
     parse_codec,
     parse_names,
@@ -19,19 +18,20 @@ from chunkwise.cli.options import (
     units_of,
     workers_of,
 )
-from chunkwise.cli.progress import Progress, add_quiet, progress_of
+from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.cli.region import select
-from chunkwise.copying.executors import Workers
 from chunkwise.copying.pictures import without_channel
 from chunkwise.copying.quantities import format_pace, format_shape
 from chunkwise.copying.resolve import resolve
-from chunkwise.extension.inside import new_lock
 from chunkwise.extension.trees import VOLUME
 from chunkwise.images.conventions.known import PYRAMIDS
-from chunkwise.images.pyramid.downsample_pyramid import DEFAULT_MEMORY, downsample_pyramid, prepare_pyramid
-from chunkwise.images.pyramid.pyramid_copy import Pyramid, PyramidProgress
+from chunkwise.images.pyramid.downsample_pyramid import DEFAULT_MEMORY, prepare_pyramid
+from chunkwise.images.pyramid.plan import PyramidOptions
+from chunkwise.images.pyramid.pyramid_work import Pyramid
 
 __all__ = ["add_arguments", "run"]
+
+_FLAGS = ("verify", "resume", "overwrite", "sync")
 
 _EPILOG = """\
   chunkwise pyramid scan.zarr image.ome.zarr --units '40 nm,4 nm,4 nm'
@@ -108,15 +108,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", help="name of the image; by default that of the group")
     add_memory(parser, "how much a worker process may use, such as 2GB")
     add_on(parser)
-    parser.add_argument("--resume", action="store_true", help="continue an interrupted pyramid")
-    parser.add_argument("--overwrite", action="store_true", help="replace existing levels")
-    parser.add_argument(
-        "--verify", action="store_true", help="read everything again and compare with the level before"
-    )
+    add_flags(parser, _FLAGS)
     parser.add_argument(
         "--dry-run", action="store_true", help="print levels, tasks, bytes and requests; write nothing"
     )
-    parser.add_argument("--no-sync", action="store_true", help="don't wait for the disk")
     add_quiet(parser)
 
 
@@ -130,64 +125,30 @@ def run(arguments: argparse.Namespace) -> int:
     source = found
     if arguments.region is not None:
         source = found.part(select(without_channel(found.as_array(of_image=True)), arguments.region))
-    started = time.monotonic()
+    options = PyramidOptions(
+        convention=arguments.convention,
+        method=arguments.method,
+        labels=arguments.labels or None,
+        factors=arguments.factors,
+        levels=arguments.levels,
+        axes=arguments.axes,
+        units=units_of(arguments),
+        name=arguments.name,
+        arrays=array_arguments(arguments),
+    )
     workers = workers_of(arguments, DEFAULT_MEMORY)
-    options = {
-        "convention": arguments.convention,
-        "method": arguments.method,
-        "labels": arguments.labels or None,
-        "factors": arguments.factors,
-        "levels": arguments.levels,
-        "axes": arguments.axes,
-        "units": units_of(arguments),
-        "name": arguments.name,
-        "memory": arguments.memory,
-        "sync": not arguments.no_sync,
-        "resume": arguments.resume,
-        "overwrite": arguments.overwrite,
-        "verify": arguments.verify,
-    }
-    arrays = array_arguments(arguments)
-    with _Progress(arguments, workers) as progress, warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # losses are reported at the end
-        if arguments.dry_run:
-            plan = prepare_pyramid(
-                source, arguments.destination, workers=workers, arrays=arrays, **options
-            ).preview()
-            for note in (*plan.assumed, *plan.left_out):
-                message(note)
-            show(arguments, plan.to_json(), *plan.lines())
-            return 0
-        future = downsample_pyramid(
-            source, arguments.destination, executor=workers, progress=progress.show, **arrays, **options
-        )
-        try:
-            made = future.result()
-        except KeyboardInterrupt:
-            future.cancel()
-            message("stopped; --resume goes on with what has been written")
-            raise
-    _report(arguments, made, time.monotonic() - started)
+    work = prepare_pyramid(source, arguments.destination, options, copy_options(arguments), workers)
+    if arguments.dry_run:
+        plan = work.preview()
+        for note in (*plan.assumed, *plan.left_out):
+            message(note)
+        show(arguments, plan.to_json(), *plan.lines())
+        return 0
+    work.begin()
+    with progress_of(arguments, "pyramid", work.nbytes_to_do, 0, workers) as progress:
+        made = work.write(lambda _: None, progress.advance)
+    _report(arguments, made, progress.seconds)
     return INCOMPLETE if made.left_out else 0
-
-
-class _Progress(ExitStack):
-    """A display that begins when the total is known."""
-
-    def __init__(self, arguments: argparse.Namespace, workers: Workers) -> None:
-        super().__init__()
-        self._arguments, self._workers, self._shown = arguments, workers, 0
-        self._lock = new_lock()
-        self._display: Progress | None = None
-
-    def show(self, now: PyramidProgress) -> None:
-        with self._lock:
-            if self._display is None:
-                self._display = self.enter_context(
-                    progress_of(self._arguments, "pyramid", now.nbytes, 0, self._workers)
-                )
-            self._display.advance(now.nbytes_done - self._shown)
-            self._shown = now.nbytes_done
 
 
 def _report(arguments: argparse.Namespace, made: Pyramid, seconds: float) -> None:

@@ -221,13 +221,13 @@ def data_type(dtype: Any) -> DataType:
         raise OptionError('dtype: references have none: "ustring" is for the names of what they refer to')
     try:
         return DataType(dtype)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError) as unknown:
         try:
             return DataType(np.dtype(dtype))
         except ChunkwiseError as e:
             raise OptionError(f"dtype: {e.message}") from None
         except (TypeError, ValueError):
-            raise OptionError(f"dtype: there is no data type {dtype!r}") from None
+            raise OptionError(f"dtype: {unknown}") from None
 
 
 def _flag(value: Any, option: str) -> bool:

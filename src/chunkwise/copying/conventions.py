@@ -14,6 +14,7 @@ from chunkwise.core.trees.node import Node
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = [
+    "OME_OF_GROUPS",
     "check_copied_as_tree",
     "converted_name",
     "is_converted",
@@ -28,14 +29,15 @@ __all__ = [
 # version.
 
 _VERSIONED = ("multiscales", "plate", "well", "image-label")
-_OWN = (*_VERSIONED, "labels", "omero", "bioformats2raw.layout", "series")
+OME_OF_GROUPS = (*_VERSIONED, "labels", "omero", "bioformats2raw.layout", "series")
+"""Attributes of OME-Zarr 0.4, and members of ``ome`` in 0.5."""
 
 
 def ome_attributes(attributes: Mapping[str, JSON], format: str, name: str) -> dict[str, JSON]:
     """Return the attributes of the group `name` as OME-Zarr has them in a Zarr format; others unchanged."""
     out, version = dict(attributes), tree_format(format).ngff_version
     if version == "0.5" and "ome" not in out and _is_ome(out, name):
-        own = {key: out.pop(key) for key in _OWN if key in out}
+        own = {key: out.pop(key) for key in OME_OF_GROUPS if key in out}
         return {**out, "ome": {"version": version, **{key: _versioned(own[key], None) for key in own}}}
     ome = out.get("ome")
     if version == "0.4" and isinstance(ome, dict) and ome.get("version") == "0.5" and not set(ome) & set(out):

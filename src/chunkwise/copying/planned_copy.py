@@ -40,6 +40,8 @@ from chunkwise.copying.tasks import Chain, Stage
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.copying.work import TaskRunner, Work
 from chunkwise.core.base.binding import JSON
+from chunkwise.core.kvstore.keys_below import list_below
+from chunkwise.core.trees.node import DOCUMENTS
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -48,7 +50,7 @@ from chunkwise.errors import (
     prefix,
 )
 from chunkwise.extension.inside import HeldError
-from chunkwise.extension.trees import ArchivePlace
+from chunkwise.extension.trees import ArchivePlace, check_outside_arrays, node_above
 
 __all__ = ["PlannedCopy", "Progress"]
 
@@ -168,9 +170,15 @@ class PlannedCopy(ABC):
             done = self._check_free()
             try:
                 journal.begin(owned=owned)
-                return done
             except HeldError as e:  # what was there is being replaced or deleted
                 e.wait()
+                continue
+            try:
+                check_outside_arrays(self._destination.location)  # others look after they have written, too
+            except BaseException:  # an interrupt too
+                journal.delete()
+                raise
+            return done
 
     def _begin_part(self, part: Part) -> None:
         if self._begun is None:
@@ -248,7 +256,7 @@ class PlannedCopy(ABC):
         elif self.left is None:
             with self._saving_journal():
                 self._surround()
-            with ExitStack() as stack:
+            with self._clearing_inside(), ExitStack() as stack:
                 with self._journal.beating():
                     confirm = stack.enter_context(self._destination.alone())
                 self._journal.write()  # or another process has begun again
@@ -265,12 +273,27 @@ class PlannedCopy(ABC):
     def _saving_journal(self) -> Iterator[None]:
         """If the block fails, save the journal."""
         try:
-            yield
+            with self._clearing_inside():
+                yield
         except BaseException as e:  # an interrupt too: finished tasks are not repeated
             # A copy with values that don't fit could only be resumed with another rule, so nothing is kept.
             if not ((isinstance(e, MisfitError) or self._session) and self._delete_own()):
                 with suppress(ChunkwiseError):  # such as a full disk, which may be the first error
                     self._journal.save()
+            raise
+
+    @contextmanager
+    def _clearing_inside(self) -> Iterator[None]:
+        """If the block fails, delete the documents of this copy that are inside an array of others."""
+        try:
+            yield
+        except BaseException:
+            with suppress(ChunkwiseError):  # the store may have failed permanently
+                above = node_above(self._top)
+                if above is not None and above.kind == "array":
+                    for key in list_below(self._top.store, self._top.path):
+                        if key.rpartition("/")[2] in DOCUMENTS:
+                            self._top.store.delete(key)
             raise
 
     def _tick(self) -> None:

@@ -166,13 +166,11 @@ def store_apart(sources: Sequence[Any], targets: Sequence[TensorStore], *, rechu
 
 
 def _indexables(sources: Sequence[Any], targets: Sequence[Any]) -> list[Indexable]:
-    da = load("dask.array", "store")
     if len(sources) != len(targets):
         raise InvalidArgumentError(f"{len(sources)} sources can't be stored in {len(targets)} targets")
     indexables = []
     for values, view in zip(sources, targets, strict=True):
-        if not isinstance(values, da.Array) or not is_of_dask(values):
-            raise TypeError(f"expected a dask array, got {type(values).__name__}")
+        _check_array(values, "store")
         if not isinstance(view, TensorStore):
             raise TypeError(f"expected a TensorStore, got {type(view).__name__}")
         if not view.writable:
@@ -184,6 +182,15 @@ def _indexables(sources: Sequence[Any], targets: Sequence[Any]) -> list[Indexabl
             )
         indexables.append(indexable)
     return indexables
+
+
+def _check_array(values: Any, what: str) -> None:
+    load("dask.array", what)
+    if not is_of_dask(values):
+        raise TypeError(
+            f"expected a dask array, got {type(values).__name__}; others are written by "
+            "create_array(path, values), and to an array that is there by array[...] = values"
+        )
 
 
 def _writes(sources: Sequence[Any], targets: Sequence[Indexable], *, rechunk: bool) -> list[BoxWrites]:
@@ -309,9 +316,7 @@ def from_dask(
     >>> chunkwise.open(path).result().read().result()
     array([0, 1, 2, 3, 4, 5])
     """
-    da = load("dask.array", "from_dask")
-    if not isinstance(source, da.Array) or not is_of_dask(source):
-        raise TypeError(f"expected a dask array, got {type(source).__name__}")
+    _check_array(source, "from_dask")
     place, attributes = described_array(source, _with_format(spec, storage_options), options)
     if chunk_layout is None and source.ndim and not {"chunks", "shards"} & options.keys():
         chunk_layout = ChunkLayout(chunk_shape=block_shape(source))

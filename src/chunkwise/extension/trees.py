@@ -24,7 +24,7 @@ from chunkwise.core.trees.consolidated import EMPTY as EMPTY_CONSOLIDATED
 from chunkwise.core.trees.consolidated import update_consolidated, with_copies
 from chunkwise.core.trees.consolidated_tree import is_consolidated, renew_copies_above
 from chunkwise.core.trees.container import check_container, check_container_of, container_root, mark_container
-from chunkwise.core.trees.create import get_or_create
+from chunkwise.core.trees.create import get_or_create, write_group
 from chunkwise.core.trees.destination import Destination, Mode, check_place
 from chunkwise.core.trees.document import change_document, dump_like, read_document
 from chunkwise.core.trees.key_ownership import delete_own, is_made_here, was_replaced
@@ -41,7 +41,13 @@ from chunkwise.core.trees.location import (
 from chunkwise.core.trees.look import check_outside_arrays, is_vacant, looking, looking_above, node_above
 from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_from_json, marker_to_json
 from chunkwise.core.trees.new_format import VOLUME, Kind, format_of, format_said, is_volume
-from chunkwise.core.trees.new_location import create_parents, missing_groups, parents_made, remove_groups
+from chunkwise.core.trees.new_location import (
+    create_parents,
+    missing_groups,
+    parents_made,
+    remove_groups,
+    removed_after_failure,
+)
 from chunkwise.core.trees.node import (
     JOURNAL,
     Node,
@@ -134,6 +140,7 @@ __all__ = [
     "read_document",
     "read_only",
     "remove_groups",
+    "removed_after_failure",
     "renew_copies_above",
     "replacing",
     "require_node",
@@ -148,4 +155,5 @@ __all__ = [
     "with_copies",
     "with_number_types",
     "write_first_attributes",
+    "write_group",
 ]

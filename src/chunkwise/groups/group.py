@@ -26,7 +26,7 @@ from chunkwise.errors import (
     InvalidArgumentError,
     UnsupportedError,
 )
-from chunkwise.extension.trees import remove_groups
+from chunkwise.extension.trees import removed_after_failure
 from chunkwise.groups.writable_group import WritableGroup
 
 __all__ = ["Group"]
@@ -206,12 +206,8 @@ class Group(WritableGroup):
             check_new(self._tree.location(names), found.node.kind, self._tree.format)
         of = NodeSource(found, {**(options or {}), **properties})
         work = TreeCopy(of, self._tree, names, how, workers=workers)
-        parents = make_groups(self._tree, names[:-1])
-        try:
+        with removed_after_failure(make_groups(self._tree, names[:-1])):
             work.begin()
-        except BaseException:
-            remove_groups(parents)
-            raise
         with shown_progress(progress, "copying", work.nbytes, work.nbytes_done, work.workers) as told:
             report = work.run(told)
         self._changed()

@@ -8,7 +8,6 @@ looks like an array before it is one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -48,8 +47,8 @@ from chunkwise.core.trees.attribute_value import (
 from chunkwise.core.trees.container import container_root
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.replacement import Replacement, replacing
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError
-from chunkwise.extension.trees import is_in_archive, remove_groups
+from chunkwise.errors import InvalidArgumentError, OptionError
+from chunkwise.extension.trees import is_in_archive, removed_after_failure
 
 __all__ = ["SCHEMA_OPTIONS", "new_array"]
 
@@ -180,17 +179,13 @@ def new_array(
     # Also where nothing is yet: another process may be making it at the same time, and after a loss of power
     # an array without all of its data could not be told from a whole one.
     parents: list[Location] = []
-    try:
+    with removed_after_failure(parents):
         if beside is not None:  # first, since the new place makes directories
-            parents = make_parents(text)
+            parents += make_parents(text)
         with replacing(location, beside) as staging:
             new.write_to(staging)
             if beside is None:
-                parents = make_parents(text)
-    except BaseException:
-        with suppress(ChunkwiseError):  # the store may have failed for good
-            remove_groups(parents)
-        raise
+                parents += make_parents(text)
     whole = {"driver": spec["driver"], "kvstore": spec["kvstore"], "open": True}
     return open_spec(whole, context=options.get("context")).result()
 

@@ -19,7 +19,7 @@ from chunkwise.errors import ChunkwiseError
 from chunkwise.extension.inside import warn_caller
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.images.conventions.ome_metadata import own_members
+from chunkwise.images.conventions.ome_members import label_properties
 from chunkwise.images.conventions.ome_plates import Plate, Well, plate_image
 from chunkwise.images.multiscale.grey import contrast_level, contrast_of
 from chunkwise.images.multiscale.image import MultiscaleImage, most_voted
@@ -178,13 +178,10 @@ def _layer(image: MultiscaleImage, name: str) -> LayerData:
 
 def _features(image: MultiscaleImage) -> dict[str, list[Any]]:
     """Return the properties of labels in the metadata as napari's columns; ``index`` is the label."""
-    label = own_members(image.metadata).get("image-label")
-    listed = label.get("properties") if isinstance(label, Mapping) else None
-    rows = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
-    rows = [one for one in rows if isinstance(one.get("label-value"), int)]
-    names = dict.fromkeys(name for one in rows for name in one if name not in ("label-value", "index"))
-    columns = {name: [one.get(name) for one in rows] for name in names}
-    return {"index": [one["label-value"] for one in rows], **columns} if columns else {}
+    rows = list(label_properties(image.metadata))
+    names = dict.fromkeys(name for _, row in rows for name in row if name != "index")
+    columns = {name: [row.get(name) for _, row in rows] for name in names}
+    return {"index": [label for label, _ in rows], **columns} if columns else {}
 
 
 def _channel_options(image: MultiscaleImage, name: str, n: int) -> dict[str, Any]:

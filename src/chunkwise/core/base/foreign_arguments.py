@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 __all__ = [
     "CREATE_ARRAY",
@@ -13,40 +13,7 @@ __all__ = [
     "RESIZABLE",
     "TEXT",
     "Instead",
-    "Owner",
     "Rows",
-]
-
-Owner: TypeAlias = Literal[
-    "chunkwise",
-    "Future",
-    "TensorStore",
-    "Group",
-    "Attributes",
-    "MultiscaleImage",
-    "Plate",
-    "Well",
-    "ImageCollection",
-    "create_array",
-    "create_group",
-    "group.create_group",
-    "copy",
-    "diff",
-    "downsample_pyramid",
-    "from_dask",
-    "migrate",
-    "open",
-    "open_array",
-    "open_group",
-    "open_multiscale",
-    "read",
-    "resize",
-    "serve",
-    "stack",
-    "store",
-    "to_dask",
-    "verify",
-    "write_dataset",
 ]
 
 
@@ -65,32 +32,39 @@ Rows: TypeAlias = Mapping[Instead, str]
 """What to write, and the names instead of which it is written."""
 
 _ATTRIBUTES = Instead('attributes={"unit": "mV"}')
-_CHUNKS = Instead("chunks=(4, 4)")
 CREATE_ARRAY = Instead("chunkwise.create_array(path, shape=shape, dtype=dtype)")
 _DETECTED = Instead(why="the format is detected")
-_FIRST = Instead(why="the store, a path or a URL is the first argument, without a name")
 _FORMAT = Instead('format="zarr3"', 'or "zarr2"')
-_GZIP = Instead('codec="gzip"')
 _IN_GROUP = Instead("chunkwise.open_group(path)[name]")
 _IN_PATH = Instead(why="it belongs to the path")
 NO_H5 = Instead(why="only HDF5 has it")
 NO_LOCK = Instead(why="writers of parts of one chunk lose nothing")
 RESIZABLE = Instead(why="every array can be resized: array.resize(exclusive_max=shape).result()")
-_SHARDS = Instead("shards=(8, 8)")
 _STORE = Instead("chunkwise.store(dask_array, array[selection])")
 TEXT = Instead('dtype="ustring"')
 
-FOREIGN_ARGUMENTS: Mapping[Owner, Rows] = {
+_PLACE: Rows = {
+    Instead(why="the store, a path or a URL is the first argument, without a name"): "store",
+    NO_LOCK: "synchronizer",
+}
+_OPENED: Rows = {**_PLACE, _DETECTED: "format zarr_format zarr_version", _IN_GROUP: "path"}
+_MADE: Rows = {**_PLACE, _ATTRIBUTES: "attrs", _FORMAT: "zarr_format zarr_version"}
+_LAYOUT: Rows = {
+    Instead("chunks=(4, 4)"): "chunk_shape output_chunks",
+    Instead('codec="gzip"'): "compression",
+    Instead("shards=(8, 8)"): "shard_shape",
+}
+
+FOREIGN_ARGUMENTS: Mapping[str, Rows] = {
     "create_array": {
-        _ATTRIBUTES: "attrs",
+        **_MADE,
+        **_LAYOUT,
         Instead('dimension_names=["y", "x"]'): "axes dims",
         Instead(
             why="metadata is cached; recheck_cached_data of open says how long"
         ): "cache_attrs cache_metadata",
         Instead('metadata={"chunk_key_encoding": {"name": "v2"}}'): "chunk_key_encoding",
-        _CHUNKS: "chunk_shape",
         Instead("overwrite=True"): "clobber",
-        _GZIP: "compression",
         Instead('codec="gzip:5"'): "compression_opts",
         Instead(why='an order in memory is asked for in reading: array.read(order="F")'): "config",
         Instead('format="zarr2", metadata={"dimension_separator": "/"}'): "dimension_separator",
@@ -103,21 +77,14 @@ FOREIGN_ARGUMENTS: Mapping[Owner, Rows] = {
         TEXT: "object_codec",
         Instead('format="zarr2", metadata={"order": "F"}'): "order",
         Instead('codec="zstd:5"'): "scaleoffset",
-        _SHARDS: "shard_shape",
         Instead('codec="blosc:zstd:5:shuffle"'): "shuffle",
-        _FIRST: "store",
-        NO_LOCK: "synchronizer",
         Instead('dimension_units=["4 nm", "4 nm"]'): "unit units",
         Instead(why="data=None makes an array without data"): "write_data",
         Instead(why="chunks of fill values alone are not stored"): "write_empty_chunks",
-        _FORMAT: "zarr_format zarr_version",
     },
     "create_group": {
-        _ATTRIBUTES: "attrs",
+        **_MADE,
         Instead('chunkwise.open_group(path, "a")'): "mode",
-        _FIRST: "store",
-        NO_LOCK: "synchronizer",
-        _FORMAT: "zarr_format zarr_version",
     },
     "group.create_group": {
         _ATTRIBUTES: "attrs",
@@ -125,20 +92,17 @@ FOREIGN_ARGUMENTS: Mapping[Owner, Rows] = {
         Instead('group.create_group("a")', "a path"): "name",
     },
     "copy": {
-        _CHUNKS: "chunk_shape",
-        _GZIP: "compression",
-        _SHARDS: "shard_shape",
+        **_LAYOUT,
         _FORMAT: "zarr_format zarr_version",
     },
     "diff": {
+        **_OPENED,
         Instead(
             "numpy.allclose(left, right, atol=1e-6)", "of the arrays as read; here values are equal or not"
         ): "atol rtol",
-        _DETECTED: "format zarr_format zarr_version",
     },
     "downsample_pyramid": {
-        _CHUNKS: "chunk_shape output_chunks",
-        _GZIP: "compression",
+        **_LAYOUT,
         Instead('units=["4 nm", "4 nm"]'): "coordinate_transformations dimension_units scale",
         Instead('axes=["y", "x"]'): "dimension_names",
         Instead(why="levels have that of the source"): "fill_value",
@@ -162,33 +126,25 @@ FOREIGN_ARGUMENTS: Mapping[Owner, Rows] = {
         Instead(why="Zarr v1 and v2 become v3"): "zarr_format",
     },
     "open": {
+        **_OPENED,
         CREATE_ARRAY: (
             "attributes attrs checksum chunks compression compressor compressors data dimension_names "
             "filters shards"
         ),
-        _DETECTED: "format zarr_format zarr_version",
         Instead(
             "chunkwise.open_array(path, mode)", "chunkwise.create_array makes one, open_group a group"
         ): "mode",
         Instead("delete_existing=True, create=True"): "overwrite",
-        _IN_GROUP: "path",
-        _FIRST: "store",
-        NO_LOCK: "synchronizer",
         Instead("chunkwise.open_group(path, consolidated=True)"): "use_consolidated",
     },
     "open_array": {
+        **_OPENED,
         CREATE_ARRAY: "chunks dtype fill_value overwrite shape",
-        _DETECTED: "format zarr_format zarr_version",
-        _IN_GROUP: "path",
-        _FIRST: "store",
-        NO_LOCK: "synchronizer",
     },
     "open_group": {
-        _ATTRIBUTES: "attrs",
+        **_MADE,
         Instead('mode="w"'): "overwrite",
         _IN_GROUP: "path",
-        _FIRST: "store",
-        NO_LOCK: "synchronizer",
         Instead("consolidated=True"): "use_consolidated",
         _FORMAT: "use_zarr_format zarr_format zarr_version",
     },
@@ -196,11 +152,7 @@ FOREIGN_ARGUMENTS: Mapping[Owner, Rows] = {
         Instead(why="images are opened for reading"): "mode",
         _DETECTED: "zarr_format zarr_version",
     },
-    "read": {
-        _DETECTED: "format zarr_format zarr_version",
-        _IN_GROUP: "path",
-        _FIRST: "store",
-    },
+    "read": _OPENED,
     "resize": {
         Instead("array.resize(exclusive_max=[size, None])", "None leaves a size unchanged"): "axis size",
         Instead("array.resize(exclusive_max=shape)"): "new_shape shape",
@@ -229,9 +181,7 @@ FOREIGN_ARGUMENTS: Mapping[Owner, Rows] = {
         Instead(why="any number of threads can read"): "lock",
         Instead("chunkwise.open(path, storage_options=options).result()"): "storage_options",
     },
-    "verify": {
-        _DETECTED: "format zarr_format zarr_version",
-    },
+    "verify": _OPENED,
     "write_dataset": {
         NO_LOCK: "safe_chunks synchronizer",
         Instead("target=path"): "store",

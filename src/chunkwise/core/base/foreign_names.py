@@ -12,11 +12,10 @@ from chunkwise.core.base.foreign_arguments import (
     RESIZABLE,
     TEXT,
     Instead,
-    Owner,
     Rows,
 )
 
-__all__ = ["FOREIGN_NAMES", "Instead", "Owner", "instead_of"]
+__all__ = ["FOREIGN_NAMES", "Instead", "instead_of"]
 
 _OF_NUMPY = (
     "all any argmax argmin argpartition argsort byteswap choose clip compress conj conjugate copy "
@@ -33,7 +32,7 @@ _DATASET = Instead('xarray.open_dataset(path, engine="chunkwise")')
 _NO_CLOSE = Instead(why="there is nothing to close: data is stored once the write is done")
 _VIRTUAL = Instead("chunkwise.stack([array, array])", "or concat, overlay")
 
-_NAMES: Mapping[Owner, Rows] = {
+_NAMES: Mapping[str, Rows] = {
     "chunkwise": {
         Instead('chunkwise.KvStore.open("memory://").result()', "a path or a URL names a store"): (
             "ABSStore ConsolidatedMetadataStore DirectoryStore FsspecStore FSStore KVStore LMDBStore "
@@ -62,7 +61,9 @@ _NAMES: Mapping[Owner, Rows] = {
         Instead(
             "chunkwise.create_array(path, shape=values.shape, dtype=values.dtype)"
         ): "empty_like full_like ones_like open_like zeros_like",
+        Instead("chunkwise.hdmf.ZarrDataIO"): "H5DataIO",
         Instead("chunkwise.hdmf.{}"): "NWBZarrIO ZarrDataIO ZarrIO",
+        Instead("pynwb.{}"): "NWBFile NWBHDF5IO TimeSeries",
         Instead("group.create_link(name, target)"): "ExternalLink HardLink SoftLink",
         Instead(
             "chunkwise.create_array(path, values)"
@@ -255,7 +256,7 @@ _NAMES: Mapping[Owner, Rows] = {
     },
 }
 
-FOREIGN_NAMES: Mapping[Owner, Mapping[str, Instead]] = {
+FOREIGN_NAMES: Mapping[str, Mapping[str, Instead]] = {
     owner: {
         name: instead._replace(code=instead.code.replace("{}", name))
         for instead, names in rows.items()
@@ -266,7 +267,7 @@ FOREIGN_NAMES: Mapping[Owner, Mapping[str, Instead]] = {
 """By owner; the names of functions are those of their arguments."""
 
 
-def instead_of(owner: Owner, name: str) -> str:
+def instead_of(owner: str, name: str) -> str:
     """Return what to write instead of `name`, as the end of a message; the empty string if unknown."""
     found = FOREIGN_NAMES[owner].get(name)
     return "" if found is None else f"; {found}"

@@ -7,7 +7,7 @@ from functools import cache, wraps
 from types import FunctionType
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
-from chunkwise.core.base.foreign_names import FOREIGN_NAMES, Instead, Owner
+from chunkwise.core.base.foreign_names import FOREIGN_NAMES, Instead
 from chunkwise.errors import hint
 
 __all__ = [
@@ -29,7 +29,7 @@ _OPERATORS = (
     "lshift", "rshift",
 )  # fmt: skip
 _TAKES_ANY = 0x08  # CO_VARKEYWORDS of `inspect`, which takes long to import
-_SAME_AS: dict[str, Owner] = {
+_SAME_AS: dict[str, str] = {
     "concat": "stack",
     "copy_tree": "copy",
     "plan_copy": "copy",
@@ -51,7 +51,7 @@ class _Missing:
         raise AttributeError(text, name=self._name, obj=instance)
 
 
-def explains_foreign_names(owner: Owner) -> Callable[[C], C]:
+def explains_foreign_names(owner: str) -> Callable[[C], C]:
     """Return a class decorator that makes errors about names in `FOREIGN_NAMES` say what to write instead."""
 
     def decorate(cls: C) -> C:
@@ -91,7 +91,7 @@ def options_of(*sources: Callable[..., Any] | Iterable[str]) -> Callable[[F], F]
     return decorate
 
 
-def checks_arguments(owner: Owner) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def checks_arguments(owner: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Return a decorator of methods that refuses unknown arguments, saying what to write instead."""
     return lambda function: _checked(function, owner.rpartition(".")[2], owner)
 
@@ -100,8 +100,7 @@ def checks_arguments(owner: Owner) -> Callable[[Callable[P, T]], Callable[P, T]]
 def checked_function(function: FunctionType) -> Any:
     """Return a public function that refuses unknown arguments, saying what to write instead."""
     name = function.__name__
-    owner: Any = _SAME_AS.get(name, name)
-    return _checked(function, name, owner)
+    return _checked(function, name, _SAME_AS.get(name, name))
 
 
 def checked_class(cls: type) -> None:
@@ -111,7 +110,7 @@ def checked_class(cls: type) -> None:
         setattr(cls, "__init__", _checked(made, cls.__name__, None))  # noqa: B010
 
 
-def _checked(function: Callable[P, T], name: str, owner: Owner | None) -> Callable[P, T]:
+def _checked(function: Callable[P, T], name: str, owner: str | None) -> Callable[P, T]:
     if hasattr(function, "_is_checked"):
         return function
     own, takes_any = _parameters(function)

@@ -60,6 +60,7 @@ class ReplacePrefix(NamedTuple):
 
     prefix: str
     values: Mapping[str, bytes]  # by name after the prefix
+    settle: Callable[[], None]  # raises if they can't stay there
 
 
 class ListChildren(NamedTuple):
@@ -110,12 +111,11 @@ def run(flow: Flow[T], store: KvStoreDriver, read_all: ReadAll = _one_by_one) ->
                     answer = store.write(key, as_document(value), if_equal=if_equal)
                 case Delete(key):
                     answer = store.delete(key)
-                case ReplacePrefix(prefix, values):
+                case ReplacePrefix(prefix, values, settle):
                     from chunkwise.core.kvstore.take_place import replace_below
 
-                    answer = replace_below(
-                        store, prefix, {name: as_document(value) for name, value in values.items()}
-                    )
+                    documents = {name: as_document(value) for name, value in values.items()}
+                    answer = replace_below(store, prefix, documents, settle)
                 case ListChildren(prefix):
                     answer = store.list_children(prefix)
         except Exception as e:

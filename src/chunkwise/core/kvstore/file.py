@@ -91,6 +91,7 @@ _LOCKING = ("os", "lockfile", "none", "non_atomic")
 # Simultaneous writes that wait for the disk share the wait: 512 chunks of 16³ on ext4 take 3.4 s one after
 # the other, 0.3 s with 4 to 16 threads, 0.2 s with 64 (benchmarks/compare.py --operations sync).
 _SYNC_CONCURRENCY = 16
+_PAUSES = [0.001 * 2**n for n in range(9)]  # seconds, for writers that hold a lock in a deleted directory
 
 
 class FileStore(StoreBase):
@@ -336,15 +337,20 @@ class FileStore(StoreBase):
     def delete_directory(self, path: str, wanted: Callable[[str], bool] = lambda key: True) -> None:
         """Delete all keys in ``path/``, or those that are `wanted`, and the directory if it is empty then."""
         keys = KeyRange.of_prefix(path + "/")
-        self.delete_where(keys.start, keys.stop, wanted)
         directory = self._path(path)
-        try:
-            os.rmdir(directory)
-            if self.writing.sync:
-                sync_directory(os.path.dirname(directory))
-        except OSError as e:
-            if e.errno not in (errno.ENOENT, errno.ENOTDIR, *NOT_EMPTY):
-                raise file_error(e, "delete", directory) from e
+        for pause in _PAUSES:
+            self.delete_where(keys.start, keys.stop, wanted)
+            try:
+                os.rmdir(directory)
+                if self.writing.sync:
+                    sync_directory(os.path.dirname(directory))
+            except OSError as e:
+                if e.errno in NOT_EMPTY and not any(self.list(keys.start, keys.stop)):
+                    time.sleep(pause)  # a writer that found the directory by another name holds a lock in it
+                    continue
+                if e.errno not in (errno.ENOENT, errno.ENOTDIR, *NOT_EMPTY):
+                    raise file_error(e, "delete", directory) from e
+            return
 
     def can_exchange(self, path: str) -> bool:
         """Return False if the directory, which need not exist, certainly can't be exchanged."""

@@ -183,10 +183,12 @@ class MemoryStore(StoreBase):
             found = dict(self._values)
             one = {k: v for k, v in found.items() if k.startswith(new + "/")}
             other = {k: v for k, v in found.items() if k.startswith(old + "/")}
+            if not other:
+                return False
             changed = {old + key[len(new) :]: value for key, value in one.items()}
             changed |= {new + key[len(old) :]: value for key, value in other.items()}
             self._change([key for key in (*one, *other) if key not in changed], changed)
-        return bool(other)
+        return True
 
     def link_keys(self, keys: Mapping[str, str]) -> None:
         """Share the value of each key with another key, too; an existing value of the other key stays."""

@@ -42,6 +42,7 @@ def replace_keys(
     documents: Collection[str],
     keep: Sequence[str],
     confirm: Callable[[], None],
+    settle: Callable[[], object],
 ) -> None:
     names = names_below(store, staging)
     if not any(is_document(name, documents) for name in names):
@@ -49,9 +50,11 @@ def replace_keys(
             f"the new data for {store.describe(path)} was deleted by others: {store.describe(staging)}"
         )
     before = _listed(store, path)
-    _replace(
-        store, staging, path, documents, names, before, lambda n: value_at(store, staging + n), keep, confirm
-    )
+
+    def value(name: str) -> Buffer:
+        return value_at(store, staging + name)
+
+    _replace(store, staging, path, documents, names, before, value, keep, confirm, settle)
     delete_documents(store, staging, documents)
     store.delete(staging + COMPLETE)
     delete_all_below(store, staging)
@@ -63,6 +66,7 @@ def replace_by_documents(
     path: str,
     values: Mapping[str, bytes],
     clean: Callable[[], None],
+    settle: Callable[[], object],
 ) -> dict[str, bytes]:
     """Replace everything below `path` by documents alone; return their generations.
 
@@ -79,8 +83,9 @@ def replace_by_documents(
         except HeldError as e:
             end_turn(lease)  # whoever deletes a group above may be waiting for this one
             e.wait()
-            return replace_by_documents(store, staging, path, values, clean)
-        copied = _replace(store, staging, path, values, list(values), before, values.__getitem__)
+            return replace_by_documents(store, staging, path, values, clean, settle)
+        names, value = list(values), values.__getitem__
+        copied = _replace(store, staging, path, values, names, before, value, settle=settle)
         last += (partial(store.delete, staging + name) for name in (*values, COMPLETE))
     finally:
         if lease is not None:
@@ -99,6 +104,7 @@ def _replace(
     value: Callable[[str], Buffer],
     keep: Sequence[str] = (),
     confirm: Callable[[], None] = lambda: None,
+    settle: Callable[[], object] = lambda: None,
 ) -> dict[str, bytes]:
     """Take the steps once all new data is staged; return the generations of the new keys."""
     kept = {*keep, *(path + name for name in names)}
@@ -131,6 +137,7 @@ def _replace(
             confirm()
             # Nodes below may have been there before.
             copied[path + name] = _write(store, path + name, value(name), new="/" not in name)
+        settle()
     except ChunkwiseError as e:
         made = isinstance(e, AlreadyExistsError)
         if made:

@@ -44,6 +44,8 @@ from chunkwise.core.kvstore.lease import having_turn, in_one_step
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     MOST_LOST,
+    Buffer,
+    ByteRange,
     KvStoreDriver,
     SyncedLater,
     offers,
@@ -62,6 +64,7 @@ from chunkwise.core.kvstore.staging import (
     is_staging,
     new_owner,
     staging_name,
+    upwards,
 )
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.errors import (
@@ -76,9 +79,11 @@ from chunkwise.errors import (
 __all__ = [
     "begin_staging",
     "end_staging",
+    "generations_above",
     "nobody_else",
     "remove_abandoned",
     "replace_below",
+    "settle_in_place",
     "staging_path",
     "staging_paths",
     "take_place",
@@ -180,12 +185,14 @@ def take_place(
     keep: Sequence[str] = (),
     excluding: Excluding = nobody_else,
     confirm: Callable[[], None] = lambda: None,
+    settle: Callable[[], object] = lambda: None,
 ) -> bool:
     """Replace everything below `path`, except the keys `keep`, by everything below `staging`.
 
     `documents` are the keys, relative to `path`, that make it a node.  In a store where this takes several
     steps, they are taken within ``excluding()``, which yields a function that raises if another process may
-    have begun meanwhile; `confirm` is such a function of the caller.  Returns whether it took one step.
+    have begun meanwhile; `confirm` is such a function of the caller.  `settle` is called once the new data is
+    in place; if it raises, that is taken back.  Returns whether it took one step.
     """
     _check_staged(store, staging)
     if not any(key != staging + STAGED for key in list_below(store, staging)):
@@ -195,10 +202,10 @@ def take_place(
             f"{store.describe(path + min(both))} is in the way, and does not belong to the replaced data"
         )
     try:
-        at_once = _replace(store, staging, path, documents, keep, excluding, confirm)
+        at_once = _replace(store, staging, path, documents, keep, excluding, confirm, settle)
         if not at_once:
             with excluding() as confirm:
-                replace_keys(store, staging, path, documents, keep, confirm)
+                replace_keys(store, staging, path, documents, keep, confirm, settle)
         return at_once
     finally:
         note_replaced(store, path)
@@ -212,49 +219,56 @@ def _replace(
     keep: Sequence[str],
     excluding: Excluding,
     confirm: Callable[[], None],
+    settle: Callable[[], object],
 ) -> bool:
     """Replace everything in one step; return False if the store can't do that."""
     whole: Any = store
     if not staging.startswith(path) and offers(store, Directories):
         try:
-            _exchange(store, staging, path, documents, keep, excluding, confirm)
+            _exchange(store, staging, path, documents, keep, excluding, confirm, settle)
             return True
         except UnsupportedError:  # for example on another file system
             begin_staging(whole, staging)
     confirm()
+    staged = partial(_staged_change, store, staging, path, keep)
     if traits_of(store).nodes_only:
         replace_nodes(store, staging, path, documents)
     elif offers(store, AtomicWritable):
-        _change_at_once(store, store, staging, path, keep)
+        _change_at_once(store, path, documents, settle, staged)
     else:
         return False
     return True
 
 
-def replace_below(store: KvStoreDriver, path: str, values: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """Replace everything below `path` by documents, whose keys are relative to it.
+def replace_below(
+    store: KvStoreDriver,
+    path: str,
+    values: Mapping[str, bytes],
+    settle: Callable[[], object] = lambda: None,
+) -> Mapping[str, bytes]:
+    """Replace everything below `path` by documents, whose keys are relative to it; `settle` as `take_place`.
 
     Returns the generations of the keys, as far as they are known without a read.
     """
-    whole = {path + name: value for name, value in values.items()}
     pending: bool = offers(store, Modifiable)
     if pending:  # a transaction, which changes nothing yet
         delete_all_below(store, path)
-        for key, value in whole.items():
-            store.write(key, value)
-        return {}
-    if offers(store, AtomicWritable):
-        store.write_all(whole, conditions={}, deleted=[KeyRange.of_prefix(path)])
+        for name, value in values.items():
+            store.write(path + name, value)
         return {}
     # A directory can only be exchanged as an entry of its parent.
     store, above = whole_store(store)
     path = above + path
+    if offers(store, AtomicWritable):
+        whole = {path + name: value for name, value in values.items()}
+        _change_at_once(store, path, values, settle, lambda: (whole, {}, [KeyRange.of_prefix(path)]))
+        return {}
     clean = partial(remove_abandoned, store, path, list(values))
     staging = staging_path(store, path, new_owner())
     try:
         if staging.startswith(path) and not traits_of(store).nodes_only:
             try:
-                found = replace_by_documents(store, staging, path, values, clean)
+                found = replace_by_documents(store, staging, path, values, clean, settle)
             finally:
                 note_replaced(store, path)
             return {key[len(above) :]: generation for key, generation in found.items()}
@@ -263,7 +277,7 @@ def replace_below(store: KvStoreDriver, path: str, values: Mapping[str, bytes]) 
         for name, value in values.items():
             store.write(staging + name, value)
         alone = partial(having_turn, store, path, ABOUT)
-        take_place(store, staging, path, documents=list(values), excluding=alone)
+        take_place(store, staging, path, documents=list(values), excluding=alone, settle=settle)
     except BaseException:
         give_up(staging)
         with suppress(ChunkwiseError):  # the store may have failed permanently
@@ -284,16 +298,18 @@ def _exchange(
     keep: Sequence[str],
     excluding: Excluding,
     confirm: Callable[[], None],
+    settle: Callable[[], object],
 ) -> None:
     new, old = staging[:-1], path[:-1]
     resumable = is_resumable(new.rpartition("/")[2])
 
-    def undo_unless_complete(undo: Callable[..., object], *names: str) -> None:
+    def settle_or_undo(undo: Callable[..., object], *names: str) -> None:
         # A process that was stopped just before the step moves what another has begun there meanwhile.
         begun = store.read(path + JOURNAL).value is not None
         if resumable and (begun or all(store.read(path + name).value is None for name in documents)):
             undo(*names)
             raise AbortedError(f"another process has begun again in {store.describe(staging)}")
+        settle_in_place(store, path, settle, partial(undo, *names))
 
     store.link_keys({key: staging + key[len(path) :] for key in keep})
     end_staging(store, staging)
@@ -301,7 +317,7 @@ def _exchange(
         confirm()
         try:
             store.move_directory(new, old)
-            undo_unless_complete(store.move_directory, old, new)
+            settle_or_undo(store.move_directory, old, new)
             return  # there was no old data
         except AlreadyExistsError:
             if resumable:
@@ -311,7 +327,7 @@ def _exchange(
             confirm()
             exchanged = store.exchange_directories(new, old, new + ASIDE)
         if exchanged:
-            undo_unless_complete(store.exchange_directories, new, old, new + ASIDE)
+            settle_or_undo(store.exchange_directories, new, old, new + ASIDE)
             break
     if resumable:  # where others may begin again while the old data is deleted
         staging = staging_path(store, path, new_owner())
@@ -327,10 +343,45 @@ def _exchange(
 # -- several keys at once ------------------------------------------------------------------------------
 
 
-def _change_at_once(store: Any, whole: AtomicWritable, staging: str, path: str, keep: Sequence[str]) -> None:
+def generations_above(store: KvStoreDriver, path: str, documents: Collection[str]) -> dict[str, bytes]:
+    """Return the generations of the documents of all groups above a node, which are missing or not."""
+    keys = (above + name for above in upwards(path) if above != path for name in documents)
+    return {key: store.read(key, byte_range=ByteRange(0, 0)).generation for key in keys}
+
+
+def settle_in_place(
+    store: KvStoreDriver, path: str, settle: Callable[[], object], undo: Callable[[], object]
+) -> None:
+    """Check what has just come to `path`; take it back if it can't stay there."""
+    try:
+        settle()
+    except BaseException as e:  # an interrupt too
+        if isinstance(e, AlreadyExistsError) and not any(list_below(store, path)):
+            return  # the other process has deleted it since, with all that was around
+        undo()
+        raise
+
+
+def _change_at_once(
+    store: Any,
+    path: str,
+    documents: Collection[str],
+    settle: Callable[[], object],
+    change: Callable[[], tuple[Mapping[str, Buffer], Mapping[str, bytes], Sequence[KeyRange]]],
+) -> None:
+    """Write values on conditions, after deleting ranges, unless a document above changes meanwhile."""
     for _ in range(MOST_LOST):  # in an archive, a change of any key lets the condition fail
-        values = {path + name: value_at(store, staging + name) for name in names_below(store, staging)}
-        deleted = [*old_ranges(store, path, list(list_below(store, path)), keep), KeyRange.of_prefix(staging)]
-        if whole.write_all(values, conditions=_check_staged(store, staging), deleted=deleted) is None:
+        above = generations_above(store, path, documents)
+        settle()
+        values, conditions, deleted = change()
+        if store.write_all(values, conditions={**above, **conditions}, deleted=deleted) is None:
             return
-    raise _was_moved(store, staging)
+    raise AbortedError(f"others have changed {store.describe(path)}, or what is around it, again and again")
+
+
+def _staged_change(
+    store: KvStoreDriver, staging: str, path: str, keep: Sequence[str]
+) -> tuple[Mapping[str, Buffer], Mapping[str, bytes], Sequence[KeyRange]]:
+    values = {path + name: value_at(store, staging + name) for name in names_below(store, staging)}
+    deleted = [*old_ranges(store, path, list(list_below(store, path)), keep), KeyRange.of_prefix(staging)]
+    return values, _check_staged(store, staging), deleted

@@ -173,8 +173,6 @@ def plan_downsample(
     grid = _Classes(factors, lower, upper)
     axes, layout = partition(transform, grid, check_cover=False)
     pieces: list[CellPiece] = []
-    if not all(axis.n_entries for axis in axes):
-        return DownsamplePlan(pieces, layout, 0)
     total = 0
     for sets in product(*[_entries(axis, grid) for axis in axes]):
         total += prod(s.n * prod(s.extents) for s in sets)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from chunkwise.core.base.catalogue import hooks
@@ -20,6 +21,7 @@ from chunkwise.core.kvstore.node_keys import delete_node_keys
 from chunkwise.core.kvstore.protocol import ByteRange, offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import APPEND, in_staging, unwritten
+from chunkwise.core.kvstore.take_place import generations_above, settle_in_place
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.append import excluding
 from chunkwise.core.trees.attributes import add_attributes
@@ -30,6 +32,8 @@ from chunkwise.core.trees.destination import check_place
 from chunkwise.core.trees.key_ownership import foreign_keys
 from chunkwise.core.trees.link import Link, add_link, group_links, remove_link, resolve, target_names
 from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.look import check_outside_arrays
+from chunkwise.core.trees.new_location import removed_after_failure
 from chunkwise.core.trees.node import DOCUMENTS, Node, find_node, is_link
 from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.core.trees.tree import Tree
@@ -142,9 +146,9 @@ def move_node(tree: Tree, source: Sequence[str], target: Sequence[str]) -> None:
         make_link(tree, target, link._replace(path=path))
         remove_link(node, source[-1])
         return
-    make_groups(tree, target[:-1])
-    check_no_link(tree, target)
-    relocate(tree.location(source), there, node)
+    with removed_after_failure(make_groups(tree, target[:-1])):
+        check_no_link(tree, target)
+        relocate(tree.location(source), there, node)
 
 
 def check_unused(location: Location) -> None:
@@ -188,9 +192,11 @@ def _move(here: Location, there: Location, node: Node) -> None:
     if offers(kv, Directories):
         kv.move_directory(here.path[:-1], there.path[:-1])
         note_replaced(here.store, here.path)
+        undo = partial(kv.move_directory, there.path[:-1], here.path[:-1])
+        settle_in_place(there.store, there.path, partial(check_outside_arrays, there), undo)
         return
     if offers(kv, AtomicWritable):
-        _move_at_once(kv, here.path, there.path)
+        _move_at_once(kv, here.path, there)
         return
     with _taking_turns(here) as held:
         made = list(list_below(kv, here.path))
@@ -198,6 +204,7 @@ def _move(here: Location, there: Location, node: Node) -> None:
             made = list(list_below(kv, here.path))
         try:
             copy_below(kv, here.path, there.path, DOCUMENTS, to=kv)
+            check_outside_arrays(there)
         except BaseException:  # an interrupt too: the node must exist only in its old location
             with suppress(ChunkwiseError):  # the store may have failed permanently
                 delete_all_below(kv, there.path)
@@ -207,10 +214,12 @@ def _move(here: Location, there: Location, node: Node) -> None:
         delete_node_keys(kv, here.path, (), made)
 
 
-def _move_at_once(kv: Any, here: str, there: str) -> None:
+def _move_at_once(kv: Any, here: str, to: Location) -> None:
     """Move all keys by one change, but not those that others write, or have made meanwhile."""
-    losses, own = Losses(lambda: kv.describe(here)), unwritten(here)
+    losses, own, there = Losses(lambda: kv.describe(here)), unwritten(here), to.path
     while True:
+        above = generations_above(kv, there, DOCUMENTS)
+        check_outside_arrays(to)
         gone = [key for key in list_below(kv, here) if own(key) or not in_staging(key[len(here) :])]
         moved = [key for key in gone if not in_staging(key[len(here) :]) and not key.endswith("/" + APPEND)]
         shares = offers(kv, RangeCopies)
@@ -219,8 +228,8 @@ def _move_at_once(kv: Any, here: str, there: str) -> None:
         shared = kv.references(kv, KeyRange.of_prefix(here)) if shares else {}
         values: dict[str, Any] = {key: shared.get(key, stamped.value) for key, stamped in found.items()}
         changes = dict.fromkeys(gone) | {there + key[len(here) :]: values[key] for key in moved}
-        refused = kv.write_all(changes, conditions={key: found[key].generation for key in moved})
+        refused = kv.write_all(changes, conditions=above | {key: found[key].generation for key in moved})
         if refused is None:
             note_replaced(kv, here)
             return
-        losses.add(found[refused].generation)
+        losses.add(above.get(refused) or found[refused].generation)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from chunkwise.core.arrays.metadata_observers import NO_CHECKS
@@ -24,12 +23,12 @@ from chunkwise.core.trees.destination import check_place
 from chunkwise.core.trees.document import change_document, dump_like, write_new
 from chunkwise.core.trees.link import group_links, remove_link
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.new_location import remove_groups, write_alone
+from chunkwise.core.trees.new_location import removed_after_failure, write_alone
 from chunkwise.core.trees.node import Node, find_node, node_of
 from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.core.trees.replacement import replacing
 from chunkwise.core.trees.tree import Tree
-from chunkwise.errors import AlreadyExistsError, ChunkwiseError
+from chunkwise.errors import AlreadyExistsError
 
 __all__ = [
     "check_names",
@@ -50,17 +49,13 @@ def make_groups(tree: Tree, names: Sequence[str], known: int = 0) -> list[Locati
     """Make the missing groups along `names`, and return them; the first `known` exist."""
     made: list[Location] = []
     missing = list(_missing(tree, names, known))  # all is looked at before anything is written
-    try:
+    with removed_after_failure(made):
         for end, node in missing:
             at = tree.location(names[:end])
             if (node is None or not tree_format(tree.format).directories_are_groups) and write_group(
                 at, tree.format, {}
             ):
                 made.append(at)
-    except BaseException:
-        with suppress(ChunkwiseError):  # the store may have failed permanently
-            remove_groups(made)
-        raise
     return made
 
 
@@ -122,7 +117,7 @@ def make_group(
     if is_new:
         check_place(location, "group", tree.format, "overwrite" if overwrite else "add", (node, others))
     made = make_groups(tree, names[:-1], known)
-    try:
+    with removed_after_failure(made):
         if is_new:
             written = write_group(location, tree.format, values)
             if written is not None:
@@ -130,11 +125,7 @@ def make_group(
             node = written or tree.find(names)
             if node is None or node.kind == "array" or (written is None and not exist_ok):
                 raise AlreadyExistsError(f"{location.text} was made or deleted by another process meanwhile")
-        assert node is not None
-    except BaseException:
-        with suppress(ChunkwiseError):  # the store may have failed permanently
-            remove_groups(made)
-        raise
+    assert node is not None
     return node
 
 

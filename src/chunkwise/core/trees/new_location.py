@@ -24,7 +24,14 @@ from chunkwise.core.trees.new_format import is_named
 from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, PermissionDeniedError
 
-__all__ = ["create_parents", "missing_groups", "parents_made", "remove_groups", "write_alone"]
+__all__ = [
+    "create_parents",
+    "missing_groups",
+    "parents_made",
+    "remove_groups",
+    "removed_after_failure",
+    "write_alone",
+]
 
 _TREES = ("object", "zip")  # stores that are trees as a whole: of another library, archives
 _MOST_BESIDE = 100  # nodes in a directory that no document declares
@@ -40,17 +47,13 @@ def create_parents(
     if format == CONTAINER_FORMAT:
         mark_container(location, text=text)
         return missing
-    try:
+    with removed_after_failure(made):
         for between in missing:
             ((key, group),) = tree_format(format).group_documents({}).items()
             if write_alone(between, key, dump_like(group, b""), partial(_follow, between, format)):
                 made.append(between)
             elif (node := find_documented(between)) is not None and node.kind == "array":
                 raise AlreadyExistsError(f"{between.text} is an array; nothing can be below it")
-    except BaseException:
-        with suppress(ChunkwiseError):  # the store may have failed permanently
-            remove_groups(made)
-        raise
     return made
 
 
@@ -150,8 +153,15 @@ def parents_made(
     """Make the groups above a new node, as `create_parents` does; remove them again if the block fails."""
     # The block may append other groups that it makes.
     made = create_parents(location, format, text=text, above=above)
-    try:
+    with removed_after_failure(made):
         yield made
+
+
+@contextmanager
+def removed_after_failure(made: Sequence[Location]) -> Iterator[None]:
+    """Remove new groups again, as long as they are empty, if the block fails."""
+    try:
+        yield
     except BaseException:  # an interrupt too
         with suppress(ChunkwiseError):  # the store may have failed permanently
             remove_groups(made)

@@ -47,6 +47,7 @@ from chunkwise.core.kvstore.take_place import (
     begin_staging,
     end_staging,
     remove_abandoned,
+    settle_in_place,
     staging_path,
     staging_paths,
     take_place,
@@ -112,17 +113,19 @@ class Replacement:
         yields.
         """
         location, staging = self.location, self.staging
+        check = partial(check_outside_arrays, location)  # others may have replaced a group above by an array
         if self.is_vacant:
             store: Any = location.store
             end_staging(store, staging.path)
             store.move_directory(staging.path[:-1], location.path[:-1])
             note_replaced(store, location.path)
+            undo = partial(store.move_directory, location.path[:-1], staging.path[:-1])
+            settle_in_place(store, location.path, check, undo)
             renew_copies_above(location)
             return
         keep = [key for key in self.foreign(location) if not key.startswith(staging.path)]
-        check = partial(check_outside_arrays, location)  # others may have replaced a group above by an array
         alone = partial(excluding, location, clears=True, checks=[check])
-        if confirm is not None or in_one_step(location.store):
+        if confirm is not None and not in_one_step(location.store):
             check()
         at_once = take_place(
             location.store,
@@ -132,6 +135,7 @@ class Replacement:
             keep=keep,
             excluding=alone if confirm is None else lambda: nullcontext(confirm),
             confirm=confirm or (lambda: None),
+            settle=check,
         )
         renew_copies_above(location)
         if not at_once:

@@ -45,7 +45,7 @@ from chunkwise.images.conventions.convention import Change, Edit, NewImage
 from chunkwise.images.conventions.n5 import N5Convention, Nodes
 from chunkwise.images.conventions.n5_group import N5Group, attributes_if_there
 from chunkwise.images.conventions.ome_groups import ImageCollection, Options, image_of, open_level_of
-from chunkwise.images.conventions.ome_metadata import n_images
+from chunkwise.images.conventions.ome_members import n_images
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.joined import joined
 from chunkwise.images.multiscale.metadata import (

@@ -17,7 +17,21 @@ from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import ImageAxis
 from chunkwise.images.multiscale.metadata import Transformation
 
-__all__ = ["Change", "Convention", "Edit", "Kept", "Level", "NewImage", "PyramidConvention", "plain"]
+__all__ = [
+    "N5_NAMES",
+    "PRECOMPUTED_NAME",
+    "Change",
+    "Convention",
+    "Edit",
+    "Kept",
+    "Level",
+    "NewImage",
+    "PyramidConvention",
+    "plain",
+]
+
+N5_NAMES = ("bdv", "paintera", "cosem", "n5-viewer")
+PRECOMPUTED_NAME = "neuroglancer precomputed"
 
 
 class Level(NamedTuple):
@@ -38,6 +52,7 @@ class Kept(NamedTuple):
     image_label: Mapping[str, JSON] = {}
     attributes: Mapping[str, JSON] = {}
     left_out: tuple[str, ...] = ()
+    beside: Sequence[str] = ()  # notes among these on what is no part of the image
 
 
 class NewImage(NamedTuple):
@@ -93,11 +108,17 @@ class Convention(ABC):
     name: str
     has_channels = False  # it has names and colours of channels
     is_placed_in_voxels = False  # positions are whole voxels, so they change with sizes
+    is_placed_at_its_group = False  # the position of an image is an attribute of its group
     reserved: frozenset[str]  # attributes of a group that describe an image
+    level_members: frozenset[str] = frozenset()  # attributes of an array that say where a level lies
 
     def others(self, document: Mapping[str, JSON]) -> dict[str, JSON]:
         """Return the attributes of an image's group that say nothing of the image."""
         return {name: value for name, value in document.items() if name not in self.reserved}
+
+    def beside(self, image: MultiscaleImage) -> list[str]:
+        """Return notes on what is stored beside the levels, and a copy of the image lacks."""
+        return []
 
     @abstractmethod
     def edits(self, image: MultiscaleImage, location: Location, change: Change) -> list[Edit]:
@@ -119,6 +140,10 @@ class PyramidConvention(Convention):
     @abstractmethod
     def check(self, axes: Sequence[ImageAxis], *, labels: bool, kind: str) -> None:
         """Raise InvalidArgumentError unless the convention can have these axes, in its own order."""
+
+    def in_its_units(self, axes: list[ImageAxis], starts: list[float]) -> tuple[list[ImageAxis], list[float]]:
+        """Return axes, and positions along them, in units that the convention can have together."""
+        return axes, starts
 
     def has_own_units(self, level: Level) -> bool:
         """Return True if a level has its units in its array, where TensorStore reads them."""

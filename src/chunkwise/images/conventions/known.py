@@ -5,13 +5,19 @@ from __future__ import annotations
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import check_choice
 from chunkwise.extension.trees import FormatName
-from chunkwise.images.conventions.convention import Convention, PyramidConvention
+from chunkwise.images.conventions.convention import (
+    N5_NAMES,
+    PRECOMPUTED_NAME,
+    Convention,
+    PyramidConvention,
+)
 from chunkwise.images.conventions.ome import OME_ZARR
 
 __all__ = ["PYRAMIDS", "convention_of", "find_convention"]
 
 PYRAMIDS: dict[str, FormatName] = {
-    **{one.name: one.format for one in OME_ZARR.values()},
+    "ome-ngff-0.5": "zarr3",
+    "ome-ngff-0.4": "zarr2",
     "n5-viewer": "n5",
     "cosem": "n5",
 }
@@ -34,10 +40,12 @@ def convention_of(name: str) -> Convention | None:
     """Return the convention that an image says it has; None if it is one that isn't edited."""
     if name.startswith("ome-ngff-"):
         return OME_ZARR.get(name.removeprefix("ome-ngff-"), OME_ZARR["0.4"])
-    from chunkwise.images.conventions.n5_viewers import N5_CONVENTIONS  # many modules, for N5 alone
+    if name in N5_NAMES:
+        from chunkwise.images.conventions.n5_viewers import N5_CONVENTIONS  # many modules, for N5 alone
 
-    if name in N5_CONVENTIONS:
         return N5_CONVENTIONS[name]
-    from chunkwise.images.conventions.precomputed import PRECOMPUTED  # with the driver, which few need
+    if name == PRECOMPUTED_NAME:
+        from chunkwise.images.conventions.precomputed import PRECOMPUTED  # with the driver, which few need
 
-    return PRECOMPUTED if name == PRECOMPUTED.name else None
+        return PRECOMPUTED
+    return None

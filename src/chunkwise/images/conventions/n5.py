@@ -26,6 +26,7 @@ from chunkwise.groups.group import Group
 from chunkwise.images.conventions.bdv_file import BdvSetup
 from chunkwise.images.conventions.convention import Change, Edit, Level, NewImage, PyramidConvention, plain
 from chunkwise.images.conventions.n5_group import (
+    LEVEL_MEMBERS,
     N5_MEMBERS,
     N5Group,
     axes_and_sizes,
@@ -34,7 +35,8 @@ from chunkwise.images.conventions.n5_group import (
     with_sizes,
 )
 from chunkwise.images.conventions.ome_groups import ImageCollection, open_level_of
-from chunkwise.images.conventions.ome_metadata import OME_MEMBERS, label_colors_of
+from chunkwise.images.conventions.ome_members import LABEL, OME_MEMBERS
+from chunkwise.images.conventions.ome_metadata import label_colors_of
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import ImageAxis, axis_kind
 from chunkwise.images.multiscale.metadata import (
@@ -80,6 +82,7 @@ class N5Convention(PyramidConvention):
     format: FormatName = "n5"
     prefix = "s"
     reserved = frozenset((*N5_MEMBERS, *OME_MEMBERS))  # a container that was made of OME-Zarr has its members
+    level_members = frozenset(LEVEL_MEMBERS)
     viewer: str
     needs_z = False  # stacks have 3 axes, so an image of x and y gets a third one
     has_one_unit = True
@@ -102,7 +105,7 @@ class N5Convention(PyramidConvention):
         """Return the image whose levels are in a group; `beside` has more of its attributes."""
         attributes = {**(beside or {}), **at.attributes}
         group, colors = at.group, list[str]()
-        shown = attributes.get("image-label") or {}
+        shown = attributes.get(LABEL) or {}
         (axes, levels), problems = self.places(at, attributes, setup)
         metadata = ImageMetadata(
             self.name,
@@ -110,7 +113,7 @@ class N5Convention(PyramidConvention):
             levels,
             name or str(attributes.get("name") or ""),
             is_labels=at.is_labels(levels[0].path, attributes),
-            label_colors=label_colors_of(shown, f"{metadata_file(group)}: image-label", colors),
+            label_colors=label_colors_of(shown, f"{metadata_file(group)}: {LABEL}", colors),
             document=attributes,
             problems=(*problems, *colors, *(() if setup is None else setup.problems)),
             lacks="" if levels[0].path == f"{self.prefix}0" else next(iter(problems), ""),
@@ -170,7 +173,7 @@ class N5Convention(PyramidConvention):
 
         Viewers of N5 have no word for labels: that of OME-NGFF keeps them from being averaged.
         """
-        label = {"image-label": dict(image.kept.image_label)} if image.labels else {}
+        label = {LABEL: dict(image.kept.image_label)} if image.labels else {}
         return {**image.kept.attributes, **label, **self.stack_attributes("", image)[""]}
 
     # -- editing
@@ -234,8 +237,6 @@ class N5Convention(PyramidConvention):
                 self.check_affine()
                 edits.append(Edit(at, None, partial(_with_affine, by=by, shift=shift)))
         return edits
-
-    is_placed_at_its_group = False  # the position of an image is the ``offset`` of its group
 
     def check_affine(self) -> None:
         """Raise UnsupportedError unless a level can have an affine transformation."""

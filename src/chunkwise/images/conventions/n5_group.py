@@ -19,6 +19,7 @@ from chunkwise.extension.inside import cached_property, dump
 from chunkwise.extension.trees import Location, read_attributes
 from chunkwise.groups.group import Group
 from chunkwise.images.conventions.convention import Change, plain
+from chunkwise.images.conventions.ome_members import LABEL
 from chunkwise.images.multiscale.image_axes import ImageAxis, axis_kind, symbol_of, unit_in
 from chunkwise.images.multiscale.metadata import (
     Axis,
@@ -36,6 +37,7 @@ __all__ = [
     "N5Group",
     "attributes_if_there",
     "axes_and_sizes",
+    "axes_of_array",
     "axis_names",
     "check_one_unit",
     "in_one_unit",
@@ -149,7 +151,7 @@ class N5Group:
             return True
         first = self.group.get(path)
         each = [attributes, first.attrs] if isinstance(first, TensorStore) else [attributes]
-        return any("image-label" in own or own.get("isLabelMultiset") is True for own in each)
+        return any(LABEL in own or own.get("isLabelMultiset") is True for own in each)
 
 
 def _is_number(text: str) -> bool:
@@ -301,6 +303,46 @@ def with_sizes(stored: dict[str, JSON], change: Change, space: Sequence[int]) ->
 def _times(sizes: list[Any], change: Change, space: Sequence[int]) -> list[float]:
     dims = range(len(change.factors)) if len(sizes) == len(change.factors) else space
     return [plain(n * change.factors[dim]) for n, dim in zip(sizes, dims, strict=True)]
+
+
+def axes_of_array(
+    names: Sequence[str], attributes: Mapping[str, JSON], file: str, *, reversed_axes: bool
+) -> list[tuple[str, float, str, float]] | None:
+    """Return name, size, unit and start of each dimension of an array in any format; None if unknown."""
+    if isinstance(attributes.get("transform"), dict):
+        known, place = parse_transform(attributes["transform"], f"{file}: transform")
+        if len(known) != len(names):
+            raise InvalidArgumentError(
+                f"{file}: transform: expected {len(names)} axes, but received {len(known)}"
+            )
+        found = [(one.name, size, one.unit, start) for one, size, start in zip(known, *place, strict=True)]
+        by_name = {one[0]: one for one in found}
+        if by_name.keys() == set(names):
+            return [by_name[name] for name in names]
+        return found if reversed_axes else found[::-1]
+    if not {"pixelResolution", "resolution"} & set(attributes):
+        return None
+    record = dict(attributes)
+    if record.get("pixelResolution") is not None and not reversed_axes:  # x comes first in it
+        record["pixelResolution"] = _by_name(record["pixelResolution"], names)
+    axes, sizes = axes_and_sizes(names, [record], file)
+    factors, given = [1.0] * len(names), record.get("downsamplingFactors")
+    if given is not None and record.get("pixelResolution") is not None and reversed_axes:
+        factors = list(expect_numbers(given, len(names), f"{file}: downsamplingFactors", positive=True))
+    return [
+        ("", size * f, axis.unit, 0.5 * (f - 1) * size)
+        for axis, size, f in zip(axes, sizes, factors, strict=True)
+    ]
+
+
+def _by_name(value: JSON, names: Sequence[str]) -> JSON:
+    """Return a ``pixelResolution``, x first, in the order of the dimensions."""
+    sizes = value.get("dimensions") if isinstance(value, dict) else value
+    space = [name for name in "xyz" if name in names]
+    if isinstance(sizes, list) and len(sizes) == len(space):
+        by_name = dict(zip(space, sizes, strict=True))
+        sizes = [by_name.get(name, 1.0) for name in names]
+    return {**value, "dimensions": sizes} if isinstance(value, dict) else sizes
 
 
 def parse_transform(value: object, where: str) -> tuple[tuple[Axis, ...], Transformation]:

@@ -34,10 +34,12 @@ from chunkwise.images.conventions.n5_group import (
     N5Group,
     attributes_if_there,
     check_one_unit,
+    in_one_unit,
     parse_transform,
     pixel_resolution,
 )
 from chunkwise.images.conventions.ome_groups import ImageCollection
+from chunkwise.images.conventions.ome_members import LABEL
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import ImageAxis
 from chunkwise.images.multiscale.joined import joined
@@ -59,7 +61,7 @@ _TRANSFORM = "transform"
 
 class _N5Viewer(N5Convention):
     name = viewer = "n5-viewer"
-    members = ("axes", "units", "resolution", "scales", "pixelResolution", "image-label")
+    members = ("axes", "units", "resolution", "scales", "pixelResolution", LABEL)
 
     def find(self, at: N5Group) -> MultiscaleImage | ImageCollection | None:
         if at.has_levels:
@@ -82,6 +84,9 @@ class _N5Viewer(N5Convention):
                 f"(these are {', '.join(axis.name for axis in axes)})"
             )
         check_one_unit(axes, self.name)
+
+    def in_its_units(self, axes: list[ImageAxis], starts: list[float]) -> tuple[list[ImageAxis], list[float]]:
+        return in_one_unit(axes, starts)
 
     def has_own_units(self, level: Level) -> bool:
         # With the factors beside them, other software would take them for those of full resolution.
@@ -109,7 +114,7 @@ class _N5Viewer(N5Convention):
 class _Cosem(N5Convention):
     name = "cosem"
     viewer = "COSEM"
-    members = ("axes", "units", "scales", "pixelResolution", "multiscales", "image-label")
+    members = ("axes", "units", "scales", "pixelResolution", "multiscales", LABEL)
     has_one_unit = False
 
     def find(self, at: N5Group) -> MultiscaleImage | None:

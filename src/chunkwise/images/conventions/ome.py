@@ -16,12 +16,12 @@ from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedEr
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import FormatName, Location, read_attributes
 from chunkwise.images.conventions.convention import Change, Edit, Kept, NewImage, PyramidConvention
+from chunkwise.images.conventions.ome_members import LABEL, OME_MEMBERS, own_members
 from chunkwise.images.conventions.ome_metadata import (
-    OME_MEMBERS,
     WITHOUT_SIZES,
+    channels_of,
     default_colors,
     image_entry,
-    own_members,
     whole_transformation,
 )
 from chunkwise.images.multiscale.grey import contrast_level, contrast_of
@@ -30,7 +30,17 @@ from chunkwise.images.multiscale.image_axes import ImageAxis, ngff_unit, symbol_
 from chunkwise.images.multiscale.metadata import Channel, Transformation
 from chunkwise.version import __version__
 
-__all__ = ["OME_ZARR", "OmeZarr", "check_ngff_axes", "ngff_image", "omero_of", "with_windows"]
+__all__ = [
+    "OME_ZARR",
+    "OmeZarr",
+    "check_ngff_axes",
+    "display_of",
+    "kept_omero",
+    "ngff_image",
+    "omero_of",
+    "shown_channels",
+    "with_windows",
+]
 
 _UNITS = "dimension_units"  # TensorStore's attribute of an array
 
@@ -89,12 +99,12 @@ class OmeZarr(PyramidConvention):
         if kept.omero:
             own["omero"] = dict(kept.omero)
         if labels:
-            own["image-label"] = {} if source_image is None else {"source": {"image": source_image}}
-            own["image-label"].update(kept.image_label)
+            own[LABEL] = {} if source_image is None else {"source": {"image": source_image}}
+            own[LABEL].update(kept.image_label)
         if not self._is_nested:
             multiscale["version"] = self.version
             if labels:
-                own["image-label"]["version"] = self.version
+                own[LABEL]["version"] = self.version
         return self._with(kept.attributes, own)
 
     def series_attributes(self, paths: Sequence[str]) -> tuple[dict[str, JSON], dict[str, JSON]]:
@@ -119,14 +129,14 @@ class OmeZarr(PyramidConvention):
         else:
             entries.append(new)
         own = {**after, **before, "multiscales": entries}
-        if "image-label" in after:
-            own["image-label"] = {**after["image-label"], **(before.get("image-label") or {})}
+        if LABEL in after:
+            own[LABEL] = {**after[LABEL], **(before.get(LABEL) or {})}
         return self._with(stored, own)
 
     def cleared(self, stored: Mapping[str, JSON], first: str | None) -> dict[str, JSON]:
         """Return attributes without those of a pyramid; the level called `first` remains an image."""
         if first is None:
-            own = ("ome",) if self._is_nested else ("multiscales", "image-label")
+            own = ("ome",) if self._is_nested else ("multiscales", LABEL)
             return {name: stored[name] for name in stored if name not in own}
         entries = list(self._own(stored).get("multiscales") or [])
         for i, entry in enumerate(entries):
@@ -322,3 +332,27 @@ def omero_of(channels: tuple[Channel, ...]) -> dict[str, JSON]:
             entry["active"] = False
         out.append(entry)
     return {"channels": out} if out else {}
+
+
+def shown_channels(image: MultiscaleImage) -> tuple[Channel, ...]:
+    """Return how channels are shown; of an image that was made of OME-Zarr as its attributes still say."""
+    return image.channels or channels_of(own_members(image.metadata).get("omero"), "omero", [])
+
+
+def kept_omero(image: MultiscaleImage, chosen: tuple[int, ...] | None) -> dict[str, JSON]:
+    """Return a member ``omero`` with the channels that are chosen; empty if there is nothing in it."""
+    omero, channels = own_members(image.metadata).get("omero"), image.channels
+    own = dict(omero) if isinstance(omero, dict) else {}
+    listed = own.get("channels")
+    if not isinstance(listed, list) or (channels and len(listed) != len(channels)):
+        listed = omero_of(channels).get("channels", [])
+    if chosen is not None and listed:
+        listed = [listed[n] for n in chosen if n < len(listed)]
+    own.pop("version", None)
+    return {**own, "channels": listed} if listed else own
+
+
+def display_of(image: MultiscaleImage) -> dict[str, JSON]:
+    """Return the attribute with names and colours of channels, of an image of another convention."""
+    omero = kept_omero(image, None)
+    return {"omero": omero} if omero else {}

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump
+from chunkwise.images.conventions.ome_members import LABEL, ome_members
 from chunkwise.images.multiscale.image_axes import axis_kind, ngff_unit, symbol_of
 from chunkwise.images.multiscale.metadata import (
     Axis,
@@ -36,27 +37,17 @@ from chunkwise.images.multiscale.metadata import (
 
 __all__ = [
     "HUES",
-    "OME_MEMBERS",
     "WITHOUT_SIZES",
     "channels_of",
     "color_of",
     "default_colors",
     "image_entry",
     "label_colors_of",
-    "n_images",
-    "ome_members",
-    "own_members",
     "parse_ome_image",
     "whole_transformation",
 ]
 
 _WITHOUT_AXES = ("0.1", "0.2")  # have five axes, without names
-OME_MEMBERS = (
-    "ome", "multiscales", "omero", "image-label", "labels", "plate", "well", "bioformats2raw.layout",
-    "version", "series", "_creator",
-)  # fmt: skip
-"""Attributes of groups in all versions."""
-
 WITHOUT_SIZES = ("0.1", "0.2", "0.3")
 """Versions that have no sizes of voxels."""
 
@@ -149,7 +140,7 @@ def parse_ome_image(
         levels.append(LevelMetadata(path, place.then(whole), f"{member}: path"))
     if version in WITHOUT_SIZES:
         levels = _sized(axes, levels, shape_of)
-    label = own.get("image-label")
+    label = own.get(LABEL)
     return ImageMetadata(
         convention=f"ome-ngff-{version}",
         axes=axes,
@@ -157,7 +148,7 @@ def parse_ome_image(
         name=str(image.get("name") or own.get("name") or ""),
         channels=channels_of(own.get("omero"), f"{at}omero", problems),
         is_labels=label is not None,
-        label_colors={} if label is None else label_colors_of(label, f"{at}image-label", problems),
+        label_colors={} if label is None else label_colors_of(label, f"{at}{LABEL}", problems),
         document=attributes,
         problems=tuple(problems),
     )
@@ -291,25 +282,6 @@ def _transformation(value: object, rank: int, where: str) -> Transformation:
         else:
             raise UnsupportedError(f"{at}: expected scale or translation with numbers, not {dump(one)[:200]}")
     return out
-
-
-def ome_members(attributes: Mapping[str, JSON], where: str) -> tuple[Mapping[str, JSON], str]:
-    """Return the members of OME-Zarr, and the file and member that they are in."""
-    if "ome" in attributes:
-        return expect_members(attributes["ome"], f'{where}: "ome"'), f"{where}: ome/"
-    return attributes, f"{where}: "
-
-
-def own_members(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the members of OME-Zarr, wherever they are; they need not be valid."""
-    ome = attributes.get("ome")
-    return ome if isinstance(ome, Mapping) else attributes
-
-
-def n_images(attributes: Mapping[str, Any]) -> int:
-    """Return the number of images that the attributes of a group list; 0 of others."""
-    listed = own_members(attributes).get("multiscales")
-    return len(listed) if isinstance(listed, list) else 0
 
 
 def _image_version(

@@ -30,7 +30,7 @@ from chunkwise.images.conventions.ome_groups import (
     labels_of_group,
     series_of,
 )
-from chunkwise.images.conventions.ome_metadata import ome_members, own_members
+from chunkwise.images.conventions.ome_members import ome_members, own_members
 from chunkwise.images.multiscale.image import Members, MultiscaleImage, placed
 from chunkwise.images.multiscale.metadata import (
     Transformation,

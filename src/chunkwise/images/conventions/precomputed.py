@@ -12,20 +12,24 @@ from chunkwise.errors import InvalidArgumentError, UnsupportedError, prefix
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import parse_json, read_bounded
 from chunkwise.extension.trees import Location
-from chunkwise.images.conventions.convention import Change, Convention, Edit
+from chunkwise.images.conventions.convention import PRECOMPUTED_NAME, Change, Convention, Edit
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.metadata import Axis, ImageMetadata, LevelMetadata, Transformation
 
-__all__ = ["PRECOMPUTED", "as_volume", "beside_volume", "precomputed_image"]
+__all__ = ["PRECOMPUTED", "as_volume", "precomputed_image"]
 
 
 class _Precomputed(Convention):
-    name = "neuroglancer precomputed"
+    name = PRECOMPUTED_NAME
     is_placed_in_voxels = True
     reserved = frozenset()
 
     def others(self, document: Mapping[str, JSON]) -> dict[str, JSON]:
         return {}
+
+    def beside(self, image: MultiscaleImage) -> list[str]:
+        names = [name for name in image.metadata if name not in _OF_VOLUME]
+        return [f"{name} of info is left out: it is no part of the image" for name in names]
 
     def edits(self, image: MultiscaleImage, location: Location, change: Change) -> list[Edit]:
         """Return the edit of ``info``, whose sizes are in nanometres."""
@@ -39,14 +43,6 @@ class _Precomputed(Convention):
 PRECOMPUTED = _Precomputed()
 
 _OF_VOLUME = ("@type", "type", "data_type", "num_channels", "scales")
-
-
-def beside_volume(image: MultiscaleImage) -> list[str]:
-    """Return notes on what a volume has beside its voxels, such as meshes, and a copy of the image lacks."""
-    names = image.metadata if image.convention == PRECOMPUTED.name else ()
-    return [
-        f"{name} of info is left out: it is no part of the image" for name in names if name not in _OF_VOLUME
-    ]
 
 
 def _with_sizes(value: bytes, change: Change) -> bytes:

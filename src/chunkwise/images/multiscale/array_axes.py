@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from chunkwise import OutputIndexMethod, TensorStore
 from chunkwise.errors import ChunkwiseError
@@ -20,7 +20,7 @@ from chunkwise.extension.trees import ChunkedArray, Location, is_declared, locat
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.ome_groups import Options, image_of
-from chunkwise.images.conventions.ome_metadata import n_images
+from chunkwise.images.conventions.ome_members import LABEL, image_label_of, n_images
 from chunkwise.images.multiscale.find_images import find_images
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.image_axes import AXIS_KINDS, axis_kind, axis_names, color_axis, symbol_of
@@ -28,20 +28,15 @@ from chunkwise.images.multiscale.metadata import PIXEL_CHANNELS, Channel
 from chunkwise.images.multiscale.own_axes import ArrayAxis, channel_names, coordinate_axes, own_axes
 
 __all__ = [
-    "LABEL",
     "N_ABOVE",
     "ArrayAxis",
     "ArrayImage",
     "Known",
-    "image_label_of",
     "image_of_array",
     "images_at",
     "level_at",
     "of_level",
 ]
-
-LABEL = "image-label"
-"""Attribute of what holds labels."""
 
 _NEARLY = 1e-6  # of a voxel
 N_ABOVE = 3
@@ -100,24 +95,17 @@ def image_of_array(store: TensorStore, image: object = None) -> ArrayImage:
     known: Known = {}
     layers = [of_level(TensorStore._make(*source), known) for source in sources.values()]
     labels = {one.is_labels for one in layers}
+    shared = layers[0].image_label if layers else {}
     axes = _common_axes(store, [one.axes for one in layers])
     shown, lost = _common_channels(store, axes, layers, known)
     return ArrayImage(
         axes,
         shown=shown,
         is_labels=True if True in labels else False if labels == {False} else None,
+        image_label=shared if all(one.image_label == shared for one in layers) else {},
         notes=(*dict.fromkeys(note for one in layers for note in one.notes), *lost),
         error=next((one.error for one in layers if one.error is not None), None),
     )
-
-
-def image_label_of(document: Mapping[str, Any]) -> dict[str, JSON]:
-    """Return the attributes of labels, without those that are valid only for their own location."""
-    for own in (document.get("ome"), document):  # of one made from OME-Zarr, they may be beside
-        label = own.get(LABEL) if isinstance(own, Mapping) else None
-        if isinstance(label, Mapping) and label:
-            return {name: value for name, value in label.items() if name not in ("version", "source")}
-    return {}
 
 
 def _of_stored(store: TensorStore) -> ArrayImage:

@@ -17,8 +17,8 @@ from chunkwise.extension import JSON
 from chunkwise.extension.inside import array_sources
 from chunkwise.extension.trees import Node, find_node, looking_above, node_attributes
 from chunkwise.images.conventions.ome_groups import listed_labels
-from chunkwise.images.conventions.ome_metadata import own_members
-from chunkwise.images.multiscale.array_axes import LABEL, N_ABOVE, Known, image_label_of, images_at, of_level
+from chunkwise.images.conventions.ome_members import LABEL, image_label_of, marked_as_labels
+from chunkwise.images.multiscale.array_axes import N_ABOVE, Known, images_at, of_level
 from chunkwise.images.multiscale.image import MultiscaleImage
 
 __all__ = ["label_mark", "label_marks"]
@@ -78,7 +78,7 @@ def _listed(node: Node, name: str) -> dict[str, dict[str, JSON]]:
         for path in listed_labels(above) if above.path != here.path or name != above.name else ():
             at = above.child(path)
             image = node if at.path == here.path else find_node(at) if at.path.startswith(here.path) else None
-            if image is not None and (mark := _mark_of_group(image)):
+            if image is not None and (mark := marked_as_labels(node_attributes(image))):
                 found[at.path[len(here.path) :].rstrip("/")] = mark
         return found
     return {}
@@ -90,7 +90,7 @@ def _levels(node: Node) -> dict[str, dict[str, JSON]]:
     if here.name == "data" and any(
         isinstance(image, MultiscaleImage) and image.is_labels for image in images_at(here)
     ):
-        mark = _mark_of_group(node)  # in Paintera
+        mark = marked_as_labels(node_attributes(node))  # in Paintera
         return {"": mark} if mark else {}
     with looking_above(here, N_ABOVE - 1) as seen:
         for above in islice(seen.parents, N_ABOVE - 1):
@@ -102,11 +102,3 @@ def _levels(node: Node) -> dict[str, dict[str, JSON]]:
                 if levels:
                     return {path[len(inside) :]: {LABEL: image_label_of(image.metadata)} for path in levels}
     return {}
-
-
-def _mark_of_group(node: Node) -> dict[str, JSON]:
-    own = node_attributes(node)
-    members = own_members(own)
-    if LABEL in members:
-        return {}
-    return {LABEL: {}} if members is own else {"ome": {**members, LABEL: {}}}

@@ -20,7 +20,7 @@ from chunkwise.extension.trees import Location
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.ome_groups import Options, is_listed_as_labels
-from chunkwise.images.multiscale.array_axes import LABEL
+from chunkwise.images.conventions.ome_members import says_labels
 from chunkwise.images.multiscale.find_images import Multiscale, find_images, labels_alone
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.single_array import image_of_arrays, single_array
@@ -176,6 +176,6 @@ def _raw_image(group: Group) -> MultiscaleImage:
         raise InvalidArgumentError(f"{group.location.text}: there is no array that could be a level")
     rank = next(iter(arrays.values())).rank
     levels = {name: store for name, store in arrays.items() if store.rank == rank}
-    own = [group.attrs, group.attrs.get("ome"), *(store.attrs for store in levels.values())]
-    is_labels = is_listed_as_labels(group) or any(isinstance(one, Mapping) and LABEL in one for one in own)
+    own = [group.attrs, *(store.attrs for store in levels.values())]
+    is_labels = is_listed_as_labels(group) or any(map(says_labels, own))
     return image_of_arrays(levels, group.basename, group.location.text, is_labels=is_labels)

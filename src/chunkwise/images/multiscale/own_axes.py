@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise import TensorStore
+from chunkwise.copying.array_template import NAMES
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import Location, tree_format
 from chunkwise.groups.open_group import open_group
-from chunkwise.images.conventions.n5_group import axes_and_sizes, parse_transform
+from chunkwise.images.conventions.n5_group import axes_of_array
 from chunkwise.images.multiscale.image_axes import AxisKind, axis_kind, image_axes, symbol_of
-from chunkwise.images.multiscale.metadata import expect_numbers
 
 __all__ = ["ArrayAxis", "channel_names", "coordinate_axes", "own_axes"]
 
@@ -38,7 +38,7 @@ class ArrayAxis:
 def own_axes(whole: TensorStore, location: Location, format: str) -> tuple[list[ArrayAxis], tuple[str, ...]]:
     """Return the axes by an array's attributes and the coordinates beside it, and problems."""
     attributes: Mapping[str, JSON] = whole.attrs
-    named = attributes.get("_ARRAY_DIMENSIONS")
+    named = attributes.get(NAMES)
     names = list(named) if isinstance(named, list) and len(named) == whole.rank else whole.domain.labels
     notes: list[str] = []
     try:
@@ -57,54 +57,18 @@ def _with_sizes(
     format: str,
     location: Location,
 ) -> list[ArrayAxis]:
-    """Return axes with the sizes that ``transform``, ``pixelResolution`` and ``resolution`` give them."""
-    if isinstance(attributes.get("transform"), dict):
-        where = f"{location.describe('attributes')}: transform"
-        return _placed(axes, attributes["transform"], where, tree_format(format).reversed_axes)
-    if not {"pixelResolution", "resolution"} & set(attributes):
-        return axes
+    """Return axes with the sizes that the attributes of an array give them."""
     rules = tree_format(format)
     file = location.describe(rules.array_key if rules.attributes_are_members else "attributes")
     labelled = whole.label[tuple(axis.name for axis in axes)] if axes else whole
     names = [axis.name for axis in image_axes(labelled)]
-    record: dict[str, JSON] = dict(attributes)
-    found = record.get("pixelResolution")
-    if found is not None and not rules.reversed_axes:  # x comes first in it, wherever x is in the array
-        record["pixelResolution"] = _by_name(found, names)
-    known, sizes = axes_and_sizes(names, [record], file)
-    factors = [1.0] * len(names)
-    if attributes.get("downsamplingFactors") is not None and found is not None and rules.reversed_axes:
-        where = f"{file}: downsamplingFactors"
-        factors = list(expect_numbers(attributes["downsamplingFactors"], len(names), where, positive=True))
+    found = axes_of_array(names, attributes, file, reversed_axes=rules.reversed_axes)
+    if found is None:
+        return axes
     return [
-        ArrayAxis(axis.name, None, size * f, one.unit, 0.5 * (f - 1) * size)
-        for axis, one, size, f in zip(axes, known, sizes, factors, strict=True)
+        ArrayAxis(name or axis.name, None, size, unit, start)
+        for axis, (name, size, unit, start) in zip(axes, found, strict=True)
     ]
-
-
-def _placed(axes: list[ArrayAxis], value: JSON, where: str, is_reversed: bool) -> list[ArrayAxis]:
-    """Return axes as COSEM's ``transform`` of an array has them."""
-    known, place = parse_transform(value, where)
-    if len(known) != len(axes):
-        raise InvalidArgumentError(f"{where}: expected {len(axes)} axes, but received {len(known)}")
-    found = [
-        ArrayAxis(one.name, None, size, one.unit, start)
-        for one, size, start in zip(known, *place, strict=True)
-    ]
-    by_name = {axis.name: axis for axis in found}
-    if by_name.keys() == {axis.name for axis in axes}:
-        return [by_name[axis.name] for axis in axes]
-    return found if is_reversed else found[::-1]
-
-
-def _by_name(value: JSON, names: Sequence[str]) -> JSON:
-    """Return a ``pixelResolution``, x first, in the order of the dimensions."""
-    sizes = value.get("dimensions") if isinstance(value, dict) else value
-    space = [name for name in "xyz" if name in names]
-    if isinstance(sizes, list) and len(sizes) == len(space):
-        by_name = dict(zip(space, sizes, strict=True))
-        sizes = [by_name.get(name, 1.0) for name in names]
-    return {**value, "dimensions": sizes} if isinstance(value, dict) else sizes
 
 
 def _with_coordinates(axis: ArrayAxis, n: int, location: Location, notes: list[str]) -> ArrayAxis:

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import isclose
-from typing import Any
 
 from chunkwise.copying.copy_source import CopySource
 from chunkwise.copying.difference import Comparison, Difference, array_differences, attribute_differences
 from chunkwise.errors import ChunkwiseError
-from chunkwise.extension import JSON
 from chunkwise.extension.trees import Node
+from chunkwise.images.conventions.ome_members import other_members
 from chunkwise.images.pyramid.image_sources import ImageLevel, NgffImage, images_in, read_image
 
 __all__ = ["differences_of_images"]
-
-_DISPLAY = "omero"
-"""Attribute of OME-NGFF with names, colours and contrast of channels."""
 
 
 def differences_of_images(left: Node, right: Node, how: Comparison) -> Iterator[Difference] | None:
@@ -56,7 +52,7 @@ def _differences(a: NgffImage, b: NgffImage, named: bool, how: Comparison) -> It
             yield Difference("", "name", a.name, b.name)
         if a.labels != b.labels:
             yield Difference("", "labels", a.labels, b.labels)
-        yield from attribute_differences("", *_others(a, b))
+        yield from attribute_differences("", *other_members(a.attributes, b.attributes))
     for x, y in zip(a.levels, b.levels, strict=False):
         if how.attributes:
             yield from _places(x, y, kept)
@@ -95,26 +91,3 @@ def _places(x: ImageLevel, y: ImageLevel, kept: Sequence[Sequence[int]]) -> Iter
         )
         if not all(isclose(m, n, rel_tol=1e-9, abs_tol=1e-12) for m, n in zip(left, right, strict=True)):
             yield Difference(x.path, what, left, right)
-
-
-def _others(a: NgffImage, b: NgffImage) -> list[dict[str, Any]]:
-    """Return the other attributes of two images, wherever a version of OME-NGFF puts them."""
-    found: list[dict[str, Any]] = []
-    for image in (a, b):
-        own = {name: value for name, value in image.attributes.items() if name != "ome"}
-        ome = image.attributes.get("ome")
-        found.append(own | {n: v for n, v in ome.items() if n != "version"} if isinstance(ome, dict) else own)
-    shown = [others.get(_DISPLAY) for others in found]
-    if _is_part(shown[0], shown[1]) or _is_part(shown[1], shown[0]):  # a copy has the defaults, too
-        for others in found:
-            others.pop(_DISPLAY, None)
-    return found
-
-
-def _is_part(a: JSON, b: JSON) -> bool:
-    """Return True if `b` says all that `a` says."""
-    if isinstance(a, dict) and isinstance(b, dict):
-        return all(name in b and _is_part(value, b[name]) for name, value in a.items())
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(_is_part, a, b))
-    return bool(a == b)

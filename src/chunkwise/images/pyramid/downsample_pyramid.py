@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from chunkwise import Future, Promise, TensorStore, Unit
-from chunkwise.copying.array_options import Sizes, array_options, read_names, read_units
+from chunkwise.copying.array_options import Sizes, read_units
 from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_place import packed
@@ -23,7 +23,7 @@ from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.resolve import Place, ResolvedPlace, resolve
 from chunkwise.core.engine.abandoned_changes import Change
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.extension.inside import as_nbytes, check_flag, fail_at_exit, options_of, start_thread, watches
+from chunkwise.extension.inside import as_nbytes, fail_at_exit, options_of, start_thread, watches
 from chunkwise.extension.trees import (
     VOLUME,
     ChunkedArray,
@@ -43,10 +43,8 @@ from chunkwise.images.multiscale.single_array import single_array
 from chunkwise.images.pyramid.group import PyramidGroup
 from chunkwise.images.pyramid.image_sources import kept_attributes
 from chunkwise.images.pyramid.plan import PyramidOptions, plan_pyramid
-from chunkwise.images.pyramid.pyramid_copy import Pyramid, PyramidCopy, PyramidProgress
-
-if TYPE_CHECKING:
-    from chunkwise.images.pyramid.volume_pyramid import VolumePyramid
+from chunkwise.images.pyramid.pyramid_copy import PyramidCopy
+from chunkwise.images.pyramid.pyramid_work import Pyramid, PyramidProgress, PyramidWork
 
 __all__ = ["DEFAULT_MEMORY", "downsample_pyramid", "prepare_pyramid"]
 
@@ -186,30 +184,22 @@ def downsample_pyramid(
     workers = workers_of(executor)
     if executor is None:
         workers = replace(workers, memory=DEFAULT_MEMORY)
-    copy = prepare_pyramid(
-        array,
-        destination,
+    options = PyramidOptions(
         convention=convention,
         method=method,
         labels=labels,
         factors=factors,
         levels=levels,
         axes=axes,
-        units=units,
-        arrays={
-            "chunks": chunks,
-            **({} if shards is None else {"shards": shards}),
-            "codec": codec,
-            **codecs,
-        },
+        units=None if units is None else read_units(units, "units"),
         name=name,
-        workers=workers,
-        memory=memory,
-        sync=sync,
-        resume=resume,
-        overwrite=overwrite,
-        verify=verify,
+        arrays={"chunks": chunks, **({} if shards is None else {"shards": shards}), "codec": codec, **codecs},
     )
+    how = CopyOptions(
+        memory=as_nbytes(memory, "memory"), sync=sync, resume=resume, overwrite=overwrite, verify=verify
+    )
+    copy = prepare_pyramid(array, destination, options, how, workers)
+    warn_of_losses([("", note) for note in copy.left_out])
     copy.begin()
     promise, future = Promise[Pyramid].new()
     fail_at_exit(promise, future, "future.result() waits for it, and resume=True goes on with it")
@@ -234,78 +224,53 @@ def downsample_pyramid(
 def prepare_pyramid(
     array: Place,
     destination: LocationLike | None,
-    *,
-    convention: str | None,
-    method: str | None,
-    labels: bool | None,
-    factors: int | Sequence[int] | Sequence[Sequence[int]] | None,
-    levels: int | None,
-    axes: Sequence[str] | None,
-    units: Sequence[Unit | str | None] | Mapping[str, Unit | str | None] | None,
-    arrays: Mapping[str, Any],
-    name: str | None,
+    options: PyramidOptions,
+    how: CopyOptions,
     workers: Workers,
-    memory: int | str | None,
-    sync: bool,
-    resume: bool,
-    overwrite: bool,
-    verify: bool,
-) -> PyramidCopy | VolumePyramid:
-    """Return the copy that writes a pyramid, without writing anything; see `downsample_pyramid`."""
-    how = CopyOptions(
-        memory=as_nbytes(memory, "memory"), sync=sync, resume=resume, overwrite=overwrite, verify=verify
-    )
-    if not (name is None or isinstance(name, str)):
-        raise InvalidArgumentError(f"name: expected text, not {name!r}")
-    given = array_options(arrays)
-    named = None if axes is None else read_names(axes, "axes")
-    sized = None if units is None else read_units(units, "units")
-    if labels is not None:
-        check_flag(labels, "labels")
-    if resume and overwrite:
+) -> PyramidWork:
+    """Return the work that writes a pyramid, without writing anything; see `downsample_pyramid`."""
+    options, convention = options.checked(), options.convention
+    if how.resume and how.overwrite:
         raise InvalidArgumentError(
             "resume goes on with an unfinished pyramid, overwrite starts again: choose one"
         )
     found, volume = resolve(array), None
     if destination is not None and is_volume(locate(destination), convention):
-        if convention not in (None, VOLUME) or name is not None:
+        if convention not in (None, VOLUME) or options.name is not None:
             raise InvalidArgumentError("a precomputed volume has a convention of its own, and no name")
         volume = locate(destination)
         store, group, first, format = without_channel(found.as_array(of_image=True)), volume, None, ""
     else:
-        mode: Mode = "among" if overwrite else "resume" if resume else "add"
+        mode: Mode = "among" if how.overwrite else "resume" if how.resume else "add"
         store, group, first, format = _places(found, destination, convention, mode)
     known = image_of_array(store, found.image)
     if first is not None and known.error is not None:
         raise known.error  # what the metadata say would be lost
-    is_labels = known.is_labels is True if labels is None else labels
-    options = PyramidOptions(
-        method=method or ("mode" if is_labels else "mean"),
-        labels=is_labels,
-        factors=factors,
-        levels=levels,
-        axes=None if named is None else [one or "" for one in named],
-        units=sized,
-        arrays={} if volume is not None else given,
-    )
+    assumed = [found.assumed] if found.assumed and options.axes is None else []
+    if (
+        options.labels is None
+        and options.method is None
+        and known.is_labels is None
+        and _may_be_labels(store)
+    ):
+        assumed.append(_AVERAGED)
+    given, options = options.arrays, options.of_image(known.is_labels)
     chosen = find_convention("ome-ngff-0.5", "")  # whose axes a volume has, in another order
     if volume is None:
         chosen = _convention(convention, known, first, format)
+    else:
+        options = replace(options, arrays={})
     plan = plan_pyramid(store, known, chosen, options, first_name=first)
-    assumed = [found.assumed] if found.assumed and named is None else []
-    if labels is None and method is None and known.is_labels is None and _may_be_labels(store):
-        assumed.append(_AVERAGED)
     plan = replace(plan, assumed=(*assumed, *plan.assumed))
+    is_labels = options.labels is True
     if volume is not None:
         from chunkwise.images.pyramid.volume_copy import sizes_by_axis  # with the driver
         from chunkwise.images.pyramid.volume_pyramid import VolumePyramid
 
         given = sizes_by_axis(given, axis_names(store, options.axes or known.names(store)))
-        pyramid = VolumePyramid(
+        return VolumePyramid(
             plan, known, volume, given, how, workers, labels=is_labels, left_out=found.left_out
         )
-        warn_of_losses([("", note) for note in pyramid.left_out])
-        return pyramid
     if first is not None and plan.convention.format != format:
         raise InvalidArgumentError(
             f"convention {plan.convention.name} is {plan.convention.format}, but the array is {format}; "
@@ -313,17 +278,12 @@ def prepare_pyramid(
         )
     is_alone = bool(known.shown) and known.image is None
     whole = single_array(store, image=found.image) if is_alone else None
-    kept = kept_attributes(known, plan.convention.format, whole)
+    kept, archive = Kept(), None
     if first is None:
-        name = name or kept.name or None
-    else:
-        kept = Kept()
-    warn_of_losses([("", note) for note in kept.left_out])
-    shown = name or _plain_name(group)
-    archive = None
-    if first is None:
+        kept = kept_attributes(known, plan.convention.format, whole)
         archive, group, how = packed(group, plan.convention.format, how, adds=True)
-    made = PyramidGroup(group, plan.convention, shown, first=first, renamed=bool(name), kept=kept)
+    shown = options.name or kept.name or _plain_name(group if archive is None else archive.location)
+    made = PyramidGroup(group, plan.convention, shown, first=first, renamed=bool(options.name), kept=kept)
     copy = PyramidCopy(plan, group, made, how, workers, first=first, labels=is_labels, left_out=kept.left_out)
     copy.archive = archive
     return copy

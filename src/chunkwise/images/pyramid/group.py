@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from chunkwise import Attributes, create_container
 from chunkwise.errors import AlreadyExistsError
-from chunkwise.extension.inside import MISSING_GENERATION
 from chunkwise.extension.trees import (
     JOURNAL,
     Location,
@@ -12,12 +11,11 @@ from chunkwise.extension.trees import (
     check_outside_arrays,
     container_root,
     create_parents,
-    dump_like,
     find_node,
     parents_made,
     require_node,
     tree_format,
-    update_consolidated,
+    write_group,
 )
 from chunkwise.images.conventions.convention import Kept, NewImage, PyramidConvention
 from chunkwise.images.conventions.ome import OmeZarr
@@ -64,8 +62,8 @@ class PyramidGroup:
         if tree_format(format).has_containers and container_root(location) is None:
             create_container(location)
         with parents_made(location, format):
-            if _write_group(location, format):
-                update_consolidated(location.store, location.path)
+            if write_group(location, format, {}) is None:
+                self.check()  # another process was faster
 
     def clear(self) -> None:
         """Remove the attributes of a pyramid; a level that stays remains an image."""
@@ -96,12 +94,5 @@ class PyramidGroup:
             assert parent is not None
             convention = self._convention
             create_parents(parent, convention.format)
-            _write_group(parent, convention.format)
+            write_group(parent, convention.format, {})
             Attributes(require_node(parent)).change(lambda own: convention.listing(own, self._location.name))
-
-
-def _write_group(location: Location, format: str) -> bool:
-    """Write the document of a group; return True if there was none."""
-    ((key, document),) = tree_format(format).group_documents({}).items()
-    raw = dump_like(document, b"")
-    return location.store.write(location.path + key, raw, if_equal=MISSING_GENERATION) is not None

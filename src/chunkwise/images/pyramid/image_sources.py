@@ -18,16 +18,15 @@ from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.convention import Kept
 from chunkwise.images.conventions.known import convention_of
-from chunkwise.images.conventions.n5_group import LEVEL_MEMBERS
-from chunkwise.images.conventions.ome import OME_ZARR, omero_of, with_windows
+from chunkwise.images.conventions.ome import OME_ZARR, display_of, kept_omero, shown_channels, with_windows
 from chunkwise.images.conventions.ome_groups import ImageCollection
-from chunkwise.images.conventions.ome_metadata import n_images, own_members
-from chunkwise.images.multiscale.array_axes import ArrayImage, image_label_of
+from chunkwise.images.conventions.ome_members import image_label_of, n_images, with_channels, without_image
+from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.find_images import Multiscale
 from chunkwise.images.multiscale.image import MultiscaleImage, most_voted
 from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis
 from chunkwise.images.multiscale.joined import are_alike, joined
-from chunkwise.images.multiscale.metadata import Axis, Channel, sized_axes
+from chunkwise.images.multiscale.metadata import Axis, sized_axes
 from chunkwise.images.multiscale.open import open_multiscale
 
 __all__ = [
@@ -43,8 +42,6 @@ __all__ = [
 
 _IN_N5 = ("bdv", "n5-viewer")
 """Conventions of containers of several images."""
-
-_OF_IMAGE = ("multiscales", "image-label")
 
 
 class ImageLevel(NamedTuple):
@@ -116,23 +113,18 @@ def images_after(source: Location) -> list[tuple[str, MultiscaleImage]]:
 
 def _with_channels(attributes: dict[str, JSON], parts: list[MultiscaleImage]) -> dict[str, JSON]:
     """Return the attributes of a container, with the names of its setups as those of channels."""
-    own = own_members(attributes)
     names = [part.name for part in parts if part.convention == "bdv"]
-    if "omero" in own or not names or all(re.fullmatch(r"setup\d+", name) for name in names):
-        return attributes
-    return {**attributes, "omero": {"channels": [{"label": name} for name in names]}}
+    is_named = not all(re.fullmatch(r"setup\d+", name) for name in names)
+    return with_channels(attributes, names) if is_named else attributes
 
 
 def level_sources(image: MultiscaleImage) -> list[CopySource]:
     """Return the levels as sources of copies, without the attributes by which viewers of N5 place them."""
-    from chunkwise.images.conventions.n5_viewers import N5_CONVENTIONS  # many modules, for copies alone
-
-    out = []
+    convention, out = convention_of(image.convention), []
+    placing = frozenset[str]() if convention is None else convention.level_members
     for path, level in zip(image.paths, image.levels, strict=True):
         source = _level_source(most_voted(level), image.stored_chunks, f"{image.location}/{path}")
-        own = source.template.attributes
-        if image.convention in N5_CONVENTIONS:
-            own = {name: value for name, value in own.items() if name not in LEVEL_MEMBERS}
+        own = {name: value for name, value in source.template.attributes.items() if name not in placing}
         out.append(source._replace(template=source.template.replaced({"attributes": own})))
     return out
 
@@ -184,27 +176,9 @@ def read_image(location: Location, images: Multiscale | None = None) -> NgffImag
         tuple(ImageLevel(*level) for level in of_levels),
         image.is_labels,
         kept.image_label,
-        _others(image.metadata) if is_ome else kept.attributes,
-        _beside_volume(image),
+        without_image(image.metadata) if is_ome else {**kept.attributes, **display_of(image)},
+        kept.beside,
     )
-
-
-def _beside_volume(image: MultiscaleImage) -> list[str]:
-    if "scales" not in image.metadata:  # as in every info
-        return []
-    from chunkwise.images.conventions.precomputed import beside_volume  # with the driver, which few need
-
-    return beside_volume(image)
-
-
-def _others(document: Mapping[str, JSON]) -> dict[str, JSON]:
-    """Return the attributes of a group of OME-Zarr without those of its image, at their place."""
-    own = own_members(document)
-    others: dict[str, JSON] = {name: value for name, value in own.items() if name not in _OF_IMAGE}
-    if "ome" not in document:
-        return others
-    beside = {name: value for name, value in document.items() if name != "ome"}
-    return {**beside, "ome": others} if set(others) - {"version"} else beside
 
 
 def images_in(source: Location) -> ImagesIn | None:
@@ -246,32 +220,18 @@ def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | Non
         return Kept(image_label=found.image_label, left_out=found.notes)
     document = image.metadata
     # A container that was made of an OME-Zarr image has what N5 has no place for among its attributes.
-    own = own_members(document)
-    others = (convention_of(image.convention) or OME_ZARR["0.5"]).others(document)
-    notes = list(dict.fromkeys([*found.notes, *image._metadata.problems, *_beside_volume(image)]))
-    omero = _of_channels(own.get("omero"), image.channels, found.channels)
+    convention = convention_of(image.convention) or OME_ZARR["0.5"]
+    others, beside = convention.others(document), convention.beside(image)
+    notes = list(dict.fromkeys([*found.notes, *image._metadata.problems, *beside]))
+    omero = kept_omero(image, found.channels)
     image_label = found.image_label or image_label_of(document)
     if not tree_format(format).keeps_null:
         others, unfit = fitting_attributes(others, format)
         notes += unfit
         if omero:
-            shown = ", ".join(channel.label or "-" for channel in image.channels)
+            shown = ", ".join(channel.label or "-" for channel in shown_channels(image))
             notes.append(f"names and colours of channels are left out: N5 has no place for them ({shown})")
         omero = {}
     elif omero:
         omero = {**omero, "channels": with_windows(omero.get("channels", []), image, found.channels)}
-    return Kept(image._metadata.name, omero, image_label, others, tuple(notes))
-
-
-def _of_channels(
-    omero: object, channels: tuple[Channel, ...], chosen: tuple[int, ...] | None
-) -> dict[str, JSON]:
-    """Return a member ``omero`` with the channels that are chosen; empty if there is nothing in it."""
-    own = dict(omero) if isinstance(omero, dict) else {}
-    listed = own.get("channels")
-    if not isinstance(listed, list) or (channels and len(listed) != len(channels)):
-        listed = omero_of(channels).get("channels", [])
-    if chosen is not None and listed:
-        listed = [listed[n] for n in chosen if n < len(listed)]
-    own.pop("version", None)
-    return {**own, "channels": listed} if listed else own
+    return Kept(image._metadata.name, omero, image_label, others, tuple(notes), beside)

@@ -22,6 +22,7 @@ from chunkwise.images.conventions.convention import Level, NewImage
 from chunkwise.images.conventions.n5 import Stack
 from chunkwise.images.conventions.n5_group import LEVEL_MEMBERS
 from chunkwise.images.conventions.n5_viewers import N5_CONVENTIONS
+from chunkwise.images.conventions.ome_members import LABEL
 from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
 from chunkwise.images.multiscale.open import Multiscale
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
@@ -90,7 +91,7 @@ class N5ImagePlan(ImagePlan):
             for path, attributes in self._layout.stack_attributes(stack.path, new).items():
                 found.setdefault(path, {}).update(attributes)
             if self._image.labels:  # which viewers have no word for, or one that needs more files
-                found[stack.path]["image-label"] = dict(self._image.image_label)
+                found[stack.path][LABEL] = dict(self._image.image_label)
         kept, _ = fitting_attributes(self._image.attributes, "n5")
         title = {"name": self._image.name} if self._image.name else {}
         return {**found, "": {**title, **kept, **found.get("", {})}}

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
 from chunkwise import TensorStore, Unit
-from chunkwise.copying.array_options import Units, check_named, for_array, for_format, units_of_dimensions
+from chunkwise.copying.array_options import (
+    Units,
+    array_options,
+    check_named,
+    for_array,
+    for_format,
+    read_names,
+    units_of_dimensions,
+)
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.codec_option import parse_compressor
 from chunkwise.core.driver.downsample.spec import METHODS
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.extension.inside import as_integer, as_items, check_choice
+from chunkwise.extension.inside import as_integer, as_items, check_choice, check_flag
 from chunkwise.extension.trees import tree_format
 from chunkwise.images.conventions.convention import Level, PyramidConvention
-from chunkwise.images.conventions.n5_group import in_one_unit
+from chunkwise.images.conventions.known import convention_of
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image_axes import ImageAxis, axis_names, image_axes, slowest_first, unit_in
 
@@ -32,17 +40,39 @@ _CHUNKS = {1: 65536, 2: 512, 3: 64}  # by the number of axes of space
 _MOST_LEVELS = 32
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PyramidOptions:
-    """Options of the caller; see `chunkwise.images.pyramid.downsample_pyramid.downsample_pyramid`."""
+    """Options of a pyramid that copies don't have, from the command line and the function down to the plan.
 
-    method: str = "mean"
-    labels: bool = False
+    See `chunkwise.images.pyramid.downsample_pyramid.downsample_pyramid`; None is the default there.
+    """
+
+    convention: str | None = None
+    method: str | None = None
+    labels: bool | None = None
     factors: int | Sequence[int] | Sequence[Sequence[int]] | None = None
     levels: int | None = None
     axes: Sequence[str] | None = None
     units: Units | None = None
-    arrays: Mapping[str, Any] = field(default_factory=dict)  # as `array_options` returns them
+    name: str | None = None
+    arrays: Mapping[str, Any] = field(default_factory=dict)  # as for new arrays
+
+    def checked(self) -> PyramidOptions:
+        """Return the options with names and those of arrays as they are used."""
+        if not (self.name is None or isinstance(self.name, str)):
+            raise InvalidArgumentError(f"name: expected text, not {self.name!r}")
+        if self.labels is not None:
+            check_flag(self.labels, "labels")
+        return replace(
+            self,
+            axes=None if self.axes is None else [one or "" for one in read_names(self.axes, "axes")],
+            arrays=array_options(self.arrays),
+        )
+
+    def of_image(self, is_labels: bool | None) -> PyramidOptions:
+        """Return the options of an image that is one of labels, if that is known."""
+        labels = is_labels is True if self.labels is None else self.labels
+        return replace(self, labels=labels, method=self.method or ("mode" if labels else "mean"))
 
 
 @dataclass(frozen=True)
@@ -68,10 +98,11 @@ def plan_pyramid(
     first_name: str | None = None,
 ) -> PyramidPlan:
     """Plan a pyramid of `array`, which is its first level itself if that has a name."""
-    check_choice(options.method, "method", METHODS)
-    if options.labels and options.method not in ("mode", "stride"):
+    method, labels = options.method or "", options.labels is True
+    check_choice(method, "method", METHODS)
+    if labels and method not in ("mode", "stride"):
         raise InvalidArgumentError(
-            f'labels can be downsampled by "mode" or "stride": "{options.method}" would make new ones'
+            f'labels can be downsampled by "mode" or "stride": "{method}" would make new ones'
         )
     found, starts = _axes(array, known, options)
     order = slowest_first(array, found)
@@ -84,10 +115,9 @@ def plan_pyramid(
             f"{', '.join(axis.name for axis in found)}; give a destination to have it copied"
         )
     ordered, starts = [found[dim] for dim in order], [starts[dim] for dim in order]
-    if convention.name == "n5-viewer":
-        ordered, starts = in_one_unit(ordered, starts)
+    ordered, starts = convention.in_its_units(ordered, starts)
     axes = tuple(ordered)
-    convention.check(axes, labels=options.labels, kind=array.dtype.kind)
+    convention.check(axes, labels=labels, kind=array.dtype.kind)
     origin = [array.origin[dim] for dim in order]
     source = array.transpose(order).translate_to[(0,) * array.rank] if array.rank else array
     source = source.label[tuple(axis.name for axis in axes)] if array.rank else source
@@ -98,13 +128,14 @@ def plan_pyramid(
     first = first_level(source.shape, origin, axes, starts)
     levels = [first]
     for step in choose_factors(first, axes, chunks, options.factors, options.levels):
-        levels.append(next_level(first, levels[-1], step, centred=options.method != "stride"))
-    # Paintera has the place of an image at its group, whose attributes stay if levels are added.
-    is_placed = known.image is not None and known.image.convention == "paintera"
+        levels.append(next_level(first, levels[-1], step, centred=method != "stride"))
+    # Attributes of a group that has the place of its image stay if levels are added.
+    own = None if known.image is None else convention_of(known.image.convention)
+    is_placed = own is not None and own.is_placed_at_its_group
     begin = first.translation if is_placed and first_name is not None else (0.0,) * len(axes)
     return PyramidPlan(
         convention,
-        options.method,
+        method,
         axes,
         source,
         tuple(levels),

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from chunkwise import TensorStore
 from chunkwise.copying.quantities import format_nbytes, format_shape, plural
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import item_nbytes
-from chunkwise.images.pyramid.level_step import LevelStep
+from chunkwise.extension.inside import Blocks, item_nbytes
 from chunkwise.images.pyramid.plan import PyramidPlan
 
-__all__ = ["PyramidPreview", "preview_levels"]
+__all__ = ["PyramidPreview", "Reads", "preview_levels"]
 
 
 @dataclass(frozen=True)
@@ -78,43 +78,51 @@ class PyramidPreview:
         yield f"{self.path}: {self.convention}, {format_nbytes(self.nbytes)} to write"
 
 
+class Reads(NamedTuple):
+    """Blocks of the array before a level, of each of which one level or several are made."""
+
+    first: int  # number of the first level
+    n_levels: int
+    blocks: Blocks  # of the first level
+
+
 def preview_levels(
-    plan: PyramidPlan,
-    path: str,
-    arrays: Sequence[TensorStore],
-    steps: Sequence[tuple[int, LevelStep]],
-    left_out: Sequence[str],
-) -> PyramidPreview:
-    """Return the preview of a plan, given its arrays, and for each read the first level and the step."""
-    start = steps[0][0] if steps else len(arrays)
+    plan: PyramidPlan, names: Sequence[str], arrays: Sequence[TensorStore], reads: Sequence[Reads]
+) -> tuple[list[dict[str, JSON]], list[dict[str, JSON]]]:
+    """Return the levels and the passes of a preview, of arrays of these names."""
+    start = reads[0].first if reads else len(arrays)
     levels: list[dict[str, JSON]] = []
-    for number, (name, level, array, template) in enumerate(
-        zip(plan.names, plan.levels, arrays, plan.templates, strict=True)
-    ):
+    for number, (name, level, array) in enumerate(zip(names, plan.levels, arrays, strict=True)):
+        chunks, whole = (_sizes(array, which) for which in ("read_chunk", "write_chunk"))
         levels.append({
             "path": name,
-            "shape": list(level.shape),
+            "shape": list(array.shape),
             "dtype": array.dtype.name,
-            "chunks": list(array.chunk_layout.read_chunk.shape or ()),
-            "shards": None if template.shards is None else list(template.shards),
+            "chunks": chunks,
+            "shards": None if whole == chunks else whole,
             "factors": list(level.factors),
             "bytes": array.size * item_nbytes(array),
             "exists": number < start,
         })  # fmt: skip
     passes: list[dict[str, JSON]] = []
-    for first, step in steps:
-        source = plan.source if not first else arrays[first - 1]
+    for first, n, blocks in reads:
+        source, targets = arrays[first - 1] if first else plan.source, arrays[first : first + n]
         passes.append({
-            "reads": "the source" if not first else plan.names[first - 1],
-            "levels": list(plan.names[first : first + len(step.targets)]),
-            "block_shape": list(step.blocks.shape),
-            "tasks": step.blocks.n_blocks,
-            "gets": _n_cells(source.shape, source.chunk_layout.read_chunk.shape),
-            "puts": sum(_n_cells(one.shape, one.chunk_layout.write_chunk.shape) for one in step.targets),
+            "reads": names[first - 1] if first else "the source",
+            "levels": list(names[first : first + n]),
+            "block_shape": list(blocks.shape),
+            "tasks": blocks.n_blocks,
+            "gets": _n_cells(source, "read_chunk"),
+            "puts": sum(_n_cells(one, "write_chunk") for one in targets),
         })  # fmt: skip
-    return PyramidPreview(plan.convention.name, path, levels, passes, list(left_out), list(plan.assumed))
+    return levels, passes
 
 
-def _n_cells(shape: Sequence[int], chunk: Sequence[int | None] | None) -> int:
-    sizes = chunk or (None,) * len(shape)
-    return prod(-(-n // (size or max(1, n))) for n, size in zip(shape, sizes, strict=True))
+def _sizes(array: TensorStore, which: str) -> list[int]:
+    """Return the sizes of chunks, those of the array where there are none."""
+    sizes = getattr(array.chunk_layout, which).shape or (None,) * array.rank
+    return [size or max(1, n) for n, size in zip(array.shape, sizes, strict=True)]
+
+
+def _n_cells(array: TensorStore, which: str) -> int:
+    return prod(-(-n // size) for n, size in zip(array.shape, _sizes(array, which), strict=True))

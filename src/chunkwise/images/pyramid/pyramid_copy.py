@@ -10,10 +10,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from itertools import chain
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
 
 from chunkwise import TensorStore, downsample
 from chunkwise.copying.copy_job import ArrayJob, CopyJob
@@ -25,12 +22,9 @@ from chunkwise.copying.executors import Workers
 from chunkwise.copying.journal import Journal
 from chunkwise.copying.journal_document import JournalDocument, Ranges
 from chunkwise.copying.new_array import open_array, target_spec
-from chunkwise.copying.planned_copy import PlannedCopy
 from chunkwise.copying.small_arrays import SmallArrays
-from chunkwise.copying.tasks import Chain
 from chunkwise.copying.tree_plan import TreePlan
-from chunkwise.copying.work import TaskRunner
-from chunkwise.errors import AbortedError, FailedPreconditionError
+from chunkwise.errors import FailedPreconditionError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import BLOCK_NBYTES, Blocks, DriverSpec, divide, item_nbytes, memory_limit
 from chunkwise.extension.trees import JOURNAL, Location, check_place, tree_format
@@ -38,76 +32,12 @@ from chunkwise.images.conventions.convention import NewImage
 from chunkwise.images.pyramid.group import PyramidGroup
 from chunkwise.images.pyramid.level_step import LevelStep, blocks_of_levels
 from chunkwise.images.pyramid.plan import PyramidPlan
-from chunkwise.images.pyramid.preview import PyramidPreview, preview_levels
+from chunkwise.images.pyramid.preview import Reads
+from chunkwise.images.pyramid.pyramid_work import PyramidWork
 
-__all__ = ["Pyramid", "PyramidCopy", "PyramidProgress"]
-
+__all__ = ["PyramidCopy"]
 
 _N, _SHAPE = "levels together", "block shape"  # members of a pass in a journal
-
-
-class WrittenLevels(tuple[TensorStore, ...]):
-    """The arrays of a pyramid, shown by their shapes and data types."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        shown = [f"TensorStore {level.shape} {level.dtype.name}" for level in self]
-        return f"({', '.join(shown)}{',' * (len(shown) == 1)})"
-
-
-class PyramidProgress(NamedTuple):
-    """Progress of a pyramid.
-
-    Attributes
-    ----------
-    level : int
-        The one that is being written.
-    n_levels : int
-    nbytes_done, nbytes : int
-        Bytes of all levels to write, plus those to compare.
-    """
-
-    level: int
-    n_levels: int
-    nbytes_done: int
-    nbytes: int
-
-
-class Pyramid(NamedTuple):
-    """A pyramid that has been written.
-
-    Attributes
-    ----------
-    convention : str
-    path : str
-        Of the group.
-    names : tuple of str
-        Of the arrays in it.
-    levels : tuple of TensorStore
-        The arrays, the one of full resolution first.
-    factors : tuple of tuple of int
-        Of each level relative to the first.
-    left_out : tuple of str
-        Metadata of the source that the convention can't hold.
-    assumed : tuple of str
-        Properties that the source lacks and are assumed, such as the names of its axes.
-    """
-
-    convention: str
-    path: str
-    names: tuple[str, ...]
-    levels: tuple[TensorStore, ...]
-    factors: tuple[tuple[int, ...], ...]
-    left_out: tuple[str, ...] = ()
-    assumed: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        shapes = ", ".join(
-            f"{name}: {'x'.join(map(str, level.shape))}"
-            for name, level in zip(self.names, self.levels, strict=True)
-        )
-        return f"<{self.convention} pyramid at {self.path}: {shapes}>"
 
 
 class _Level(CopyJob):
@@ -116,10 +46,8 @@ class _Level(CopyJob):
     what = "pyramid"
 
 
-class PyramidCopy(PlannedCopy):
-    """Writes the levels of a plan, by `begin` and `write`."""
-
-    command: ClassVar[str] = "chunkwise pyramid --resume"
+class PyramidCopy(PyramidWork):
+    """The work that writes a pyramid into a group."""
 
     def __init__(
         self,
@@ -134,52 +62,19 @@ class PyramidCopy(PlannedCopy):
         left_out: tuple[str, ...],
     ) -> None:
         self._pyramid, self._group, self._labels = pyramid, group, labels
-        self._left_out = left_out
+        self.convention, self.level_names = pyramid.convention.name, pyramid.names
+        self.left_out = left_out
         self._start = 0 if first is None else 1
         self._block_nbytes = _block_nbytes(workers, how.memory)
-        self.wanted: Callable[[], bool] = lambda: True
         super().__init__(CopyPlace(location, location), how, workers)
-        self.nbytes_to_do = self.nbytes * (2 if how.verify else 1)
 
-    def preview(self) -> PyramidPreview:
-        """Return a preview; write nothing, and raise what `begin` would raise."""
-        if self._begun is None or not self._how.resume:
-            self._check()
+    def _reads(self) -> tuple[list[TensorStore], list[Reads]]:
         arrays = [*self._before, *(job.target for job in self._levels)]
-        return preview_levels(self._pyramid, self._top.text, arrays, self._steps, self._left_out)
+        return arrays, [Reads(first, len(step.targets), step.blocks) for first, step in self._steps]
 
-    def write(
-        self, progress: Callable[[PyramidProgress], object], advance: Callable[[int], object]
-    ) -> Pyramid:
-        """Write the rest; raise AbortedError if it isn't wanted any more."""
-        pyramid, done = self._pyramid, 0
-
-        def told(path: str, nbytes: int) -> None:
-            nonlocal done
-            if nbytes:
-                done += nbytes
-                advance(nbytes)
-                level, n = pyramid.names.index(path), len(pyramid.names)
-                progress(PyramidProgress(level, n, done, self.nbytes_to_do))
-            self._check_wanted()
-
-        if self._levels:
-            self.tell_start(partial(told, pyramid.names[self._start], self.nbytes_done))
-        self.run(told, told)
+    def _open_levels(self) -> Iterable[TensorStore]:
         top = self._top if self.archive is None else self.archive.location
-        return Pyramid(
-            pyramid.convention.name,
-            top.text,
-            pyramid.names,
-            WrittenLevels(open_array(top.child(name), read=True) for name in pyramid.names),
-            tuple(level.factors for level in pyramid.levels),
-            self._left_out,
-            pyramid.assumed,
-        )
-
-    def _check_wanted(self) -> None:
-        if not self.wanted():
-            raise AbortedError("the pyramid isn't wanted any more")
+        return (open_array(top.child(name), read=True) for name in self.level_names)
 
     def _make_plan(self, begun: JournalDocument | None) -> tuple[TreePlan, SmallArrays, dict[str, JSON]]:
         pyramid, how = self._pyramid, self._how
@@ -271,7 +166,6 @@ class PyramidCopy(PlannedCopy):
         return passes
 
     def _check(self) -> None:
-        """Raise AlreadyExistsError if something is in the way that can't be replaced."""
         Journal(self._top, {}, 0).check_store()
         self._group.check()
         if not self._how.overwrite and find_unfinished_copy(self._top) is not None:
@@ -322,13 +216,6 @@ class PyramidCopy(PlannedCopy):
 
     def _name_of(self, path: str) -> str:
         return f"level {path}"
-
-    def _chains(self, runner: TaskRunner) -> Iterator[Chain]:
-        yield chain.from_iterable(super()._chains(runner))  # each level is made of the one before
-
-    def _tick(self) -> None:
-        super()._tick()
-        self._check_wanted()
 
     def _distrust(self, passes: Sequence[int]) -> None:
         self._journal.restart()  # the levels below were made of it

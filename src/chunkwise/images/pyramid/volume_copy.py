@@ -37,6 +37,7 @@ from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, OptionErr
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import MISSING_GENERATION, KeyRange, check_alone, dump_bytes, parse_json
 from chunkwise.extension.trees import VOLUME, Location, check_outside_arrays, is_made_here
+from chunkwise.images.conventions.ome import shown_channels
 from chunkwise.images.conventions.precomputed import as_volume
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage, corner, most_voted
@@ -137,11 +138,6 @@ class VolumeCopy(PlannedCopy):
         super().__init__(place_of_volume(destination, how), how, workers)
 
     @property
-    def left_out(self) -> tuple[str, ...]:
-        """Notes on properties that a volume can't hold, or holds in another form."""
-        return tuple(self._notes)
-
-    @property
     def passes(self) -> CopyPlan:
         """The passes over the first scale."""
         return self._jobs[0].plan
@@ -195,9 +191,10 @@ class VolumeCopy(PlannedCopy):
             self._note(f"attributes are left out: info has no place for them ({', '.join(lost)})")
         if image.label_colors:
             self._note("colours of labels are left out: info has no place for them")
-        if image.channels and any(channel.label or channel.color for channel in image.channels):
-            shown = ", ".join(channel.label or "-" for channel in image.channels)
-            self._notes.append(f"names and colours of channels are left out: info has no place ({shown})")
+        shown = shown_channels(image)
+        if any(channel.label or channel.color for channel in shown):
+            names = ", ".join(channel.label or "-" for channel in shown)
+            self._notes.append(f"names and colours of channels are left out: info has no place ({names})")
         return scales
 
     def _nanometres(self, number: int, dim: int) -> float:

@@ -20,7 +20,7 @@ from chunkwise.extension.formats import ZARR3_FORMAT, parse_codecs
 from chunkwise.extension.inside import dump_bytes
 from chunkwise.images.conventions.convention import Kept
 from chunkwise.images.conventions.ome import OME_ZARR, ngff_image, omero_of
-from chunkwise.images.conventions.ome_metadata import OME_MEMBERS
+from chunkwise.images.conventions.ome_members import OME_MEMBERS, n_images, own_members
 from chunkwise.images.multiscale.metadata import sized_axes
 from chunkwise.images.server.answer import Content, Document, StoredValue
 from chunkwise.images.server.encoded import EncodedArray, template_for
@@ -111,7 +111,7 @@ def _all_known(codecs: Any) -> bool:
 def _attributes(group: ServedGroup) -> dict[str, JSON]:
     """Return the attributes, with those of OME-NGFF 0.5 where they are of 0.4, or of a viewer of N5."""
     attributes = dict(group.attributes)
-    if "ome" in attributes:
+    if own_members(attributes) is not attributes:
         return attributes
     if group.node is None or group.node.rules.has_containers:
         image = image_of_group(group) if group.image is None else image_of(arranged(group.image), group)
@@ -120,7 +120,7 @@ def _attributes(group: ServedGroup) -> dict[str, JSON]:
             return attributes
         return attributes | _ngff(image)
     out = ome_attributes(attributes, "zarr3", group.name)
-    if "ome" not in out and "multiscales" in out and (image := image_of_group(group)) is not None:
+    if own_members(out) is out and n_images(out) and (image := image_of_group(group)) is not None:
         return {name: value for name, value in out.items() if name not in OME_MEMBERS} | _ngff(image)
     return out
 

@@ -151,7 +151,7 @@ def _replaced(request: OpenRequest) -> Flow[Opened]:
 
 def replaced(request: OpenRequest, values: Mapping[str, bytes]) -> Flow[bytes]:
     """Replace everything by documents; return the generation of the metadata."""
-    generations = yield ReplacePrefix(request.path, values)
+    generations = yield ReplacePrefix(request.path, values, request.check_place)
     if request.key in generations:
         return bytes(generations[request.key])
     stamped = yield Get(request.key)

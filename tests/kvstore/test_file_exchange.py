@@ -1,0 +1,66 @@
+"""Two directories change places, at once where the system can."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from chunkwise.core.kvstore import file_exchange
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[str, str, str]:
+    for name in ("new", "old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "which").write_text(name)
+    return str(tmp_path / "new"), str(tmp_path / "old"), str(tmp_path / "aside")
+
+
+def held(places: tuple[str, str, str]) -> list[str | None]:
+    files = [Path(place, "which") for place in places]
+    return [file.read_text() if file.exists() else None for file in files]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems may lack the call")
+def test_they_change_places_at_once(places: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "rename")
+    file_exchange.exchange_paths(*places)
+    assert held(places) == ["old", "new", None]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSYS, errno.EINVAL, None])
+def test_one_is_aside_for_a_moment_where_the_system_cannot(
+    places: tuple[str, str, str], code: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails = None if code is None else lambda a, b: -1
+    monkeypatch.setattr(file_exchange, "_exchange_call", lambda: fails)
+    monkeypatch.setattr("ctypes.get_errno", lambda: code)
+    file_exchange.exchange_paths(*places)
+    assert held(places) == ["old", "new", None]
+
+
+def test_a_failure_changes_nothing(places: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FileNotFoundError, match="old"):
+        file_exchange.exchange_paths(places[0] + "er", *places[1:])
+    assert held(places) == ["new", "old", None]
+    monkeypatch.setattr(file_exchange, "_exchange_call", lambda: None)
+    with pytest.raises(FileNotFoundError, match="newer"):
+        file_exchange.exchange_paths(places[0] + "er", *places[1:])
+    assert held(places) == ["new", "old", None]
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_the_directories_above_are_synchronized_if_asked(
+    places: tuple[str, str, str], sync: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synchronized: list[str] = []
+    monkeypatch.setattr(file_exchange, "sync_directory", synchronized.append)
+    assert file_exchange.exchange_directories(*places, sync=sync)
+    assert synchronized == [os.path.dirname(places[0])] * sync
+    assert held(places) == ["old", "new", None]
+    missing = (places[0], places[1] + "er", places[2])
+    assert not file_exchange.exchange_directories(*missing, sync=sync)
