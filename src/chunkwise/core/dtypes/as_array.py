@@ -99,10 +99,12 @@ def _uneven(error: ValueError) -> ValueError:
     """Return the error about lists; NumPy's own doesn't say what to do with different lengths."""
     if "inhomogeneous" not in str(error):
         return error
-    return InvalidArgumentError(
+    found = InvalidArgumentError(str(error))
+    found.add_note(
         "the lists are of different lengths, and an array is not: pad them, or write "
         "numpy.concatenate(values) and the end of each, numpy.cumsum([len(v) for v in values])"
     )
+    return found
 
 
 def as_array(value: Any, dtype: DataType, max_rank: int | None = None) -> npt.NDArray[Any]:
