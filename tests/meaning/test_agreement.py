@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -57,15 +58,25 @@ _OPENERS = {
     "open_multiscale": cw.open_multiscale,
 }
 
-NAMED = r'"([^"]+\|[a-z0-9-]+:[^"]*)"'
+NAMED = r'"([^"]+\|[a-z0-9-]+:[^"]*)"(?! is it as a group)'
+AS_GROUP = r'"([^"]+\|[a-z0-9-]+:[^"]*)" is it as a group'
+
+
+def _copied(place: Any, at: Path) -> object:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cw.errors.LossWarning)  # of images that lack a level
+        return cw.copy_tree(place, at / "c", format="zarr3")
+
+
 ADVICE: dict[str, Callable[[Any, re.Match[str], Path], object]] = {
     r"(open_group|open_array|open_multiscale) opens": lambda place, found, at: _OPENERS[found[1]](place),
     NAMED: lambda place, found, at: cw.open_multiscale(found[1]),
+    AS_GROUP: lambda place, found, at: cw.open_group(found[1]),
     r"name one of its arrays: (/[^\s,;]+)": lambda place, found, at: cw.open_array(found[1]),
     r"such as (/[^\s,;]+)": lambda place, found, at: main(["info", found[1]]) == 0 or pytest.fail("info"),
     r"name one of them: (/[^\s,;]+)": lambda place, found, at: cw.open_multiscale(found[1]),
     r"chunkwise\.copy copies arrays": lambda place, found, at: cw.copy(place, at / "c", format="zarr3"),
-    r"chunkwise\.copy_tree copies it": lambda place, found, at: cw.copy_tree(place, at / "c", format="zarr3"),
+    r"chunkwise\.copy_tree copies it": lambda place, found, at: _copied(place, at),
     r"-r copies it": lambda place, found, at: (
         _command("cp", "-r", str(place), str(at / "c"), "--format", "zarr3") in (0, 3) or pytest.fail("cp -r")
     ),

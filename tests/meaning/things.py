@@ -243,8 +243,10 @@ def _plate(at: Path) -> Thing:
         },
     }
     well = plate.create_group("A/1")
-    well.attrs["ome"] = {"version": "0.5", "well": {"images": [{"path": "0"}]}}
-    cw.downsample_pyramid(cw.array(VALUES), at / "plate.zarr/A/1/0", levels=0, sync=False).result()
+    # A plate of one field would stand for its image.
+    well.attrs["ome"] = {"version": "0.5", "well": {"images": [{"path": "0"}, {"path": "1"}]}}
+    for field in "01":
+        cw.downsample_pyramid(cw.array(VALUES), at / f"plate.zarr/A/1/{field}", levels=0, sync=False).result()
     return Thing("plate.zarr", "images")
 
 
