@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -129,6 +129,9 @@ class ArrayCopy(PlannedCopy):
         path = self._top.path
         keys = KeyRange.of_prefix(path) if path else KeyRange()
         return self._top.store.list(keys.start, keys.stop)
+
+    def _own_parts(self) -> Sequence[Location]:
+        return [] if self._before is None or self._before else [self._top]
 
     def _delete_own(self) -> bool:
         if self._session:

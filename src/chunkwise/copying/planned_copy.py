@@ -50,7 +50,7 @@ from chunkwise.errors import (
     prefix,
 )
 from chunkwise.extension.inside import HeldError
-from chunkwise.extension.trees import ArchivePlace, check_outside_arrays, node_above
+from chunkwise.extension.trees import ArchivePlace, Location, check_outside_arrays, node_above
 
 __all__ = ["PlannedCopy", "Progress"]
 
@@ -101,6 +101,10 @@ class PlannedCopy(ABC):
     @abstractmethod
     def _delete_own(self) -> bool:
         """Delete the data of this copy, if no other process may have written; return True if it did."""
+
+    @abstractmethod
+    def _own_parts(self) -> Sequence[Location]:
+        """Return the parts of the destination that only this copy writes to, as far as they are known."""
 
     @abstractmethod
     def _surround_first(self) -> None:
@@ -287,13 +291,14 @@ class PlannedCopy(ABC):
         """If the block fails, delete the documents of this copy that are inside an array of others."""
         try:
             yield
-        except BaseException:
+        except BaseException:  # an interrupt too
             with suppress(ChunkwiseError):  # the store may have failed permanently
                 above = node_above(self._top)
                 if above is not None and above.kind == "array":
-                    for key in list_below(self._top.store, self._top.path):
-                        if key.rpartition("/")[2] in DOCUMENTS:
-                            self._top.store.delete(key)
+                    for part in self._own_parts():
+                        for key in list_below(part.store, part.path):
+                            if key.rpartition("/")[2] in DOCUMENTS:
+                                part.store.delete(key)
             raise
 
     def _tick(self) -> None:

@@ -296,6 +296,9 @@ class TreeCopy(PlannedCopy):
             self._own = self._place.free_names(self.plan.top_names())
         return done
 
+    def _own_parts(self) -> Sequence[Location]:
+        return self._own
+
     def _delete_own(self) -> bool:
         for location in self._own:
             delete_below(location)

@@ -7,7 +7,7 @@ unfinished copy is not a store.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy.typing as npt
@@ -158,6 +158,9 @@ class _Copy(PlannedCopy):
         return False
 
     def _check_free(self) -> list[tuple[int, int]]:
+        return []
+
+    def _own_parts(self) -> Sequence[Location]:
         return []
 
     def _delete_own(self) -> bool:

@@ -190,6 +190,9 @@ class PyramidCopy(PyramidWork):
         self._group.make()
         return []
 
+    def _own_parts(self) -> Sequence[Location]:
+        return [to.place for to in self._places]
+
     def _delete_own(self) -> bool:
         return False
 

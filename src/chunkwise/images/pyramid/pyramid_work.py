@@ -54,13 +54,13 @@ class Pyramid(NamedTuple):
     ----------
     convention : str
     path : str
-        Of the group.
+        Path of the group.
     names : tuple of str
-        Of the arrays in it.
+        Names of the arrays in it.
     levels : tuple of TensorStore
         The arrays, the one of full resolution first.
     factors : tuple of tuple of int
-        Of each level relative to the first.
+        Factors of each level relative to the first.
     left_out : tuple of str
         Metadata of the source that the convention can't hold.
     assumed : tuple of str

@@ -310,6 +310,9 @@ class VolumeCopy(PlannedCopy):
             check_new(self._top, "volume", "zarr3")
         return []
 
+    def _own_parts(self) -> Sequence[Location]:
+        return []
+
     def _delete_own(self) -> bool:
         return False
 

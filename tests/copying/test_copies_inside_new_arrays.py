@@ -1,0 +1,54 @@
+"""An array that another process puts above a running copy: what was beside the copy stays as it was."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chunkwise as cw
+
+DOCUMENTS = {"zarr3": ("zarr.json",), "zarr2": (".zarray",), "n5": ("attributes.json",)}
+VALUES = np.arange(4096, dtype="u2").reshape(64, 64)
+
+
+def _tree(source: Path, group: Path, progress: Any) -> None:
+    cw.open_group(group, "r+").copy(cw.open_group(source), "", progress=progress)
+
+
+def _array(source: Path, group: Path, progress: Any) -> None:
+    cw.open_group(group, "r+").copy(cw.open_array(source / "y"), "new", progress=progress)
+
+
+def _pyramid(source: Path, group: Path, progress: Any) -> None:
+    format = cw.open_group(group).format
+    convention = {"n5": "n5-viewer", "zarr2": "ome-ngff-0.4"}.get(format)
+    cw.downsample_pyramid(
+        source / "y", group, axes=["y", "x"], levels=1, convention=convention, progress=progress
+    ).result()
+
+
+@pytest.mark.parametrize("format", DOCUMENTS)
+@pytest.mark.parametrize("copy", [_tree, _array, _pyramid])
+def test_what_was_there_stays(tmp_path: Path, copy: Callable[[Path, Path, Any], None], format: Any) -> None:
+    above, group, source = tmp_path / "a", tmp_path / "a/g", tmp_path / "s.zarr"
+    above.mkdir()
+    cw.open_group(group, "w", format=format, attributes={"k": 1})
+    cw.create_array(group / "x", VALUES, format=format)
+    cw.open_group(source, "w")
+    cw.create_array(source / "y", VALUES, chunks=(8, 8))
+    cw.create_array(tmp_path / "other", VALUES, format=format)
+    before = {path: path.read_bytes() for path in sorted(group.rglob("*")) if path.is_file()}
+
+    def progress(*_: Any) -> None:
+        for name in DOCUMENTS[format]:
+            shutil.copy(tmp_path / "other" / name, above / name)
+        raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        copy(source, group, progress)
+    assert {path: path.read_bytes() for path in before if path.exists()} == before
