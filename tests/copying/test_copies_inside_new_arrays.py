@@ -52,3 +52,48 @@ def test_what_was_there_stays(tmp_path: Path, copy: Callable[[Path, Path, Any], 
     with pytest.raises(RuntimeError, match="stopped"):
         copy(source, group, progress)
     assert {path: path.read_bytes() for path in before if path.exists()} == before
+
+
+def _volume(source: Path, group: Path, progress: Any) -> None:
+    cw.copy(source / "y", group / "v", format="neuroglancer_precomputed", chunks=8, progress=progress)
+
+
+def _alone(source: Path, group: Path, progress: Any) -> None:
+    cw.copy(source / "y", group / "v", progress=progress)
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("format", DOCUMENTS)
+@pytest.mark.parametrize("copy", [_tree, _array, _pyramid, _volume, _alone])
+def test_no_chunks_are_left_inside(
+    tmp_path: Path, copy: Callable[[Path, Path, Any], None], format: Any, again: bool
+) -> None:
+    """Chunks of the new array stay, and what a journal says is there: the copy is begun again."""
+    above, group, source = tmp_path / "a", tmp_path / "a/g", tmp_path / "s.zarr"
+    above.mkdir()
+    cw.open_group(group, "w", format=format)
+    cw.open_group(source, "w")
+    cw.create_array(source / "y", VALUES, chunks=(8, 8))
+    cw.create_array(tmp_path / "other", VALUES, format=format)
+    before = {path for path in group.rglob("*") if path.is_file()}
+
+    def progress(*_: Any) -> None:
+        for path in (tmp_path / "other").rglob("*"):
+            if path.is_file():
+                (above / path.relative_to(tmp_path / "other")).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, above / path.relative_to(tmp_path / "other"))
+        raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        copy(source, group, progress)
+    assert (cw.read(above) == VALUES).all()
+    left = {path for path in group.rglob("*") if path.is_file() and path.suffix != ".__lock"} - before
+    assert not {path for path in left if path.name not in ("zarr.json", ".zgroup", "attributes.json")}, left
+    assert not [path for path in left if path.parent not in (group, *group.parents)], left
+    if again:
+        for name in DOCUMENTS[format]:
+            (above / name).unlink()
+        shutil.rmtree(above / "c", ignore_errors=True)
+        copy(source, group, lambda *_: None)
+        found = {(path.parent.name, path.name) for path in group.rglob("*") if path.is_file()}
+        assert len(found) > 1

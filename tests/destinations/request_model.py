@@ -26,6 +26,7 @@ import zarr
 import chunkwise as cw
 import chunkwise.z5py
 from chunkwise.cli.main import main
+from chunkwise.core.kvstore.staging import UNFINISHED
 from chunkwise.errors import ChunkwiseError
 
 VALUES = np.arange(48, dtype="uint16").reshape(6, 8)
@@ -48,6 +49,7 @@ STATES = {
     "group": "group",
     "container": "empty N5 container",
     "unfinished": "unfinished copy",
+    "incomplete": "unfinished HDMF store",
     "nodes": "directory without a document that holds arrays or groups",
     "volume": "precomputed volume",
     "database": "OCDBT database",
@@ -300,6 +302,8 @@ def prepare(top: Path) -> None:
         with suppress(KeyboardInterrupt):
             cw.copy(top / "source" / format / "a", top / "there" / format / "unfinished", progress=_stop)
         assert (top / "there" / format / "unfinished").is_dir()
+        shutil.copytree(top / "there" / format / "nodes", top / "there" / format / "incomplete")
+        (top / "there" / format / "incomplete" / UNFINISHED).touch()
         cw.copy(top / "source" / format / "a", top / "there" / format / "volume", format=VOLUME)
         cw.create_array(f"file://{top}/there/{format}/database|ocdbt:a/", VALUES, format="zarr3")
     cw.create_group(top / "there" / "container", format="n5")

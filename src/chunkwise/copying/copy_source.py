@@ -19,6 +19,7 @@ from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.driver.tree_formats import FORMATS
 from chunkwise.core.index_space import d, newaxis
+from chunkwise.core.kvstore.staging import new_owner, staging_name
 from chunkwise.core.specs.url import is_url
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.location import Location, LocationLike
@@ -28,6 +29,7 @@ from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, Invali
 
 __all__ = [
     "CopySource",
+    "are_apart",
     "check_apart",
     "check_new_file",
     "replacing",
@@ -174,11 +176,28 @@ def _view_source(store: TensorStore, location: JSON, spec: JSON = None) -> CopyS
 
 def check_apart(source: Location, destination: Location) -> None:
     """Raise InvalidArgumentError if one is, or contains, the other."""
-    store, here = store_and_path(source.store, source.path)
-    other, there = store_and_path(destination.store, destination.path)
-    if store == other and (here.startswith(there) or there.startswith(here)):
-        how = "is the same" if here == there else "is inside it" if there.startswith(here) else "holds it"
+    how = _how_apart(source, destination)
+    if how:
         raise InvalidArgumentError(f"{source.text} can't be copied to {destination.text}, which {how}")
+
+
+def are_apart(source: Location, destination: Location) -> bool:
+    """Return True if neither location is, or contains, the other."""
+    return not _how_apart(source, destination)
+
+
+def _how_apart(source: Location, destination: Location) -> str:
+    store, here = store_and_path(source.store, source.path)
+    base = destination.store_spec.base
+    places = [store_and_path(destination.store, destination.path)]
+    while base is not None:  # the archives that it is in are files, which may be in the source
+        other, path = store_and_path(*base.open_driver())
+        places.append((other, path and path.rstrip("/") + "/"))
+        base = base.base
+    for other, there in places:
+        if store == other and (here.startswith(there) or there.startswith(here)):
+            return "is the same" if here == there else "is inside it" if there.startswith(here) else "holds it"
+    return ""
 
 
 def _digest(document: object) -> str:
@@ -198,7 +217,7 @@ def write_spec_file(path: str | os.PathLike[str], spec: dict[str, JSON], *, over
 def replacing(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]:
     """Yield the path of a file to be written, which takes the name `path` if there is no error."""
     check_new_file(path, overwrite=overwrite)
-    part = Path(f"{os.fspath(path)}.part")
+    part = Path(path).with_name(staging_name(Path(path).name, new_owner()))
     try:
         yield part
         check_new_file(path, overwrite=overwrite)  # there may be one by now

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 from chunkwise.core.base.binding import JSON, expect_object
 from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
-from chunkwise.core.kvstore.keys_below import delete_but
+from chunkwise.core.kvstore.keys_below import delete_but, delete_wanted_below
 from chunkwise.core.kvstore.object_read import e_tag_in, is_version
 from chunkwise.core.kvstore.protocol import ByteRange, EntryListable, Stamped, WithLinks, offers
 from chunkwise.core.kvstore.staging import COMPLETE, in_staging, is_staging
@@ -32,7 +32,7 @@ from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented, node_of
 from chunkwise.errors import ChunkwiseError
 
-__all__ = ["delete_own", "foreign_files", "foreign_keys", "is_made_here", "was_replaced"]
+__all__ = ["delete_inside", "delete_own", "foreign_files", "foreign_keys", "is_made_here", "was_replaced"]
 
 _IsChunk: TypeAlias = Callable[[str], bool]
 
@@ -142,6 +142,13 @@ def delete_own(location: Location) -> list[str]:
     foreign = foreign_keys(location)
     delete_but(location.store, location.path, foreign)
     return foreign
+
+
+def delete_inside(array: Node, path: str) -> None:
+    """Delete all keys below a path that are no chunks of an array, by its document, around it."""
+    location, found = array.location, array.found
+    is_chunk = _chunks_of(location, "", {} if found is None else {array.key: found})
+    delete_wanted_below(location.store, path, lambda key: not is_chunk(key[len(location.path) :]))
 
 
 def is_made_here(name: str) -> bool:

@@ -34,13 +34,12 @@ from chunkwise.core.kvstore.protocol import (
 from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
-from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.location import Location, location_of
 from chunkwise.core.trees.node import Node, find_documented
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, PermissionDeniedError
 
 __all__ = [
     "check_new_place",
-    "check_not_inside",
     "check_outside_arrays",
     "is_vacant",
     "looking",
@@ -214,16 +213,14 @@ def check_outside_arrays(location: Location) -> Node | None:
     Returns the node above, if there is one.
     """
     above = node_above(location)
-    check_not_inside(above)
+    if above is not None and above.kind == "array":
+        raise AlreadyExistsError(f"{above.location.text} is an array; nothing can be below it")
+    base = location.store_spec.base
+    if base is not None:  # an archive
+        check_outside_arrays(location_of(base))
     return above
 
 
 def check_new_place(store: KvStoreDriver, path: str, spec: KvStoreSpec) -> None:
     """Check the prefix of the keys of a new array likewise; `spec` is of the store."""
     check_outside_arrays(Location(store, path, store.describe(path), {}, spec))
-
-
-def check_not_inside(above: Node | None) -> None:
-    """Raise AlreadyExistsError if the node above is an array."""
-    if above is not None and above.kind == "array":
-        raise AlreadyExistsError(f"{above.location.text} is an array; nothing can be below it")

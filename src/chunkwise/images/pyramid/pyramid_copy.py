@@ -179,7 +179,7 @@ class PyramidCopy(PyramidWork):
                 )
 
     def _is_there(self) -> bool:
-        return False
+        return all(job.is_there() for job in self._levels) and self._group.is_finished(self._image)
 
     def _check_free(self) -> list[tuple[int, int]]:
         self._check()
@@ -210,9 +210,13 @@ class PyramidCopy(PyramidWork):
                     to.clear()
         if self._replaces:
             self._group.clear()
+        self._group.finish(self._image)
+
+    @property
+    def _image(self) -> NewImage:
         pyramid = self._pyramid
         levels = list(zip(pyramid.names, pyramid.levels, strict=True))
-        self._group.finish(NewImage(pyramid.axes, levels, labels=self._labels, method=pyramid.method))
+        return NewImage(pyramid.axes, levels, labels=self._labels, method=pyramid.method)
 
     def _commit(self, confirm: Callable[[], None]) -> None:
         """Do nothing: the levels have taken their places."""
