@@ -1,4 +1,4 @@
-"""Copies and moves into themselves, or into what holds them: refused before anything changes, or done right."""
+"""Copies and moves into themselves, or into what holds them: refused before any change, or done right."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from destinations.request_model import VALUES, CommandError, _command, snapshot
+from hdmf.backends.errors import UnsupportedOperation
 from hdmf.build import DatasetBuilder, GroupBuilder
 
 import chunkwise as cw
@@ -39,7 +40,10 @@ NAMES: dict[str, tuple[_Names, _Names]] = {  # of source and destination
     "by dots": (lambda top, name: f"{top}/{name}", lambda top, name: f"{top}/other/../{name}"),
     "archive": (lambda top, name: f"{top}/{name}", lambda top, name: f"{top}/{name}.zip|zip:"),
     "archive at a place": (lambda top, name: f"{top}/{name}", lambda top, name: f"{top}/{name}/z.zip|zip:o"),
-    "in one archive": (lambda top, name: f"{top}/z.zip|zip:{name}", lambda top, name: f"{top}/z.zip|zip:{name}"),
+    "in one archive": (
+        lambda top, name: f"{top}/z.zip|zip:{name}",
+        lambda top, name: f"{top}/z.zip|zip:{name}",
+    ),
 }
 
 
@@ -65,9 +69,7 @@ def _member(change: str) -> Callable[[str, str, bool], None]:
 
 DOORS: dict[str, Callable[[str, str, bool], object]] = {
     "copy": lambda source, place, over: cw.copy(source, place, overwrite=over),
-    "create_array": lambda source, place, over: cw.create_array(
-        place, cw.open_array(source), overwrite=over
-    ),
+    "create_array": lambda source, place, over: cw.create_array(place, cw.open_array(source), overwrite=over),
     "copy_tree": lambda source, place, over: cw.copy_tree(source, place, overwrite=over),
     "cp": lambda source, place, over: _command("cp", source, place, "--quiet", *["--overwrite"] * over),
     "cp -r": lambda source, place, over: _command(
@@ -122,6 +124,8 @@ def _wrong(top: Path, name: str) -> Iterator[str]:
 def test_doors(prepared: Path, tmp_path: Path, door: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong: dict[tuple[str, str, bool], str] = {}
     for number, (name, (of_source, of_place)) in enumerate(NAMES.items()):
+        if "archive" in name and door.startswith("Group"):  # it takes paths in its tree
+            continue
         for relation, (source, place) in RELATIONS.items():
             for overwrite in (False, True):
                 top = tmp_path / f"{number}{relation}{overwrite}"
@@ -130,7 +134,7 @@ def test_doors(prepared: Path, tmp_path: Path, door: str, monkeypatch: pytest.Mo
                 before = snapshot(top)
                 try:
                     DOORS[door](of_source(top, source), of_place(top, place), overwrite)
-                except (ChunkwiseError, CommandError, NotImplementedError, KeyError) as e:
+                except (ChunkwiseError, CommandError, UnsupportedOperation) as e:
                     if (after := snapshot(top)) != before:
                         changed = sorted(dict(set(after.items()) ^ set(before.items())))
                         wrong[name, relation, overwrite] = f"an error, but changed: {changed}: {e}"
@@ -164,7 +168,7 @@ def test_in_memory(place: str, overwrite: bool) -> None:
 
 def test_several_sources_are_refused(prepared: Path, tmp_path: Path) -> None:
     before = snapshot(prepared)
-    with pytest.raises(CommandError, match="unrecognized arguments"):
+    with pytest.raises(CommandError, match="too many arguments"):
         _command("cp", prepared / "t/a", prepared / "t/sub/b", prepared / "t/a", f"{tmp_path}/")
     assert snapshot(prepared) == before and not list(tmp_path.iterdir())
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from chunkwise.copying.array_template import ArrayTemplate, template_of
 from chunkwise.copying.new_array import open_array, open_node
@@ -29,9 +29,9 @@ from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, Invali
 
 __all__ = [
     "CopySource",
-    "are_apart",
     "check_apart",
     "check_new_file",
+    "how_related",
     "replacing",
     "source_at",
     "source_of",
@@ -176,17 +176,14 @@ def _view_source(store: TensorStore, location: JSON, spec: JSON = None) -> CopyS
 
 def check_apart(source: Location, destination: Location) -> None:
     """Raise InvalidArgumentError if one is, or contains, the other."""
-    how = _how_apart(source, destination)
-    if how:
+    if how := how_related(source, destination):
         raise InvalidArgumentError(f"{source.text} can't be copied to {destination.text}, which {how}")
 
 
-def are_apart(source: Location, destination: Location) -> bool:
-    """Return True if neither location is, or contains, the other."""
-    return not _how_apart(source, destination)
-
-
-def _how_apart(source: Location, destination: Location) -> str:
+def how_related(
+    source: Location, destination: Location
+) -> Literal["", "is the same", "is inside it", "holds it"]:
+    """Return what a destination is to a source, by whatever names and links; empty if they are apart."""
     store, here = store_and_path(source.store, source.path)
     base = destination.store_spec.base
     places = [store_and_path(destination.store, destination.path)]
@@ -196,7 +193,9 @@ def _how_apart(source: Location, destination: Location) -> str:
         base = base.base
     for other, there in places:
         if store == other and (here.startswith(there) or there.startswith(here)):
-            return "is the same" if here == there else "is inside it" if there.startswith(here) else "holds it"
+            if here != there:
+                return "is inside it" if there.startswith(here) else "holds it"
+            return "is the same"
     return ""
 
 

@@ -11,6 +11,7 @@ from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_passes import LARGE, SMALL, journalled_room
 from chunkwise.copying.copy_place import CopyPlace, find_unfinished_copy, packed, unfinished_copy_error
+from chunkwise.copying.copy_source import how_related
 from chunkwise.copying.executors import Workers, room_of
 from chunkwise.copying.journal_document import JournalDocument
 from chunkwise.copying.planned_copy import PlannedCopy
@@ -250,8 +251,9 @@ class TreeCopy(PlannedCopy):
         target.check_writable()
         self._source, self._target, self._names = source, target, tuple(names)
         top, here = target.location(names), source.location
-        if here.store.identity == top.store.identity and top.path.startswith(here.path):
-            raise InvalidArgumentError(f"{here.text} can't be copied to {top.text}, which is inside it")
+        related = how_related(here, top)
+        if related not in ("", "holds it"):  # which may get members of its own member
+            raise InvalidArgumentError(f"{here.text} can't be copied to {top.text}, which {related}")
         self._consolidated = consolidated
         self._own: list[Location] = []  # parts of the destination that only this copy writes to
         destination = destination or CopyPlace(top, top)

@@ -269,13 +269,10 @@ class ZarrIO(StoreWriting):
             return
         location = place_of(self._place)
         found = detect_format(location) if self._found is None else self._found.format
-        is_new = self._mode in ("w", "w-", "x") or (self._mode == "a" and found is None)
-        if is_new:
+        if self._mode in ("w", "w-", "x") or (self._mode == "a" and found is None):
             self._to = self._destination()
-            store = cast(KvStoreDriver, UnsyncedStore(location.store))
-            self._store = new_store(
-                location._replace(store=store), self._source, cast(Format, self._to.format), self._pool
-            )
+            at = location._replace(store=cast(KvStoreDriver, UnsyncedStore(location.store)))
+            self._store = new_store(at, self._source, cast(Format, self._to.format), self._pool)
         elif found is None:
             raise no_store(location, self._source)
         else:

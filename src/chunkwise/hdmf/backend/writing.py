@@ -15,9 +15,9 @@ from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from hdmf.container import AbstractContainer
 from hdmf.spec import NamespaceCatalog
 
-from chunkwise.copying.copy_source import are_apart
+from chunkwise.copying.copy_source import how_related
 from chunkwise.core.kvstore.request_limits import Slots
-from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
 from chunkwise.extension.inside import Pool
 from chunkwise.extension.trees import Destination, renew_copies_above
 from chunkwise.hdmf.backend.builder_references import path_of
@@ -107,14 +107,18 @@ class StoreWriting(StoreReading):
         read = getattr(container, "read_io", None)
         if self._mode in ("w", "w-", "x") and read is not None and self._overlaps(read):
             raise UnsupportedOperation(
-                f"{container.name} was read from {read.source}, which {self._source} would replace: export it "
-                "to another place, or write it in mode 'r+'"
+                f"{container.name} was read from {read.source}, which it would replace: export it to "
+                "another place, or write it in mode 'r+'"
             )
 
     def _overlaps(self, other: HDMFIO) -> bool:
         """Return True if another file is the same as this, is in it, or holds it."""
-        place = other.store.location if isinstance(other, StoreWriting) and other.is_open() else other.source
-        return place is not None and not are_apart(place_of(place), self.store.location)
+        is_open = isinstance(other, StoreWriting) and other.is_open()
+        try:
+            there = other.store.location if is_open else place_of(other.source or self._place)
+        except ChunkwiseError:  # a name that only another library knows
+            return False
+        return other.source is not None and how_related(there, place_of(self._place)) != ""
 
     def _warn_of_removed(self, container: Any) -> None:
         """Warn if objects of the store were taken out of their containers."""
@@ -303,7 +307,7 @@ class StoreWriting(StoreReading):
                 f"Cannot export to file {self._source} in mode '{self._mode}'. Please use mode 'w'."
             )
         if not kwargs.pop("in_place", False) and self._overlaps(src_io):
-            raise UnsupportedOperation(f"Cannot export {src_io.source} to itself, or what is in it or holds it")
+            raise UnsupportedOperation(f"Cannot export {src_io.source} to itself, or to what holds it")
         cache_spec = kwargs.pop("cache_spec", True)
         consolidate = kwargs.pop("consolidate_metadata", True)
         self._use_threads(kwargs)
