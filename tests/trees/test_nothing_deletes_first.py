@@ -37,7 +37,7 @@ ALLOWED = {
     # What deletes only what the same call, or copy, has written.
     "dask/new_target.py": "removes an array that it couldn't write",
     "hdmf/backend/conversion.py": "begins a copy beside the old anew",
-    "hdmf/backend/writing.py": "removes a store that it couldn't write",
+    "hdmf/opening.py": "removes a store that it couldn't write",
     "hdmf/replacement.py": "deletes its own successor",
     "core/trees/new_location.py": "removes groups that were made for a node that couldn't be written",
     "copying/copy.py": "deletes its own unfinished copy",
