@@ -240,7 +240,11 @@ def _may_write_file(change: Change) -> bool | None:
     if change.state == "nothing":
         return True if change.around != "none" else None  # the directory must exist
     return (
-        change.overwrite if change.state == "file" else None if change.state in ("inside", "empty") else False
+        change.overwrite
+        if change.state == "file"
+        else None
+        if change.state == "empty" or change.state.startswith("inside")
+        else False
     )
 
 
@@ -403,11 +407,13 @@ def _may_create(change: Change) -> bool | None:
     is_group = change.action in ("Group.require_group", "write_dataset a") or (
         change.kind == "group" and change.action in ("Group.copy", "z5py")
     )
+    if change.action == "Group.copy" and is_group and change.state == "nodes":
+        return None  # by their format
     if change.name.endswith(".zarr") and change.around == "n5":
         return None
     if change.state in ("nothing", "empty"):
         return True
-    if change.state in ("file", "inside"):
+    if change.state == "file" or change.state.startswith("inside"):
         return False
     if change.state == "container" and change.around == "n5":
         return None  # it becomes an array

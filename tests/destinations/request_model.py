@@ -55,6 +55,8 @@ STATES = {
     "database": "OCDBT database",
     "file": "file",
     "inside": "inside an array",
+    "inside unfinished": "inside an unfinished copy or HDMF store",
+    "inside incomplete": "inside an unfinished copy or HDMF store",
 }
 
 
@@ -341,8 +343,8 @@ def arrange(request: Request, prepared: Path, top: Path) -> Path:
         place.symlink_to(top / "elsewhere", target_is_directory=True)
     elif request.state == "container":
         shutil.copytree(prepared / "there" / "container", place)
-    elif request.state == "inside":
-        shutil.copytree(there / "inside", place)
+    elif request.state.startswith("inside"):
+        shutil.copytree(there / request.state.split()[-1], place)
         return place / "o"
     else:
         shutil.copytree(there / request.state, place)
@@ -410,7 +412,7 @@ def _format(request: Request, writer: Writer) -> str | None:
         suffix = Path(request.name).suffix if writer.default == "n5" and "option" in said else ""
         is_other = suffix in (".n5", ".zarr") and (suffix == ".n5") != (said.get("option") == "n5")
         return None if is_other else next(iter(said.values()))  # z5py believes the name
-    names = [*(["o"] if request.state == "inside" else []), *request.name.split("/")[::-1]]
+    names = [*(["o"] if request.state.startswith("inside") else []), *request.name.split("/")[::-1]]
     if any(names[0].endswith(suffix) for suffix in FILES):
         return None
     suffix = next((Path(name).suffix.lower() for name in names if Path(name).suffix.lower() in SUFFIXES), "")

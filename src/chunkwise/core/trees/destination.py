@@ -24,7 +24,7 @@ from chunkwise.core.kvstore.protocol import (
     WithDirectories,
     offers,
 )
-from chunkwise.core.kvstore.staging import UNFINISHED, is_staging
+from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.specs.context import Context
 from chunkwise.core.trees.container import CONTAINER_FORMAT, check_container
 from chunkwise.core.trees.key_ownership import is_made_here, was_replaced
@@ -91,7 +91,7 @@ _CALLED: dict[State, str] = {
     "group": "a group",
     "array": "an array",
     "unfinished": "an unfinished copy",
-    "incomplete": "an HDMF store whose writing was interrupted or goes on",
+    "incomplete": "an unfinished HDMF store",
     "file": "a file",
 }
 
@@ -219,14 +219,12 @@ def _state(location: Location, node: Node | None, others: Collection[str]) -> St
         return "database"
     if _VOLUME in others and is_info(bytes(location.store.read(location.path + _VOLUME).value or b"")):
         return "volume"
-    if UNFINISHED in others:
-        return "incomplete"
     if node is None:
         if _foreign(others):
             return "files"
         return "file" if _is_file(location) else "nothing"
-    if node.key == JOURNAL:
-        return "unfinished"
+    if node.is_unfinished:
+        return "unfinished" if node.key == JOURNAL else "incomplete"
     if node.kind == "array":
         return "array"
     below = nodes_below(location)
@@ -328,9 +326,9 @@ def _refusal(
             f"{text} is a directory that isn't empty, with files that belong to no array or group, such as "
             f"{dump(min(names))}; these are kept; allow overwriting to write beside them"
         )
-    if state == "incomplete":
-        return AlreadyExistsError(f"{text} is {_CALLED[state]}; delete it first to replace it")
     assert node is not None
+    if state == "incomplete":
+        return AlreadyExistsError(f"{text} is an {node.error}; delete it first to replace it")
     if state == "unfinished":
         return AlreadyExistsError(f"{text} is an {node.error}, and {way} replaces it")
     if state == "nodes":
