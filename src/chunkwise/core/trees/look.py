@@ -41,6 +41,7 @@ from chunkwise.errors import AlreadyExistsError, ChunkwiseError, PermissionDenie
 __all__ = [
     "check_new_place",
     "check_outside_arrays",
+    "is_inside_array",
     "is_vacant",
     "looking",
     "looking_above",
@@ -212,6 +213,12 @@ def _looked_above(location: Location, look: Callable[[Location], None]) -> Node 
             if node is not None:
                 return node.in_store(location.store)
     return None
+
+
+def is_inside_array(location: Location) -> bool:
+    """Return True if the nearest node above is an array, whose chunks new keys could look like."""
+    above = node_above(location)
+    return above is not None and above.kind == "array"
 
 
 def check_outside_arrays(location: Location) -> Node | None:
