@@ -11,7 +11,6 @@ from typing import Any, NoReturn, Self
 from chunkwise.copying.array_options import Sizes, data_type, read_shape
 from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.extras import is_of
 from chunkwise.core.base.unknown_names import checks_arguments, options_of
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.change import delete_node
@@ -332,8 +331,6 @@ class WritableGroup(ReadableGroup):
 
     def __setitem__(self, path: str, value: Any) -> None:
         """Create an array from values, as `create_array` does; one that is there is an error."""
-        if is_of(value, "h5py") and type(value).__name__.endswith("Link"):
-            raise TypeError("a link is no array; did you mean group.create_link(path, target)?")
         self.create_array(path, value)
 
     def __enter__(self) -> Self:

@@ -207,8 +207,14 @@ def _array(components: list[Component], spec: dict[str, Any] | None) -> dict[str
 def _kvstore(part: Component, driver: str, base: dict[str, Any] | None) -> dict[str, Any]:
     """Return the kvstore of a component; `base` is the kvstore below an adapter."""
     if base is None and (cache := _CACHED.match(part.text)):
+        from urllib.parse import unquote, urlsplit
+
         below = _kvstore(part._replace(text=part.text[cache.end() :]), driver, None)
         path = below.pop("path", "")
+        if driver == "http":
+            parts = urlsplit(below["base_url"])
+            below["base_url"] = parts._replace(path="").geturl()
+            path = unquote(parts.path, errors="surrogateescape")
         if driver == "file":
             below["path"], path = path[: len(path) - len(path.lstrip("/"))], path.lstrip("/")
         return {"driver": "cache", "base": below, **({"path": path} if path else {})}
