@@ -27,6 +27,10 @@ from chunkwise.groups.readable_group import ReadableGroup
 __all__ = ["WritableGroup"]
 
 
+class _OtherNodeError(InvalidArgumentError, TypeError):  # as h5py and zarr-python raise it
+    pass
+
+
 class WritableGroup(ReadableGroup):
     """A group to which groups and arrays can be added, and from which they can be deleted."""
 
@@ -248,17 +252,15 @@ class WritableGroup(ReadableGroup):
             if isinstance(found, WritableGroup):
                 if found._node.implicit and not len(found):  # in N5, a directory that can become an array
                     return None
-                raise InvalidArgumentError(f"{found.location.text} is a group, not an array")
+                raise _OtherNodeError(f"{found.location.text} is a group, not an array")
             return found
 
         member = get_or_create(get, create)
         wanted = None if shape is None else read_shape(shape)
         if wanted is not None and wanted != member.shape:
-            raise InvalidArgumentError(f"{member.name} has the shape {member.shape}, not {wanted}")
+            raise _OtherNodeError(f"{member.name} has the shape {member.shape}, not {wanted}")
         if dtype is not None and data_type(dtype) != member.dtype:
-            raise InvalidArgumentError(
-                f"{member.name} is of {member.dtype.name}, not {data_type(dtype).name}"
-            )
+            raise _OtherNodeError(f"{member.name} is of {member.dtype.name}, not {data_type(dtype).name}")
         return member
 
     @checks_arguments("create_array")

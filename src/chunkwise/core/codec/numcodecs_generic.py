@@ -168,7 +168,7 @@ class NumcodecsSerializer(ArrayToBytes):
             decoded = np.asarray(_run(self.id, instance.decode, bytes(encoded), DataCorruptionError))
             if decoded.nbytes != item.nbytes:
                 raise size_error(self.id, decoded.nbytes, item.nbytes)
-            # Codecs return bytes, or elements in native order whatever they were given, so only the bytes count.
+            # Codecs return bytes, or elements in native order whatever they were given.
             elements = np.ascontiguousarray(decoded).reshape(-1).view(np.uint8).view(stored)
             np.copyto(out, elements.reshape(item.shape))
 

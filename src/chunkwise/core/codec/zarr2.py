@@ -52,9 +52,7 @@ def parse_zarr2(
         steps.append(("compressor", compressor))
     for n, (where, step) in enumerate(steps, 1):
         try:
-            codec = parse_zarr2_step(
-                step, is_last=n == len(steps), serialized=serialized, stored=stored
-            )
+            codec = parse_zarr2_step(step, is_last=n == len(steps), serialized=serialized, stored=stored)
         except InvalidArgumentError as e:
             raise prefix(e, f'Error parsing object member "{where}"') from None
         if isinstance(codec, BytesToBytes) and not serialized:
