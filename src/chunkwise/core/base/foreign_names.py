@@ -174,6 +174,13 @@ _NAMES: Mapping[str, Rows] = {
         Instead("dataset.extend(rows)"): "resize",
         Instead("dataset[selection] = values"): "set_basic_selection set_orthogonal_selection write_direct",
     },
+    "N5Blocks": {
+        Instead("blocks[cell]", "None if there is none"): "get",
+        Instead("[(cell, blocks[cell]) for cell in blocks]"): "items",
+        Instead("list(blocks)"): "keys",
+        Instead("del blocks[cell]"): "pop",
+        Instead("[blocks[cell] for cell in blocks]"): "values",
+    },
     "Group": {
         Instead("[name for name, _ in group.arrays()]"): "array_keys",
         Instead("[array for _, array in group.arrays()]"): "array_values",

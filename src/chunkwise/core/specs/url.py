@@ -186,7 +186,11 @@ def _array(components: list[Component], spec: dict[str, Any] | None) -> dict[str
                 if spec is None
                 else f"following a {after} URL pipeline component"
             )
-            raise InvalidArgumentError(f"{kind} URL scheme in {dump(part.text)} is not valid {place}")
+            error = InvalidArgumentError(f"{kind} URL scheme in {dump(part.text)} is not valid {place}")
+            first = f"the place comes first: a.json|{part.scheme}: or {part.scheme}::a.json"
+            own = 'references in memory are the store fsspec.get_mapper("reference://", fo=references)'
+            note = f"{first}; {own}" if part.scheme == "reference" else first
+            raise noted(error, note if spec is None else "")
         if kind in ("root kvstore", "kvstore adapter"):
             spec = _kvstore(part, driver, spec)
             continue
