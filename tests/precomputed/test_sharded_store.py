@@ -66,6 +66,14 @@ def test_shards_are_read_by_both_and_are_equal_where_nothing_is_compressed(membe
     assert sorted(read.list().result()) == sorted(values)
 
 
+@pytest.mark.parametrize("members", METADATA)
+def test_minishards_without_chunks_are_empty_in_any_encoding(members, tmp_path):
+    theirs, ours = open_both(tmp_path, members)
+    theirs[bytes(8)] = b"x"
+    states = [[store.read(chunk_key(n)).result().state for n in range(40)] for store in (theirs, ours)]
+    assert states == [["value"] + ["missing"] * 39] * 2
+
+
 def test_hash_is_that_of_tensorstore(tmp_path):
     members = metadata(hash="murmurhash3_x86_128", preshift_bits=0, minishard_bits=0, shard_bits=64)
     theirs, _ = open_both(tmp_path, members)

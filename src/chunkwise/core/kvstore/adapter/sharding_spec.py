@@ -149,8 +149,8 @@ class MinishardIndex(NamedTuple):
 
     @classmethod
     def decode(cls, stored: Buffer, sharding: Sharding) -> MinishardIndex:
-        """Read an index."""
-        if sharding.minishard_index_encoding == "gzip":
+        """Read an index; one without bytes has no chunks, in any encoding."""
+        if len(stored) and sharding.minishard_index_encoding == "gzip":
             stored = _gunzip(stored, _LARGEST_INDEX, "the index of a minishard")
         if len(stored) % 24:
             raise DataCorruptionError(f"the index of a minishard has {len(stored)} bytes, no multiple of 24")
