@@ -207,3 +207,19 @@ def test_work_grows_with_the_number_of_datasets(tmp_path: Path, monkeypatch: pyt
         assert few["describe_dataset"] == 50 and many["describe_dataset"] == 200
         assert few["_paths_in"] == many["_paths_in"] == 1
         assert many["find"] <= 4.1 * few["find"] <= 4.1 * 50 * 3
+
+
+@pytest.mark.parametrize("chunks", [None, (2,)])
+@pytest.mark.parametrize("kind", ["<M8[us]", ">M8[s]", "m8[ns]", ">f4", "?", "S3"])
+def test_elements_that_were_never_written_are_those_of_h5py(
+    kind: str, chunks: tuple[int] | None, tmp_path: Path
+) -> None:
+    """Times are 0 there, not NaT."""
+    stored = h5py.opaque_dtype(np.dtype(kind)) if np.dtype(kind).kind in "mM" else np.dtype(kind)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", (5,), stored, chunks=chunks)
+        if chunks:
+            file["x"][:2] = np.ones(2, "i8").astype(kind).astype(stored)
+        expected = file["x"][()].astype(kind)
+    read = ts.open_group(tmp_path / "a.h5")["x"].read().result()
+    np.testing.assert_array_equal(read, expected)

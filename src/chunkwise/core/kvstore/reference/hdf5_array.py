@@ -27,6 +27,7 @@ from chunkwise.core.kvstore.reference.hdf5_elements import (
     filters_of,
     is_suffix,
     marker_of,
+    missing_of,
 )
 from chunkwise.core.kvstore.reference.hdf5_objects import ObjectPaths
 from chunkwise.core.kvstore.reference.table import BLOCK_NBYTES, Part, Reference, blocks_of
@@ -97,7 +98,7 @@ def describe_dataset(
             why = "chunks without some of the filters"
     fill, marker = fill_of(dataset, element), marker_of(dataset, element)
     # A missing chunk reads as the fill value of the document.  For another value, a chunk is made.
-    is_told = element.filters or same_bytes(fill, np.zeros_like(fill) if marker is None else marker)
+    is_told = element.filters or same_bytes(fill, missing_of(marker, element))
     if records is not None and not why and not is_told and not can_add(filters):
         why = "a fill value other than _FillValue, with filters that only HDF5 applies"
     itemsize = max(1, element.stored.itemsize * prod(element.inner))

@@ -37,6 +37,7 @@ __all__ = [
     "filters_of",
     "is_suffix",
     "marker_of",
+    "missing_of",
     "stored_fill",
 ]
 
@@ -365,6 +366,11 @@ def document_fill(marker: Array | None, element: Element) -> JSON:
         return None
     data_type, _ = parse_zarr2(element.dtype)
     return fill_value_to_zarr2(marker.astype(data_type.memory_dtype), data_type)
+
+
+def missing_of(marker: Array | None, element: Element) -> Array:
+    """Return what missing chunks read as: for times without a marker, that is NaT."""
+    return parse_zarr2(element.dtype)[0].zero().astype(element.stored) if marker is None else marker
 
 
 def encode_chunk(
