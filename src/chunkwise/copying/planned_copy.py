@@ -40,7 +40,7 @@ from chunkwise.copying.tasks import Chain, Stage
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.copying.work import TaskRunner, Work
 from chunkwise.core.base.binding import JSON
-from chunkwise.core.trees.key_ownership import delete_inside
+from chunkwise.core.trees.key_ownership import delete_own
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -49,7 +49,7 @@ from chunkwise.errors import (
     prefix,
 )
 from chunkwise.extension.inside import HeldError
-from chunkwise.extension.trees import ArchivePlace, Location, check_outside_arrays, node_above
+from chunkwise.extension.trees import ArchivePlace, Location, check_outside_arrays, is_inside_array
 
 __all__ = ["PlannedCopy", "Progress"]
 
@@ -294,13 +294,12 @@ class PlannedCopy(ABC):
             yield
         except BaseException:  # an interrupt too
             with suppress(ChunkwiseError):  # the store may have failed permanently
-                above = node_above(self._top)
-                parts = self._own_parts() if above is not None and above.kind == "array" else ()
-                if above is not None and parts:
+                parts = self._own_parts() if is_inside_array(self._top) else ()
+                if parts:
                     self._journal.delete()  # first, since it says that their chunks are there
                     self._is_cleared = True
-                    for part in parts:
-                        delete_inside(above, part.path)
+                for part in parts:
+                    delete_own(part, ())
             raise
 
     def _tick(self) -> None:

@@ -40,6 +40,7 @@ from chunkwise.core.trees.location import (
 )
 from chunkwise.core.trees.look import (
     check_outside_arrays,
+    is_inside_array,
     is_vacant,
     looking,
     looking_above,
@@ -119,6 +120,7 @@ __all__ = [
     "is_consolidated",
     "is_declared",
     "is_in_archive",
+    "is_inside_array",
     "is_link",
     "is_made_here",
     "is_ome_archive",

@@ -21,18 +21,19 @@ from functools import cache, partial
 from typing import Any, TypeAlias
 
 from chunkwise.core.base.binding import JSON, expect_object
-from chunkwise.core.engine.concurrent_requests import map_requests
+from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
-from chunkwise.core.kvstore.keys_below import delete_but, delete_wanted_below
+from chunkwise.core.kvstore.keys_below import delete_wanted_below, list_below
 from chunkwise.core.kvstore.object_read import e_tag_in, is_version
 from chunkwise.core.kvstore.protocol import ByteRange, EntryListable, Stamped, WithLinks, offers
 from chunkwise.core.kvstore.staging import COMPLETE, in_staging, is_staging
 from chunkwise.core.kvstore.take_place import staging_paths
 from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.look import node_above
 from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented, node_of
 from chunkwise.errors import ChunkwiseError
 
-__all__ = ["delete_inside", "delete_own", "foreign_files", "foreign_keys", "is_made_here", "was_replaced"]
+__all__ = ["delete_own", "foreign_files", "foreign_keys", "is_made_here", "was_replaced"]
 
 _IsChunk: TypeAlias = Callable[[str], bool]
 
@@ -137,18 +138,31 @@ def was_replaced(location: Location) -> bool:
     )
 
 
-def delete_own(location: Location) -> list[str]:
-    """Delete the keys of nodes at and below a location; return the foreign keys, which stay."""
-    foreign = foreign_keys(location)
-    delete_but(location.store, location.path, foreign)
-    return foreign
+def delete_own(location: Location, keep: Iterable[str] | None = None) -> None:
+    """Delete what a writer that failed has made at a location, except `keep`, by default the foreign keys.
 
+    Chunks of an array that another process has put above are left alone.
+    """
+    kv, path = location.store, location.path
 
-def delete_inside(array: Node, path: str) -> None:
-    """Delete all keys below a path that are no chunks of an array, by its document, around it."""
-    location, found = array.location, array.found
-    is_chunk = _chunks_of(location, "", {} if found is None else {array.key: found})
-    delete_wanted_below(location.store, path, lambda key: not is_chunk(key[len(location.path) :]))
+    def generation(key: str) -> bytes:
+        return kv.read(key, byte_range=ByteRange(0, 0)).generation
+
+    keys = list(list_below(kv, path))
+    before = dict(zip(keys, map_requests(kv, generation, keys), strict=True))
+    kept = set(foreign_keys(location) if keep is None else keep)
+    above = node_above(location)
+    if above is not None and above.kind == "array" and above.found is not None:
+        at, is_chunk = above.location, _chunks_of(above.location, "", {above.key: above.found})
+        kept |= {key for key in keys if is_chunk(key[len(at.path) :])}
+    own = {key for key in keys if key not in kept}
+    if is_slow(kv):
+        looked = list(own)
+        now = map_requests(kv, generation, looked)
+        own = {key for key, current in zip(looked, now, strict=True) if current == before[key]}
+        delete_wanted_below(kv, path, own.__contains__)
+    else:
+        delete_wanted_below(kv, path, lambda key: key in own and generation(key) == before[key])
 
 
 def is_made_here(name: str) -> bool:
