@@ -224,8 +224,7 @@ def is_inside_array(location: Location) -> bool:
 def check_outside_arrays(location: Location) -> Node | None:
     """Raise AlreadyExistsError if `location` is inside an array, whose chunks new keys could look like.
 
-    It is one, too, if it is inside a copy or store that is not finished, which may become an array.  Returns
-    the node above, if there is one.
+    A copy or store that isn't finished may become one.  Returns the node above, if there is one.
     """
     return _outside_arrays(location, _check_finished)
 
