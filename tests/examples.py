@@ -1,12 +1,22 @@
-"""How many examples of a property are tried: all by ``make test-all``, a third by ``make test``."""
+"""What of the examples and cases of a test is tried: all by ``make test-all``, some by ``make test``."""
 
 from __future__ import annotations
 
 import os
+import random
+from datetime import date
 
 ALL = "CHUNKWISE_ALL_EXAMPLES" in os.environ
+
+# Every day has other cases.  Processes that tests start draw as their parent does, also at midnight.
+SEED = os.environ.setdefault("CHUNKWISE_SEED", date.today().isoformat())
 
 
 def examples(n: int) -> int:
     """Return how many of `n` examples to try."""
     return n if ALL else max(n // 3, 5)
+
+
+def draw(test: str = "") -> random.Random:
+    """Return what draws the cases, or the moments, of a test."""
+    return random.Random(SEED + test)
