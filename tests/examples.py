@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterable
 from datetime import date
+from typing import TypeVar
 
+T = TypeVar("T")
 ALL = "CHUNKWISE_ALL_EXAMPLES" in os.environ
 
 # Every day has other cases.  Processes that tests start draw as their parent does, also at midnight.
@@ -20,3 +23,10 @@ def examples(n: int) -> int:
 def draw(test: str = "") -> random.Random:
     """Return what draws the cases, or the moments, of a test."""
     return random.Random(SEED + test)
+
+
+def shares(values: Iterable[T], n: int) -> list[list[T]]:
+    """Return `n` drawn parts of values, in which each is once; or all values, `n` times."""
+    values = list(values)
+    drawn = draw().sample(values, len(values))
+    return [values if ALL else drawn[i::n] for i in range(n)]

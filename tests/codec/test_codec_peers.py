@@ -205,6 +205,7 @@ V3_DTYPES = (
 )  # fmt: skip
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("dtype", V3_DTYPES, ids=str)
 @pytest.mark.parametrize("format", [2, 3])
 def test_zarr_python_data_types(dtype, format):
@@ -246,6 +247,7 @@ V2_COMPRESSORS = {
 }  # fmt: skip
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("name", V2_COMPRESSORS)
 def test_zarr_python_v2_compressors(name, order):
@@ -275,6 +277,7 @@ V2_FILTERS = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("name", V2_FILTERS)
 def test_zarr_python_v2_filters(name, order):
@@ -386,6 +389,7 @@ def test_tensorstore_zarr3_codecs(name):
     check_tensorstore(numbers("f4", SHAPE), numbers("f4", SHAPE, 1), "zarr3", metadata)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("location", [None, "start", "end"])
 @pytest.mark.parametrize("inner", ["little", "blosc-bits", "transpose"])
 def test_tensorstore_zarr3_shards(inner, location):
@@ -426,6 +430,7 @@ TS_DTYPES = {
 }  # fmt: skip
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("endian", ["little", "big"])
 @pytest.mark.parametrize("name", TS_DTYPES)
 def test_tensorstore_zarr3_data_types(name, endian):
@@ -441,6 +446,7 @@ def test_tensorstore_zarr3_data_types(name, endian):
         assert encoded == values[key]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("dtype", ["<u2", ">u2", "|u1", ">f8", "|b1"])
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize(

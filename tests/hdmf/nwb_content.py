@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from examples import ALL, draw
+from examples import ALL, shares
 from hdmf.common import DynamicTable, VectorData
 from pynwb import NWBFile, TimeSeries
 from pynwb.base import Image, ImageReferences, Images
@@ -229,15 +229,12 @@ CONTENT: dict[str, Callable[[NWBFile], None]] = {
 FORMATS = ("zarr2", "zarr3", "n5")
 
 
-def _files() -> dict[str, list[str]]:
-    """Return what is in the files that are tried in each format: every kind, or a drawn part of all."""
-    if ALL:
-        return {format: list(CONTENT) for format in FORMATS}
-    drawn = draw("content").sample(list(CONTENT), len(CONTENT))
-    return {format: [" ".join(drawn[i :: len(FORMATS)])] for i, format in enumerate(FORMATS)}
-
-
-FILES = [(format, names) for format, files in _files().items() for names in files]
+# What is in the files that are tried in each format: each kind, or a part of all in one file.
+FILES = [
+    (format, file)
+    for format, names in zip(FORMATS, shares(CONTENT, len(FORMATS)), strict=True)
+    for file in (names if ALL else [" ".join(names)])
+]
 
 
 def file_of(names: str) -> NWBFile:

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import pynwb.testing.mock
 import pytest
-from examples import ALL
+from examples import ALL, shares
 from nwb_comparison import assert_equal, errors_in_hdf5
 from nwb_content import CONTENT, FILES, FORMATS, file_of
 from pynwb import NWBHDF5IO, NWBFile
@@ -53,11 +53,11 @@ def test_checklist_round_trip_of_content(tmp_path: Path, names: str, format: str
     assert validate(tmp_path / "a.nwb.zarr") == []
 
 
-@pytest.mark.parametrize("format", FORMATS)
-def test_checklist_round_trip_of_every_mock_type(tmp_path: Path, format: str) -> None:
+@pytest.mark.parametrize(("format", "mocks"), zip(FORMATS, shares(MOCKS, len(FORMATS)), strict=True))
+def test_checklist_round_trip_of_every_mock_type(tmp_path: Path, format: str, mocks: list[str]) -> None:
     assert len(MOCKS) > 25
     files = [mock_NWBFile()]
-    for mock in list(MOCKS.values())[slice(None) if ALL else slice(FORMATS.index(format), None, 3)]:
+    for mock in map(MOCKS.__getitem__, mocks):
         for nwb in files:
             try:
                 mock(nwbfile=nwb)

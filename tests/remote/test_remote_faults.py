@@ -46,6 +46,7 @@ def store(s3: ObjectStore, between: Any) -> ObjectStore:
     return ObjectStore(replace(s3.bucket, endpoint=between.url), QUICK)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("action", ["reset", "reset_after", "truncate", "slow", "500", "503", "429", "502"])
 @pytest.mark.parametrize("part", [(0, None), (100, 50_000), (-70_000, None)])
 def test_passing_failures_are_not_seen(
@@ -170,6 +171,7 @@ def over_obstore(bucket: S3Bucket, endpoint: str) -> ObjectStore:
     return ObjectStore(ForeignBucket(made), QUICK)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("action", ["reset", "reset_after", "500"])
 @pytest.mark.parametrize("times", [1, 4])
 @pytest.mark.parametrize("create", [True, False])
@@ -208,6 +210,7 @@ def test_without_marks_an_equal_value_is_not_taken_for_ours(
         store.write(key, b"6", if_equal=known)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("action", ["500", "503", "502", "reset", "UnknownError"])
 @pytest.mark.parametrize("create", [True, False])
 def test_another_writes_the_same_value_meanwhile(
