@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import TypeVar
 
-T = TypeVar("T")
+K, T = TypeVar("K"), TypeVar("T")
 ALL = "CHUNKWISE_ALL_EXAMPLES" in os.environ
 
 # Every day has other cases.  Processes that tests start draw as their parent does, also at midnight.
@@ -25,8 +25,8 @@ def draw(test: str = "") -> random.Random:
     return random.Random(SEED + test)
 
 
-def shares(values: Iterable[T], n: int) -> list[list[T]]:
-    """Return `n` drawn parts of values, in which each is once; or all values, `n` times."""
+def shares(values: Iterable[T], among: Sequence[K]) -> list[tuple[K, list[T]]]:
+    """Return for each of some keys a drawn part of values, of which each is in one; or all values."""
     values = list(values)
     drawn = draw().sample(values, len(values))
-    return [values if ALL else drawn[i::n] for i in range(n)]
+    return [(key, values if ALL else drawn[i :: len(among)]) for i, key in enumerate(among)]

@@ -97,7 +97,7 @@ def _types(attributes: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-@pytest.mark.parametrize(("decoded", "kinds"), zip([True, False], shares(VALUES, 2), strict=True))
+@pytest.mark.parametrize(("decoded", "kinds"), shares(VALUES, [True, False]))
 def test_values_and_types_are_those_of_h5netcdf(tmp_path: Path, decoded: bool, kinds: list[str]) -> None:
     """Also the types of attributes, by which xarray decides on the type of what it unpacks."""
     netcdf = tmp_path / "x.nc"
@@ -114,7 +114,7 @@ def test_values_and_types_are_those_of_h5netcdf(tmp_path: Path, decoded: bool, k
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-@pytest.mark.parametrize(("format", "kinds"), zip(["zarr2", "zarr3"], shares(VALUES, 2), strict=True))
+@pytest.mark.parametrize(("format", "kinds"), shares(VALUES, ["zarr2", "zarr3"]))
 def test_copies_mask_what_the_file_masks(tmp_path: Path, format: Any, kinds: list[str]) -> None:
     """By our engine and by xarray's own; JSON has no float32, so packing is only compared raw."""
     netcdf, place = tmp_path / "x.nc", tmp_path / "x.zarr"

@@ -232,7 +232,7 @@ FORMATS = ("zarr2", "zarr3", "n5")
 # What is in the files that are tried in each format: each kind, or a part of all in one file.
 FILES = [
     (format, file)
-    for format, names in zip(FORMATS, shares(CONTENT, len(FORMATS)), strict=True)
+    for format, names in shares(CONTENT, FORMATS)
     for file in (names if ALL else [" ".join(names)])
 ]
 

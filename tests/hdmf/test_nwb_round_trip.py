@@ -53,7 +53,7 @@ def test_checklist_round_trip_of_content(tmp_path: Path, names: str, format: str
     assert validate(tmp_path / "a.nwb.zarr") == []
 
 
-@pytest.mark.parametrize(("format", "mocks"), zip(FORMATS, shares(MOCKS, len(FORMATS)), strict=True))
+@pytest.mark.parametrize(("format", "mocks"), shares(MOCKS, FORMATS))
 def test_checklist_round_trip_of_every_mock_type(tmp_path: Path, format: str, mocks: list[str]) -> None:
     assert len(MOCKS) > 25
     files = [mock_NWBFile()]

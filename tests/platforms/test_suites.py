@@ -36,7 +36,7 @@ PLATFORMS = ("macos", "windows")
 SUITES = [
     *(
         pytest.param(platform, {**CONTRACT, **{name: PARTS[name] for name in names}}, id=f"{platform}-parts")
-        for platform, names in zip(PLATFORMS, shares(PARTS, len(PLATFORMS)), strict=True)
+        for platform, names in shares(PARTS, PLATFORMS)
     ),
     *(pytest.param(platform, SWEEP, id=f"{platform}-all", marks=pytest.mark.slow) for platform in PLATFORMS),
 ]
