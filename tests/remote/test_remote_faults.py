@@ -340,17 +340,29 @@ def test_anonymous_access_is_found(store: ObjectStore, between: Any, monkeypatch
         other.read("k")
 
 
-def test_credentials_are_mended(rgw: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def signed(s3: ObjectStore, between: Any) -> ObjectStore:
+    """A store whose server compares signatures, which moto doesn't."""
+    assert isinstance(s3.bucket, S3Bucket)
+    between.set(secret=os.environ["AWS_SECRET_ACCESS_KEY"])
+    return ObjectStore(replace(s3.bucket, endpoint=between.url), QUICK)
+
+
+@pytest.mark.parametrize("server", ["signed", pytest.param("rgw", marks=pytest.mark.slow)])
+def test_credentials_are_mended(
+    server: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The error is about what is wrong with them; the request after it has those that there are then."""
+    store: ObjectStore = request.getfixturevalue(server)
     right = os.environ["AWS_SECRET_ACCESS_KEY"]
     operations: list[Callable[[], Any]] = [
-        lambda: rgw.write("k", VALUE),
-        lambda: rgw.read("k"),
-        lambda: list(rgw.list()),
+        lambda: store.write("k", VALUE),
+        lambda: store.read("k"),
+        lambda: list(store.list()),
     ]
     for operation in operations:
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
-        learned(rgw.bucket).forget_access()
+        learned(store.bucket).forget_access()
         for _ in range(2):
             with pytest.raises(
                 errors.CredentialsError, match=r"does not belong .* anonymously: .*AccessDenied"
@@ -358,7 +370,7 @@ def test_credentials_are_mended(rgw: ObjectStore, monkeypatch: pytest.MonkeyPatc
                 operation()
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", right)
         operation()
-    assert rgw.read("k").value == VALUE
+    assert store.read("k").value == VALUE
 
 
 def test_a_listing_that_breaks_off() -> None:
