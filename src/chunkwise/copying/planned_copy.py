@@ -50,7 +50,7 @@ from chunkwise.errors import (
     prefix,
 )
 from chunkwise.extension.inside import HeldError
-from chunkwise.extension.trees import ArchivePlace, Location, check_outside_arrays, node_above
+from chunkwise.extension.trees import ArchivePlace, Location, check_outside_arrays, is_inside_array
 
 __all__ = ["PlannedCopy", "Progress"]
 
@@ -293,8 +293,7 @@ class PlannedCopy(ABC):
             yield
         except BaseException:  # an interrupt too
             with suppress(ChunkwiseError):  # the store may have failed permanently
-                above = node_above(self._top)
-                if above is not None and above.kind == "array":
+                if is_inside_array(self._top):
                     for part in self._own_parts():
                         for key in list_below(part.store, part.path):
                             if key.rpartition("/")[2] in DOCUMENTS:

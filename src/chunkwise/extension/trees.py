@@ -38,7 +38,14 @@ from chunkwise.core.trees.location import (
     located,
     location_of,
 )
-from chunkwise.core.trees.look import check_outside_arrays, is_vacant, looking, looking_above, node_above
+from chunkwise.core.trees.look import (
+    check_outside_arrays,
+    is_inside_array,
+    is_vacant,
+    looking,
+    looking_above,
+    node_above,
+)
 from chunkwise.core.trees.missing_marker import FILL_VALUE, marker_from_json, marker_to_json
 from chunkwise.core.trees.new_format import VOLUME, Kind, format_of, format_said, is_volume
 from chunkwise.core.trees.new_location import (
@@ -112,6 +119,7 @@ __all__ = [
     "is_consolidated",
     "is_declared",
     "is_in_archive",
+    "is_inside_array",
     "is_link",
     "is_made_here",
     "is_ome_archive",

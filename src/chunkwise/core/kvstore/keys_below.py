@@ -6,7 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from chunkwise.core.kvstore.atomic import Directories
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
-from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver, delete_where, offers
+from chunkwise.core.kvstore.protocol import (
+    MISSING_GENERATION,
+    Buffer,
+    KvStoreDriver,
+    delete_where,
+    offers,
+)
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import (
     APPEND,
@@ -16,7 +22,7 @@ from chunkwise.core.kvstore.staging import (
     is_staging,
 )
 from chunkwise.core.kvstore.traits import traits_of
-from chunkwise.errors import FailedPreconditionError
+from chunkwise.errors import AlreadyExistsError, FailedPreconditionError
 
 __all__ = [
     "OURS",
@@ -32,6 +38,7 @@ __all__ = [
     "names_below",
     "old_ranges",
     "value_at",
+    "write_value",
 ]
 
 
@@ -165,6 +172,19 @@ def _between(keys: KeyRange, without: Iterable[KeyRange]) -> list[KeyRange]:
     return [part for part in out if not part.empty]
 
 
+def write_value(store: KvStoreDriver, target: str, value: Buffer, *, new: bool) -> bytes:
+    """Write a value; if it is to be new and the store has conditional writes, unless there is one.
+
+    Returns its generation.
+    """
+    if not new or not traits_of(store).conditional_writes(target):
+        return store.write(target, value) or MISSING_GENERATION
+    generation = store.write(target, value, if_equal=MISSING_GENERATION)
+    if generation is None:
+        raise AlreadyExistsError(f"{store.describe(target)} was made by another process meanwhile")
+    return generation
+
+
 def copy_below(
     store: KvStoreDriver, source: str, path: str, documents: Collection[str], *, to: KvStoreDriver
 ) -> None:
@@ -174,7 +194,7 @@ def copy_below(
         for name in names:
             value = store.read(source + name).value
             if value is not None:
-                to.write(path + name, value)
+                write_value(to, path + name, value, new=True)
 
 
 def delete_documents(store: KvStoreDriver, staging: str, documents: Collection[str]) -> None:

@@ -21,10 +21,11 @@ from chunkwise.core.kvstore.keys_below import (
     list_below,
     names_below,
     value_at,
+    write_value,
 )
 from chunkwise.core.kvstore.lease import HeldError, end_turn, looks_above, take_turn, wait_inside
 from chunkwise.core.kvstore.memory import MemoryStore
-from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Buffer, KvStoreDriver, delete_where
+from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver, delete_where
 from chunkwise.core.kvstore.staging import COMPLETE, unwritten
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError
@@ -129,14 +130,14 @@ def _replace(
         delete_where(store, below.start, below.stop, is_old)
         for name in first:
             confirm()
-            copied[path + name] = _write(store, path + name, value(name), new=False)
+            copied[path + name] = write_value(store, path + name, value(name), new=False)
         told = bool(traits_of(store).conditional_writes(path)) and set(documents) <= set(last)
         if not told:  # by the conditions of their writes
             _check_none_made(store, path, documents)
         for name in last:
             confirm()
             # Nodes below may have been there before.
-            copied[path + name] = _write(store, path + name, value(name), new="/" not in name)
+            copied[path + name] = write_value(store, path + name, value(name), new="/" not in name)
         settle()
     except ChunkwiseError as e:
         made = isinstance(e, AlreadyExistsError)
@@ -170,19 +171,6 @@ def _check_none_made(store: KvStoreDriver, path: str, documents: Collection[str]
     made = {key[len(path) :] for key in store.list_children(path).keys} & set(documents)
     if made:
         raise AlreadyExistsError(f"{store.describe(path + min(made))} was made by another process meanwhile")
-
-
-def _write(store: KvStoreDriver, target: str, value: Buffer, *, new: bool) -> bytes:
-    """Write a value; if it is to be new and the store has conditional writes, unless there is one.
-
-    Returns its generation.
-    """
-    if not new or not traits_of(store).conditional_writes(target):
-        return store.write(target, value) or MISSING_GENERATION
-    generation = store.write(target, value, if_equal=MISSING_GENERATION)
-    if generation is None:
-        raise AlreadyExistsError(f"{store.describe(target)} was made by another process meanwhile")
-    return generation
 
 
 def _delete_copied(store: KvStoreDriver, copied: Mapping[str, bytes]) -> None:

@@ -35,6 +35,7 @@ from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.keys_below import (
     delete_all_below,
     delete_documents,
+    is_document,
     list_below,
     names_below,
     old_ranges,
@@ -309,7 +310,7 @@ def _exchange(
         if resumable and (begun or all(store.read(path + name).value is None for name in documents)):
             undo(*names)
             raise AbortedError(f"another process has begun again in {store.describe(staging)}")
-        settle_in_place(store, path, settle, partial(undo, *names))
+        settle_in_place(store, path, documents, settle, partial(undo, *names))
 
     store.link_keys({key: staging + key[len(path) :] for key in keep})
     end_staging(store, staging)
@@ -317,11 +318,12 @@ def _exchange(
         confirm()
         try:
             store.move_directory(new, old)
-            settle_or_undo(store.move_directory, old, new)
-            return  # there was no old data
         except AlreadyExistsError:
             if resumable:
                 store.write(path + REPLACED, b"")
+        else:  # there was no old data
+            settle_or_undo(store.move_directory, old, new)
+            return
         with excluding() as is_held:  # its document goes with the old directory
             is_held()
             confirm()
@@ -329,6 +331,8 @@ def _exchange(
         if exchanged:
             settle_or_undo(store.exchange_directories, new, old, new + ASIDE)
             break
+    else:
+        raise AbortedError(f"others have changed {store.describe(path)} again and again")
     if resumable:  # where others may begin again while the old data is deleted
         staging = staging_path(store, path, new_owner())
         store.move_directory(new, staging[:-1])
@@ -350,14 +354,19 @@ def generations_above(store: KvStoreDriver, path: str, documents: Collection[str
 
 
 def settle_in_place(
-    store: KvStoreDriver, path: str, settle: Callable[[], object], undo: Callable[[], object]
+    store: KvStoreDriver,
+    path: str,
+    documents: Collection[str],
+    settle: Callable[[], object],
+    undo: Callable[[], object],
 ) -> None:
     """Check what has just come to `path`; take it back if it can't stay there."""
     try:
         settle()
     except BaseException as e:  # an interrupt too
-        if isinstance(e, AlreadyExistsError) and not any(list_below(store, path)):
-            return  # the other process has deleted it since, with all that was around
+        gone = not any(is_document(key, documents) for key in list_below(store, path))
+        if isinstance(e, AlreadyExistsError) and gone:
+            return  # another process has deleted it since, with all around; chunks there are of its array
         undo()
         raise
 

@@ -15,10 +15,16 @@ from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.kvstore.atomic import AtomicWritable, Directories, RangeCopies
 from chunkwise.core.kvstore.compare_and_swap import Losses
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.keys_below import copy_below, delete_all_below, list_below
+from chunkwise.core.kvstore.keys_below import (
+    copy_below,
+    delete_all_below,
+    in_safe_order,
+    list_below,
+    names_below,
+)
 from chunkwise.core.kvstore.lease import in_one_step, takes_turns, wait_inside
 from chunkwise.core.kvstore.node_keys import delete_node_keys
-from chunkwise.core.kvstore.protocol import ByteRange, offers
+from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver, offers
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import APPEND, in_staging, unwritten
 from chunkwise.core.kvstore.take_place import generations_above, settle_in_place
@@ -193,7 +199,7 @@ def _move(here: Location, there: Location, node: Node) -> None:
         kv.move_directory(here.path[:-1], there.path[:-1])
         note_replaced(here.store, here.path)
         undo = partial(kv.move_directory, there.path[:-1], here.path[:-1])
-        settle_in_place(there.store, there.path, partial(check_outside_arrays, there), undo)
+        settle_in_place(there.store, there.path, DOCUMENTS, partial(check_outside_arrays, there), undo)
         return
     if offers(kv, AtomicWritable):
         _move_at_once(kv, here.path, there)
@@ -207,11 +213,21 @@ def _move(here: Location, there: Location, node: Node) -> None:
             check_outside_arrays(there)
         except BaseException:  # an interrupt too: the node must exist only in its old location
             with suppress(ChunkwiseError):  # the store may have failed permanently
-                delete_all_below(kv, there.path)
+                _delete_copy(kv, here.path, there.path)
             raise
         if node.key and not traits_of(kv).nodes_only:
             kv.delete(here.path + node.key)
         delete_node_keys(kv, here.path, (), made)
+
+
+def _delete_copy(kv: KvStoreDriver, here: str, there: str) -> None:
+    """Delete the keys below `there` that have the values of those below `here`."""
+    # Chunks of an array that another process has put above may be there, too.
+    for names in reversed(in_safe_order(kv, names_below(kv, here), DOCUMENTS)):
+        for name in names:
+            value = kv.read(there + name).value
+            if value is not None and value == kv.read(here + name).value:
+                kv.delete(there + name)
 
 
 def _move_at_once(kv: Any, here: str, to: Location) -> None:

@@ -42,6 +42,7 @@ __all__ = [
     "check_new_place",
     "check_not_inside",
     "check_outside_arrays",
+    "is_inside_array",
     "is_vacant",
     "looking",
     "looking_above",
@@ -206,6 +207,12 @@ def node_above(location: Location) -> Node | None:
             if node is not None:
                 return node.in_store(location.store)
     return None
+
+
+def is_inside_array(location: Location) -> bool:
+    """Return True if the nearest node above is an array, whose chunks new keys could look like."""
+    above = node_above(location)
+    return above is not None and above.kind == "array"
 
 
 def check_outside_arrays(location: Location) -> Node | None:

@@ -19,7 +19,7 @@ from chunkwise.core.trees.container import CONTAINER_FORMAT, mark_container
 from chunkwise.core.trees.document import dump_like
 from chunkwise.core.trees.key_ownership import is_made_here
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.look import looking
+from chunkwise.core.trees.look import is_inside_array, looking
 from chunkwise.core.trees.new_format import is_named
 from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, PermissionDeniedError
@@ -175,8 +175,10 @@ def remove_groups(made: Sequence[Location]) -> None:
         found = set(location.store.list(keys.start, keys.stop))
         names = (key[len(location.path) :] for key in found)
         if not all(name in DOCUMENTS or name == APPEND for name in names):
-            _remove_beside_array(location)
-            return
+            if not is_inside_array(location):
+                _remove_beside_array(location)
+                return
+            found.intersection_update(location.path + name for name in DOCUMENTS)  # the rest is its chunks
         delete_wanted_below(location.store, location.path, found.__contains__)
         update_consolidated(location.store, location.path)
 

@@ -120,7 +120,7 @@ class Replacement:
             store.move_directory(staging.path[:-1], location.path[:-1])
             note_replaced(store, location.path)
             undo = partial(store.move_directory, location.path[:-1], staging.path[:-1])
-            settle_in_place(store, location.path, check, undo)
+            settle_in_place(store, location.path, self.documents, check, undo)
             renew_copies_above(location)
             return
         keep = [key for key in self.foreign(location) if not key.startswith(staging.path)]
