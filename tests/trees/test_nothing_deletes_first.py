@@ -42,10 +42,10 @@ ALLOWED = {
     "core/trees/new_location.py": "removes groups that were made for a node that couldn't be written",
     "copying/copy.py": "deletes its own unfinished copy",
     "copying/copy_arrays.py": "deletes intermediate arrays",
+    "copying/tree_copy.py": "deletes its own unfinished copy",
     "copying/copy_place.py": "begins a copy beside the old anew",
     "copying/fence.py": "deletes what a task of a copy that has ended has written",
     "copying/new_array.py": "removes an array that it couldn't write",
-    "copying/tree_copy.py": "deletes its own unfinished copy",
     "xarray/create.py": "removes an array that it couldn't write",
 }
 

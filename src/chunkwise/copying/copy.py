@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -28,8 +28,9 @@ from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.arguments import as_nbytes
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.catalogue import hooks
-from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.keys_below import list_below
 from chunkwise.core.trees.change import delete_below
+from chunkwise.core.trees.key_ownership import delete_own
 from chunkwise.core.trees.location import Location, LocationLike, locate, located
 from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError
@@ -122,13 +123,8 @@ class ArrayCopy(PlannedCopy):
         check_outside_arrays(destination.location)
         check_place(self._top, "array", self._format, "overwrite" if overwrite else "new")
         if self.narrowing is not None and self._part is None:
-            self._before = frozenset(self._keys())
+            self._before = frozenset(list_below(self._top.store, self._top.path))
         return []
-
-    def _keys(self) -> Iterator[str]:
-        path = self._top.path
-        keys = KeyRange.of_prefix(path) if path else KeyRange()
-        return self._top.store.list(keys.start, keys.stop)
 
     def _own_parts(self) -> Sequence[Location]:
         return [] if self._before is None or self._before else [self._top]
@@ -141,12 +137,7 @@ class ArrayCopy(PlannedCopy):
         if self._before is None:
             return False
         self._destination.clear()
-        if not self._before:
-            delete_below(self._top)
-            return True
-        for key in self._keys():
-            if key not in self._before:
-                self._top.store.delete(key)
+        delete_own(self._top, self._before)
         return True
 
     def _surround_first(self) -> None:

@@ -22,11 +22,12 @@ from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.trees.attributes import change_attributes
-from chunkwise.core.trees.change import delete_below, make_link
+from chunkwise.core.trees.change import make_link
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.consolidated_tree import consolidate, renew_copies_above
 from chunkwise.core.trees.container import check_container, container_root, create_container, mark_container
 from chunkwise.core.trees.create import write_group
+from chunkwise.core.trees.key_ownership import delete_own
 from chunkwise.core.trees.link import Link, group_links, with_link
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import JOURNAL, find_node, nodes_below
@@ -301,7 +302,7 @@ class TreeCopy(PlannedCopy):
 
     def _delete_own(self) -> bool:
         for location in self._own:
-            delete_below(location)
+            delete_own(location, ())
         if self._own:
             self._journal.delete()
         return bool(self._own)

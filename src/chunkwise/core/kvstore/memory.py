@@ -29,7 +29,7 @@ from chunkwise.core.kvstore.protocol import (
 from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.this_process import AbsentStore, ProcessName, process_name
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
-from chunkwise.errors import AlreadyExistsError
+from chunkwise.errors import AlreadyExistsError, NotFoundError
 
 __all__ = ["MemoryStore"]
 
@@ -165,7 +165,7 @@ class MemoryStore(StoreBase):
         with self._lock:
             if any(key.startswith(target + "/") for key in self._values):
                 raise AlreadyExistsError(f"there are keys below {self.describe(target)}")
-            moved = {k: found for k, found in self._values.items() if k.startswith(source + "/")}
+            moved = self._below(source)
             self._change(moved, {target + key[len(source) :]: found for key, found in moved.items()})
 
     def delete_directory(self, path: str, wanted: Callable[[str], bool] = lambda key: True) -> None:
@@ -181,10 +181,10 @@ class MemoryStore(StoreBase):
         """Exchange the names of two directories, all at once; return False if `old` no longer exists."""
         with self._lock:
             found = dict(self._values)
-            one = {k: v for k, v in found.items() if k.startswith(new + "/")}
             other = {k: v for k, v in found.items() if k.startswith(old + "/")}
             if not other:
                 return False
+            one = self._below(new)
             changed = {old + key[len(new) :]: value for key, value in one.items()}
             changed |= {new + key[len(old) :]: value for key, value in other.items()}
             self._change([key for key in (*one, *other) if key not in changed], changed)
@@ -202,6 +202,13 @@ class MemoryStore(StoreBase):
         with self._lock:
             found = list(self._values)
         return iter(sorted((k for k in found if k in keys), key=encode_key))
+
+    def _below(self, path: str) -> dict[str, tuple[Buffer, bytes]]:
+        """Return the items of a directory, which must exist."""
+        found = {k: v for k, v in dict(self._values).items() if k.startswith(path + "/")}
+        if not found:
+            raise NotFoundError(f"there are no keys below {self.describe(path)}")
+        return found
 
     def _change(self, gone: Iterable[str], new: Mapping[str, tuple[Buffer, bytes]]) -> None:
         """Delete keys and put others, by one call, so readers and Ctrl-C come before or after it."""

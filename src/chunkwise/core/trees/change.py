@@ -18,9 +18,9 @@ from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.keys_below import (
     copy_below,
     delete_all_below,
-    in_safe_order,
+    delete_wanted_below,
+    is_document,
     list_below,
-    names_below,
 )
 from chunkwise.core.kvstore.lease import in_one_step, takes_turns, wait_inside
 from chunkwise.core.kvstore.node_keys import delete_node_keys
@@ -50,7 +50,15 @@ from chunkwise.errors import (
     NodeNotFoundError,
 )
 
-__all__ = ["check_unused", "delete_all", "delete_below", "delete_node", "make_link", "move_node", "relocate"]
+__all__ = [
+    "check_unused",
+    "delete_all",
+    "delete_below",
+    "delete_node",
+    "make_link",
+    "move_node",
+    "relocate",
+]
 
 _PASSES = 3  # over what others make in a group while it is deleted
 
@@ -222,12 +230,14 @@ def _move(here: Location, there: Location, node: Node) -> None:
 
 def _delete_copy(kv: KvStoreDriver, here: str, there: str) -> None:
     """Delete the keys below `there` that have the values of those below `here`."""
+
+    def is_copy(key: str) -> bool:
+        value = kv.read(key).value
+        return value is not None and value == kv.read(here + key[len(there) :]).value
+
     # Chunks of an array that another process has put above may be there, too.
-    for names in reversed(in_safe_order(kv, names_below(kv, here), DOCUMENTS)):
-        for name in names:
-            value = kv.read(there + name).value
-            if value is not None and value == kv.read(here + name).value:
-                kv.delete(there + name)
+    delete_wanted_below(kv, there, lambda key: is_document(key, DOCUMENTS) and is_copy(key))
+    delete_wanted_below(kv, there, is_copy)
 
 
 def _move_at_once(kv: Any, here: str, to: Location) -> None:

@@ -21,14 +21,15 @@ from functools import cache, partial
 from typing import Any, TypeAlias
 
 from chunkwise.core.base.binding import JSON, expect_object
-from chunkwise.core.engine.concurrent_requests import map_requests
+from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
-from chunkwise.core.kvstore.keys_below import delete_but
+from chunkwise.core.kvstore.keys_below import delete_wanted_below, list_below
 from chunkwise.core.kvstore.object_read import e_tag_in, is_version
 from chunkwise.core.kvstore.protocol import ByteRange, EntryListable, Stamped, WithLinks, offers
 from chunkwise.core.kvstore.staging import COMPLETE, in_staging, is_staging
 from chunkwise.core.kvstore.take_place import staging_paths
 from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.look import is_inside_array
 from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented, node_of
 from chunkwise.errors import ChunkwiseError
 
@@ -137,11 +138,25 @@ def was_replaced(location: Location) -> bool:
     )
 
 
-def delete_own(location: Location) -> list[str]:
-    """Delete the keys of nodes at and below a location; return the foreign keys, which stay."""
-    foreign = foreign_keys(location)
-    delete_but(location.store, location.path, foreign)
-    return foreign
+def delete_own(location: Location, keep: Iterable[str] | None = None) -> None:
+    """Delete what a writer that failed has made at a location, except `keep`, by default the foreign keys."""
+    # Another process may have put an array above, some chunks of which are here.
+    kv, path = location.store, location.path
+
+    def generation(key: str) -> bytes:
+        return kv.read(key, byte_range=ByteRange(0, 0)).generation
+
+    keys = list(list_below(kv, path))
+    before = dict(zip(keys, map_requests(kv, generation, keys), strict=True))
+    kept, inside = set(foreign_keys(location) if keep is None else keep), is_inside_array(location)
+    own = [key for key in keys if key not in kept and (not inside or key.rpartition("/")[2] in _DOCUMENTS)]
+    if is_slow(kv):
+        now = map_requests(kv, generation, own)
+        own = [key for key, current in zip(own, now, strict=True) if current == before[key]]
+        delete_wanted_below(kv, path, set(own).__contains__)
+    else:
+        wanted = set(own)
+        delete_wanted_below(kv, path, lambda key: key in wanted and generation(key) == before[key])
 
 
 def is_made_here(name: str) -> bool:
