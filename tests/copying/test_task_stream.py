@@ -109,3 +109,22 @@ def test_an_error_between_stages_lets_what_is_under_way_end() -> None:
         with pytest.raises(AbortedError, match="no further"):
             run_tasks([failing(), [other]], n_workers=2, batch_seconds=0)
         assert len(futures) == 4 and all(future.done() for future in futures)
+
+
+def test_nothing_is_under_way_when_the_first_of_several_errors_is_raised() -> None:
+    ended: list[int] = []
+
+    def work(start: int) -> None:
+        time.sleep(0.01 * start)
+        ended.append(start)
+
+    def done(start: int, stop: int, result: object) -> None:
+        raise RuntimeError(f"first of {start}")
+
+    with ThreadPoolExecutor(4) as executor:
+        stage = Stage(lambda a, b: executor.submit(work, a), [(0, 40)], done)
+        with pytest.raises(RuntimeError, match="first of 0"):
+            run_tasks([[stage]], n_workers=4, batch_seconds=0)
+        n_ended = len(ended)
+        time.sleep(0.1)
+        assert len(ended) == n_ended

@@ -32,6 +32,7 @@ from destinations.request_model import (
     read,
     snapshot,
     stale,
+    table,
 )
 
 import chunkwise as cw
@@ -202,12 +203,12 @@ def _may_migrate(change: Change) -> bool | None:
         if change.there == "zarr2":
             return None if change.around not in ("none", "zarr3") or change.consolidated else True
         return None if change.state == "group" and change.action == "migrate" else False
-    return None if change.state in ("nodes", "directory", "empty") else False
+    return None if change.state in ("nodes", "incomplete", "directory", "empty") else False
 
 
 def _migrated(scene: _Scene) -> Iterator[str]:
     change = scene.change
-    if change.there == "zarr2" and change.state == "nodes":
+    if change.there == "zarr2" and change.state in ("nodes", "incomplete"):
         return  # what is below the directory is migrated
     if change.there != "zarr2" or change.state not in ("array", "linked array", "group"):
         yield from scene.unchanged(lambda _: False)  # "there is no node of Zarr v1 or v2"
@@ -239,7 +240,11 @@ def _may_write_file(change: Change) -> bool | None:
     if change.state == "nothing":
         return True if change.around != "none" else None  # the directory must exist
     return (
-        change.overwrite if change.state == "file" else None if change.state in ("inside", "empty") else False
+        change.overwrite
+        if change.state == "file"
+        else None
+        if change.state == "empty" or change.state.startswith("inside")
+        else False
     )
 
 
@@ -354,10 +359,23 @@ def _nwb(scene: _Scene) -> None:
     _command("nwb", "convert", _nwb_file(scene.prepared), scene.place, "--quiet", *flags)
 
 
+def _zarr_io(scene: _Scene) -> None:
+    """Write a store; a change of a group is forced, if it overwrites."""
+    from hdmf.build import DatasetBuilder, GroupBuilder
+
+    from chunkwise.hdmf import ZarrIO
+
+    mode = "w" if scene.change.overwrite else "w-"
+    with ZarrIO(scene.place, mode, force_overwrite=scene.change.kind == "group") as io:
+        io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("a", VALUES)]))
+
+
 def _may_convert(change: Change) -> bool | None:
-    if change.state in ("nothing", "empty"):
-        return None if change.name.endswith(".zarr") and change.around == "n5" else True
-    return None if change.overwrite and change.state not in ("file", "inside", "nodes") else False
+    is_forced = change.action == "ZarrIO" and change.kind == "group"
+    how = (", forced" if is_forced else ", replacing") if change.overwrite else ""
+    if table()[STATES[change.state]][f"new HDMF store{how}"] == "error":
+        return False
+    return None if change.name.endswith(".zarr") and change.around == "n5" else True
 
 
 def _converted(scene: _Scene) -> Iterator[str]:
@@ -368,7 +386,8 @@ def _converted(scene: _Scene) -> Iterator[str]:
     ((format, _),) = found
     if scene.change.around not in ("none", format):
         yield f"it has the format {format}"
-    values = read(scene.place / "acquisition/ts/data", format)
+    name = "a" if scene.change.action == "ZarrIO" else "acquisition/ts/data"
+    values = read(scene.place / name, format)
     if not any(np.array_equal(values, each) for each in (VALUES, VALUES.T)):
         yield "other values"
     place = str(scene.place.relative_to(scene.top))
@@ -388,11 +407,13 @@ def _may_create(change: Change) -> bool | None:
     is_group = change.action in ("Group.require_group", "write_dataset a") or (
         change.kind == "group" and change.action in ("Group.copy", "z5py")
     )
+    if change.action == "Group.copy" and is_group and change.state == "nodes":
+        return None  # by their format
     if change.name.endswith(".zarr") and change.around == "n5":
         return None
     if change.state in ("nothing", "empty"):
         return True
-    if change.state in ("file", "inside"):
+    if change.state == "file" or change.state.startswith("inside"):
         return False
     if change.state == "container" and change.around == "n5":
         return None  # it becomes an array
@@ -466,6 +487,7 @@ ACTIONS = {
         errors=(ChunkwiseError, RuntimeError, OSError, KeyError),
     ),
     "nwb convert": Action(_nwb, _converted, _may_convert, NEW, errors=COMMAND),
+    "ZarrIO": Action(_zarr_io, _converted, _may_convert, NEW),
     "write_dataset a": Action(_dataset, _created, _may_create, (*NEW, "group"), inside=True),
 }
 

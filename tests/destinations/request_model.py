@@ -26,6 +26,7 @@ import zarr
 import chunkwise as cw
 import chunkwise.z5py
 from chunkwise.cli.main import main
+from chunkwise.core.kvstore.staging import UNFINISHED
 from chunkwise.errors import ChunkwiseError
 
 VALUES = np.arange(48, dtype="uint16").reshape(6, 8)
@@ -48,11 +49,14 @@ STATES = {
     "group": "group",
     "container": "empty N5 container",
     "unfinished": "unfinished copy",
+    "incomplete": "unfinished HDMF store",
     "nodes": "directory without a document that holds arrays or groups",
     "volume": "precomputed volume",
     "database": "OCDBT database",
     "file": "file",
     "inside": "inside an array",
+    "inside unfinished": "inside an unfinished copy or HDMF store",
+    "inside incomplete": "inside an unfinished copy or HDMF store",
 }
 
 
@@ -300,6 +304,8 @@ def prepare(top: Path) -> None:
         with suppress(KeyboardInterrupt):
             cw.copy(top / "source" / format / "a", top / "there" / format / "unfinished", progress=_stop)
         assert (top / "there" / format / "unfinished").is_dir()
+        shutil.copytree(top / "there" / format / "nodes", top / "there" / format / "incomplete")
+        (top / "there" / format / "incomplete" / UNFINISHED).touch()
         cw.copy(top / "source" / format / "a", top / "there" / format / "volume", format=VOLUME)
         cw.create_array(f"file://{top}/there/{format}/database|ocdbt:a/", VALUES, format="zarr3")
     cw.create_group(top / "there" / "container", format="n5")
@@ -337,8 +343,8 @@ def arrange(request: Request, prepared: Path, top: Path) -> Path:
         place.symlink_to(top / "elsewhere", target_is_directory=True)
     elif request.state == "container":
         shutil.copytree(prepared / "there" / "container", place)
-    elif request.state == "inside":
-        shutil.copytree(there / "inside", place)
+    elif request.state.startswith("inside"):
+        shutil.copytree(there / request.state.split()[-1], place)
         return place / "o"
     else:
         shutil.copytree(there / request.state, place)
@@ -406,7 +412,7 @@ def _format(request: Request, writer: Writer) -> str | None:
         suffix = Path(request.name).suffix if writer.default == "n5" and "option" in said else ""
         is_other = suffix in (".n5", ".zarr") and (suffix == ".n5") != (said.get("option") == "n5")
         return None if is_other else next(iter(said.values()))  # z5py believes the name
-    names = [*(["o"] if request.state == "inside" else []), *request.name.split("/")[::-1]]
+    names = [*(["o"] if request.state.startswith("inside") else []), *request.name.split("/")[::-1]]
     if any(names[0].endswith(suffix) for suffix in FILES):
         return None
     suffix = next((Path(name).suffix.lower() for name in names if Path(name).suffix.lower() in SUFFIXES), "")

@@ -93,7 +93,7 @@ def test_a_file_in_the_way_is_replaced_by_force_only(tmp_path: Path) -> None:
     for mode in ("w", "w-", "x", "a"):
         with pytest.raises(AlreadyExistsError):
             ZarrIO(path, mode=mode)
-    with pytest.raises(AlreadyExistsError, match=r"is a file, not a store; .* force_overwrite=True"):
+    with pytest.raises(AlreadyExistsError, match=r"already, a file: .* force_overwrite=True"):
         ZarrIO(path, mode="w")
     assert path.read_text() == "precious"
     _write(path, 1, force_overwrite=True)
@@ -118,16 +118,16 @@ def test_a_store_is_not_exported_to_itself(tmp_path: Path) -> None:
         io.export(source)
     assert _read(path) == 1
     for target in (path, tmp_path / "link"):
-        with pytest.raises(InvalidArgumentError, match="can't be converted to itself"):
+        with pytest.raises(InvalidArgumentError, match="which is the same"):
             convert(path, target, overwrite=True)
-    with pytest.raises(InvalidArgumentError, match="one is in the other"):
+    with pytest.raises(InvalidArgumentError, match="which is inside it"):
         convert(path, path / "inside")
     assert _read(path) == 1
 
 
 def test_hdf5_files_are_written_to_directories_that_exist(tmp_path: Path) -> None:
     _write(tmp_path / "a", 1)
-    with pytest.raises(NotFoundError, match=r"there is no directory .*none for the HDF5 file b\.nwb"):
+    with pytest.raises(NotFoundError, match=r"b\.nwb: there is no directory .*none"):
         convert(tmp_path / "a", tmp_path / "none" / "b.nwb")
 
 

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import chunkwise as ts
+from chunkwise.errors import DataCorruptionError
+
+VOLUME = "neuroglancer_precomputed"
 
 
 def _image(*shape):
@@ -192,3 +195,37 @@ def test_in_an_open_kvstore():
     made = ts.downsample_pyramid(ts.array(image), kvstore, levels=1).result()
     assert np.array_equal(made.levels[0].read().result(), image)
     assert b'"multiscales"' in kvstore["zarr.json"]
+
+
+@pytest.mark.parametrize("convention", ["ome-ngff-0.5", "ome-ngff-0.4", "n5-viewer", "cosem", VOLUME])
+@pytest.mark.parametrize("again", [{"resume": True}, {"resume": True, "verify": True}])
+def test_a_complete_pyramid_is_resumed_like_a_complete_copy(tmp_path, convention, again):
+    """It is there, unless it was made with other options; and compared if that is wanted."""
+    path, image = tmp_path / "i", ts.array(_image(20, 30, 40))
+    options = {"convention": convention, "units": ["4 nm"] * 3, "levels": 2, "method": "mean"}
+    made = ts.downsample_pyramid(image, path, **options).result()
+    files = {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in tmp_path.rglob("*") if p.is_file()}
+    found = ts.downsample_pyramid(image, path, **again, **options).result()
+    assert (found.names, found.factors) == (made.names, made.factors)
+    assert [level.shape for level in found.levels] == [level.shape for level in made.levels]
+    for other in ({"levels": 3}, {"units": ["5 nm"] * 3}):
+        with pytest.raises(ValueError, match="already"):
+            ts.downsample_pyramid(image, path, **again, **{**options, **other})
+    assert {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in tmp_path.rglob("*") if p.is_file()} == files
+    level = ts.open(made.levels[-1].spec(), open=True, read=True, write=True).result()
+    level[(0,) * level.rank].write(201).result()
+    if "verify" in again:
+        with pytest.raises(DataCorruptionError):
+            ts.downsample_pyramid(image, path, **again, **options).result()
+
+
+def test_levels_beside_an_array_are_resumed_when_complete(tmp_path):
+    for format, name, axes in (("zarr3", "0", ["y", "x"]), ("n5", "s0", ["x", "y"])):
+        array = ts.create_array(tmp_path / format / name, _image(20, 30), format=format)
+        array.attrs["k"] = 1
+        options = {"factors": [2, 2], "levels": 2, "axes": axes}
+        ts.downsample_pyramid(tmp_path / format / name, **options).result()
+        found = ts.downsample_pyramid(tmp_path / format / name, resume=True, verify=True, **options)
+        assert len(found.result().levels) == 3
+        with pytest.raises(ValueError, match="is an array already"):
+            ts.downsample_pyramid(tmp_path / format / name, **options)

@@ -6,6 +6,7 @@ import argparse
 from contextlib import nullcontext
 
 from chunkwise.cli.command import UsageError, show
+from chunkwise.copying.copy_source import how_related
 from chunkwise.core.trees.change import check_unused, relocate
 from chunkwise.extension.trees import (
     Location,
@@ -44,8 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     source, destination = locate(arguments.source), locate(arguments.destination)
     if source.store.identity != destination.store.identity:
         raise UsageError("SRC and DST are in different stores; copy it (cp -r) and delete it (rm -r)")
-    if destination.path.startswith(source.path):
-        raise UsageError(f"{arguments.source} can't be moved into itself")
+    if how_related(source, destination):
+        raise UsageError(f"{arguments.source} can't be moved into itself, or to a group that it is in")
     root = _common_group(source, destination)
     if root is not None:
         tree = open_group(root, "r+")

@@ -6,12 +6,12 @@ import argparse
 
 from chunkwise.cli.command import UsageError, tell
 from chunkwise.cli.progress import add_quiet, progress_of
+from chunkwise.copying.copy_source import check_apart
 from chunkwise.copying.quantities import format_duration, format_nbytes
 from chunkwise.copying.resolve import resolve
-from chunkwise.core.kvstore.adapter.prefix import PrefixStore, whole_store
+from chunkwise.core.kvstore.adapter.prefix import PrefixStore
 from chunkwise.core.kvstore.adapter.zip_export import export_archive
 from chunkwise.errors import FailedPreconditionError
-from chunkwise.extension import KvStoreDriver
 from chunkwise.extension.inside import hooks
 from chunkwise.extension.trees import (
     JOURNAL,
@@ -59,8 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.archive.endswith("/"):
         raise UsageError(f'"{arguments.archive}" names a directory; expected the name of the archive')
     check_outside_arrays(archive)
-    if _is_below(source.store, source.path, archive.store, key):
-        raise UsageError("the archive can't be in what it is made of")
+    check_apart(source, archive)
     for name, node in walk(root):
         if node.error or node.key == JOURNAL:
             what = node.error or "a copy to it was begun and not finished"
@@ -80,8 +79,3 @@ def run(arguments: argparse.Namespace) -> int:
     text = f"{done.n_members:,} members, {format_nbytes(done.nbytes)} in {taken}"
     tell(arguments, {"archive": arguments.archive, **done._asdict()}, text)
     return 0
-
-
-def _is_below(kv: KvStoreDriver, path: str, other: KvStoreDriver, key: str) -> bool:
-    (whole, outer), (other_whole, other_outer) = whole_store(kv), whole_store(other)
-    return whole.identity == other_whole.identity and (other_outer + key).startswith(outer + path)

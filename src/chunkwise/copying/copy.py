@@ -80,6 +80,7 @@ class ArrayCopy(PlannedCopy):
         self._job = planned_job(source, found.place, format, fields, how, extent=extent)
         self.target, self.narrowing = self._job.target, self._job.narrowing
         self._given = plan
+        self._is_vacant = False  # True if nothing but this copy is there
         self._before: frozenset[str] | None = None  # keys that are not of this copy
         super().__init__(found, how, workers)
 
@@ -121,13 +122,14 @@ class ArrayCopy(PlannedCopy):
         if destination.replacement is not None and not overwrite:
             raise AlreadyExistsError(f"{self._top.text} holds another copy, which --overwrite deletes")
         check_outside_arrays(destination.location)
-        check_place(self._top, "array", self._format, "overwrite" if overwrite else "new")
+        state, _ = check_place(self._top, "array", self._format, "overwrite" if overwrite else "new")
+        self._is_vacant = state == "nothing"
         if self.narrowing is not None and self._part is None:
             self._before = frozenset(list_below(self._top.store, self._top.path))
         return []
 
     def _own_parts(self) -> Sequence[Location]:
-        return [] if self._before is None or self._before else [self._top]
+        return [self._top] if self._is_vacant and self._part is None else []
 
     def _delete_own(self) -> bool:
         if self._session:

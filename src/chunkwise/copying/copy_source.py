@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from chunkwise.copying.array_template import ArrayTemplate, template_of
 from chunkwise.copying.new_array import open_array, open_node
@@ -19,6 +19,7 @@ from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.driver.tree_formats import FORMATS
 from chunkwise.core.index_space import d, newaxis
+from chunkwise.core.kvstore.staging import new_owner, staging_name
 from chunkwise.core.specs.url import is_url
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.location import Location, LocationLike
@@ -30,6 +31,7 @@ __all__ = [
     "CopySource",
     "check_apart",
     "check_new_file",
+    "how_related",
     "replacing",
     "source_at",
     "source_of",
@@ -174,11 +176,27 @@ def _view_source(store: TensorStore, location: JSON, spec: JSON = None) -> CopyS
 
 def check_apart(source: Location, destination: Location) -> None:
     """Raise InvalidArgumentError if one is, or contains, the other."""
-    store, here = store_and_path(source.store, source.path)
-    other, there = store_and_path(destination.store, destination.path)
-    if store == other and (here.startswith(there) or there.startswith(here)):
-        how = "is the same" if here == there else "is inside it" if there.startswith(here) else "holds it"
+    if how := how_related(source, destination):
         raise InvalidArgumentError(f"{source.text} can't be copied to {destination.text}, which {how}")
+
+
+def how_related(
+    source: Location, destination: Location
+) -> Literal["", "is the same", "is inside it", "holds it"]:
+    """Return what a destination is to a source, by whatever names and links; empty if they are apart."""
+    store, here = store_and_path(source.store, source.path)
+    base = destination.store_spec.base
+    places = [store_and_path(destination.store, destination.path)]
+    while base is not None:  # the archives that it is in are files, which may be in the source
+        other, path = store_and_path(*base.open_driver())
+        places.append((other, path and path.rstrip("/") + "/"))
+        base = base.base
+    for other, there in places:
+        if store == other and (here.startswith(there) or there.startswith(here)):
+            if here != there:
+                return "is inside it" if there.startswith(here) else "holds it"
+            return "is the same"
+    return ""
 
 
 def _digest(document: object) -> str:
@@ -198,7 +216,7 @@ def write_spec_file(path: str | os.PathLike[str], spec: dict[str, JSON], *, over
 def replacing(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]:
     """Yield the path of a file to be written, which takes the name `path` if there is no error."""
     check_new_file(path, overwrite=overwrite)
-    part = Path(f"{os.fspath(path)}.part")
+    part = Path(path).with_name(staging_name(Path(path).name, new_owner()))
     try:
         yield part
         check_new_file(path, overwrite=overwrite)  # there may be one by now

@@ -40,8 +40,7 @@ from chunkwise.copying.tasks import Chain, Stage
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.copying.work import TaskRunner, Work
 from chunkwise.core.base.binding import JSON
-from chunkwise.core.kvstore.keys_below import list_below
-from chunkwise.core.trees.node import DOCUMENTS
+from chunkwise.core.trees.key_ownership import delete_own
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -81,6 +80,7 @@ class PlannedCopy(ABC):
         self.seconds_compared = 0.0  # how long it took to read larger arrays again
         self.left: list[int] | None = None  # tasks of each pass that are left for other parts
         self.complete = False  # True if an equal copy is there already
+        self._is_cleared = False  # True after its keys were deleted because of an array around it
         self._follow()
 
     @abstractmethod
@@ -281,23 +281,25 @@ class PlannedCopy(ABC):
                 yield
         except BaseException as e:  # an interrupt too: finished tasks are not repeated
             # A copy with values that don't fit could only be resumed with another rule, so nothing is kept.
-            if not ((isinstance(e, MisfitError) or self._session) and self._delete_own()):
+            is_gone = (isinstance(e, MisfitError) or self._session) and self._delete_own()
+            if not (is_gone or self._is_cleared):
                 with suppress(ChunkwiseError):  # such as a full disk, which may be the first error
                     self._journal.save()
             raise
 
     @contextmanager
     def _clearing_inside(self) -> Iterator[None]:
-        """If the block fails, delete the documents of this copy that are inside an array of others."""
+        """If the block fails, delete the keys of this copy that are inside an array of others."""
         try:
             yield
         except BaseException:  # an interrupt too
             with suppress(ChunkwiseError):  # the store may have failed permanently
-                if is_inside_array(self._top):
-                    for part in self._own_parts():
-                        for key in list_below(part.store, part.path):
-                            if key.rpartition("/")[2] in DOCUMENTS:
-                                part.store.delete(key)
+                parts = self._own_parts() if is_inside_array(self._top) else ()
+                if parts:
+                    self._journal.delete()  # first, since it says that their chunks are there
+                    self._is_cleared = True
+                for part in parts:
+                    delete_own(part, ())
             raise
 
     def _tick(self) -> None:

@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -340,7 +341,8 @@ class _Driver:
             for future in finished:
                 batch = self._stopped(future)
                 if not future.cancelled() and future.exception() is None:
-                    self._count(batch, future.result())
+                    with suppress(BaseException):  # such as of `progress` again: the first error is raised
+                        self._count(batch, future.result())
 
 
 def run_tasks(

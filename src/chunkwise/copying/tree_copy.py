@@ -11,6 +11,7 @@ from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_passes import LARGE, SMALL, journalled_room
 from chunkwise.copying.copy_place import CopyPlace, find_unfinished_copy, packed, unfinished_copy_error
+from chunkwise.copying.copy_source import how_related
 from chunkwise.copying.executors import Workers, room_of
 from chunkwise.copying.journal_document import JournalDocument
 from chunkwise.copying.planned_copy import PlannedCopy
@@ -60,7 +61,6 @@ class Place:
         *,
         resume: bool,
         into_group: bool = False,
-        among_others: bool = False,
     ) -> list[tuple[int, int]]:
         """Raise AlreadyExistsError if something is in the way; return the arrays that are there already.
 
@@ -71,7 +71,7 @@ class Place:
             if tree_format(self._format).has_containers:
                 check_container(seen)
             top = self._top._replace(store=seen.store)
-            self._check_top(top, resume, into_group=into_group, among_others=among_others)
+            self._check_top(top, resume, into_group=into_group)
         if self.is_empty:
             return []
         self._check_files(plan.top_names())
@@ -89,19 +89,17 @@ class Place:
     def is_whole(self, plan: TreePlan, small: SmallArrays) -> bool:
         """Return True if all groups and arrays are there."""
         found = Place(self._top, self._format)
-        found._check_top(self._top, True, into_group=False, among_others=False)
+        found._check_top(self._top, True, into_group=False)
         if found.is_empty:
             return False
         found._find_groups(plan.groups, True)
         return found.groups >= set(plan.groups) and all(job().is_there() for *_, job in _jobs(plan, small))
 
-    def _check_top(self, top: Location, resume: bool, *, into_group: bool, among_others: bool) -> None:
+    def _check_top(self, top: Location, resume: bool, *, into_group: bool) -> None:
         """Raise AlreadyExistsError if there is anything, unless it is a group that may be copied into."""
         node = find_node(top, self._format, self._files)
         self.is_empty = (node is None or (node.implicit and not nodes_below(top))) and not self._files
-        if node is None or (node.implicit and (among_others or not nodes_below(top))):
-            return
-        if resume or (into_group and node.kind == "group"):
+        if node is None or node.implicit or resume or (into_group and node.kind == "group"):
             return
         raise AlreadyExistsError(f"there is an array or group at {top.text} already")
 
@@ -251,8 +249,9 @@ class TreeCopy(PlannedCopy):
         target.check_writable()
         self._source, self._target, self._names = source, target, tuple(names)
         top, here = target.location(names), source.location
-        if here.store.identity == top.store.identity and top.path.startswith(here.path):
-            raise InvalidArgumentError(f"{here.text} can't be copied to {top.text}, which is inside it")
+        related = how_related(here, top)
+        if related not in ("", "holds it"):  # which may get members of its own member
+            raise InvalidArgumentError(f"{here.text} can't be copied to {top.text}, which {related}")
         self._consolidated = consolidated
         self._own: list[Location] = []  # parts of the destination that only this copy writes to
         destination = destination or CopyPlace(top, top)
@@ -291,7 +290,6 @@ class TreeCopy(PlannedCopy):
             self._small,
             resume=resume,
             into_group=into_group,
-            among_others=self._how.overwrite,
         )
         if self._part is None and not done:
             self._own = self._place.free_names(self.plan.top_names())

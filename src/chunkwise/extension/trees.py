@@ -25,7 +25,7 @@ from chunkwise.core.trees.consolidated import update_consolidated, with_copies
 from chunkwise.core.trees.consolidated_tree import is_consolidated, renew_copies_above
 from chunkwise.core.trees.container import check_container, check_container_of, container_root, mark_container
 from chunkwise.core.trees.create import get_or_create, write_group
-from chunkwise.core.trees.destination import Destination, Mode, check_place
+from chunkwise.core.trees.destination import Destination, Mode, State, check_place
 from chunkwise.core.trees.document import change_document, dump_like, read_document
 from chunkwise.core.trees.key_ownership import delete_own, is_made_here, was_replaced
 from chunkwise.core.trees.link import links_of
@@ -94,6 +94,7 @@ __all__ = [
     "NonFinite",
     "Replacement",
     "ResolvedNode",
+    "State",
     "Tree",
     "archive_place",
     "change_document",

@@ -7,21 +7,28 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from chunkwise.core.kvstore.staging import new_owner, staging_name
-from chunkwise.errors import ChunkwiseError, NotFoundError
-from chunkwise.extension.inside import Pool, is_url, load_json, read_bounded
+from chunkwise.core.kvstore.staging import UNFINISHED, new_owner, staging_name
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError, NotFoundError
+from chunkwise.extension.inside import MISSING_GENERATION, Pool, is_url, load_json, read_bounded
 from chunkwise.extension.trees import (
+    Destination,
     Location,
+    Mode,
     Node,
     Replacement,
+    State,
+    create_parents,
+    delete_own,
     find_documented,
+    format_of,
     looking_above,
     node_attributes,
+    remove_groups,
     tree_format,
     what_is_at,
 )
 from chunkwise.hdmf.model.attributes import SPECLOC
-from chunkwise.hdmf.model.place import Place, place_of, source_name
+from chunkwise.hdmf.model.place import Place, named_place, place_of, source_name
 from chunkwise.hdmf.model.tree import Format, HdmfTree, detect_format, read_tree
 from chunkwise.hdmf.replacement import read_replacement, replace_encoded
 from chunkwise.hdmf.storage.store import HdmfStore
@@ -31,6 +38,7 @@ __all__ = [
     "UNFINISHED",
     "Enclosing",
     "NewStore",
+    "destination_of",
     "enclosing_store",
     "is_hdf5",
     "is_root_of_hdmf",
@@ -40,9 +48,6 @@ __all__ = [
 ]
 
 # -- opening ------------------------------------------------------------------------------------------
-
-UNFINISHED = ".chunkwise-unfinished"
-"""Key that marks a new store whose writing goes on or was interrupted."""
 
 _SIGNS = ("neurodata_type", "data_type", SPECLOC)
 """Attributes of the root that say that HDMF wrote a store."""
@@ -88,6 +93,15 @@ def _instead(location: Location, source: str) -> str:
     if found.startswith("it is "):  # a file, which has a URL of its own
         return found
     return "no zarr.json, .zgroup or attributes.json with hdmf_n5"
+
+
+def destination_of(
+    place: Place, format: str | None, mode: Mode, default: Literal["zarr2", "zarr3"] = "zarr3"
+) -> Destination:
+    """Return format and state of the place of a new store; raise if it can't be written there in a mode."""
+    # A symbolic link names the store, by which the group around the link decides the format.
+    said = format_of(named_place(place), "group", format=format, default=default, is_directory=True)
+    return Destination.of(place_of(place), "group", format=said, mode=mode)
 
 
 def new_store(location: Location, source: str, format: Format, pool: Pool) -> HdmfStore:
@@ -200,28 +214,38 @@ class NewStore:
     ----------
     location : Location
         Final location; its store may be an `UnsyncedStore`.
-    occupied : {"nothing", "keys", "file"}
-        What the location holds now.
+    format : {"zarr2", "zarr3", "n5"}
+    state : State, optional
+        What the location holds now; None for an unfinished store that is gone on with.
     chosen : Replacement, optional
         A place that other processes write to as well.
     """
 
-    def __init__(self, location: Location, occupied: str, chosen: Replacement | None) -> None:
+    def __init__(
+        self, location: Location, format: Format, state: State | None, chosen: Replacement | None
+    ) -> None:
         self.location = location
         self._final = _synced(location)
-        self._is_file = occupied == "file"
+        self._is_file = state == "file"
         self._replacement = chosen
-        if occupied == "file":
+        self._made: list[Location] | None = None  # groups above, if nothing was there before
+        if state == "file":
             # Nothing can be written below a file, so the new store is beside it.
             parent = location.parent
             assert parent is not None
             name = staging_name(location.name, new_owner())
             self._replacement = Replacement(self._final, self._final.at(f"{parent.path}{name}/"))
-        elif occupied == "keys" and chosen is None:
+        elif state not in (None, "nothing") and chosen is None:
             self._replacement = Replacement.begin(self._final)
         if self._replacement is not None:
             self.location = location.at(self._replacement.staging.path)
-        self._final.store.write(self.location.path + UNFINISHED, b"")
+        is_first = state == "nothing" and chosen is None
+        mark = self.location.path + UNFINISHED
+        if self._final.store.write(mark, b"", if_equal=MISSING_GENERATION if is_first else None) is None:
+            raise AlreadyExistsError(f"another process is writing a store to {location.text}")
+        if self._replacement is None:
+            made = create_parents(location, format)
+            self._made = made if is_first else None
 
     @property
     def is_pending(self) -> bool:
@@ -241,10 +265,16 @@ class NewStore:
         return self._final
 
     def discard(self) -> None:
-        """Delete the new store; the old data stays."""
+        """Delete a new store that would have replaced old data, which stays."""
         replacement, self._replacement = self._replacement, None
         if replacement is not None:
             replacement.discard()
+
+    def remove(self) -> None:
+        """Delete a new store where nothing was before, and the groups that were made for it."""
+        if self._made is not None:
+            delete_own(self._final)
+            remove_groups(self._made)
 
 
 def _synced(location: Location) -> Location:

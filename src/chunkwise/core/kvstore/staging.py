@@ -21,6 +21,7 @@ __all__ = [
     "JOURNAL",
     "REPLACED",
     "STAGED",
+    "UNFINISHED",
     "give_up",
     "has_ended",
     "in_staging",
@@ -52,6 +53,9 @@ APPEND = ".chunkwise-append.json"
 
 JOURNAL = ".chunkwise-copy.json"
 """Key, relative to a node, that marks an unfinished copy to it."""
+
+UNFINISHED = ".chunkwise-unfinished"
+"""Key that marks a new HDMF store whose writing goes on or was interrupted."""
 
 _NAME = r"(?s)\A(?:\..*)?\.chunkwise-new(?:-(?P<owner>\w+-[0-9]+-\w+))?(?:-old)?\Z"
 _given_up: set[str] = set()  # owners that `new_owner` has named, whose tasks failed

@@ -19,7 +19,7 @@ from chunkwise.core.driver.tree_format import TreeFormat
 from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format
 from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.staging import JOURNAL, upwards
+from chunkwise.core.kvstore.staging import JOURNAL, UNFINISHED, upwards
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.core.trees.document import change_document, read_document, write_new
 from chunkwise.core.trees.snapshot import is_path
@@ -144,7 +144,7 @@ def missing_parents(copies: Mapping[str, JSON], format: str) -> list[str]:
 def with_parents(kv: KvStoreDriver, group: str, format: str, copies: Mapping[str, JSON]) -> dict[str, JSON]:
     """Make the groups that are missing among the copies of a group, and return the copies with them.
 
-    Nodes below an array, a node of another format or an unfinished copy are left out.
+    Nodes below an array, a node of another format or an unfinished copy or store are left out.
     """
     copies = dict(copies)
     for name in missing_parents(copies, format):
@@ -164,7 +164,7 @@ def _declare_group(kv: KvStoreDriver, path: str, format: str) -> bool:
         others = [(other, key) for other in TREE_FORMATS.values() for key in other.node_keys]
         if any(map_requests(kv, lambda other: _is_node(kv, path, *other), others)):
             return False
-        if read_bounded(kv, path + JOURNAL).value is not None:
+        if any(read_bounded(kv, path + key).value is not None for key in (JOURNAL, UNFINISHED)):
             return False
         ((key, document),) = rules.group_documents({}).items()
         write_new(kv, path + key, document)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import EllipsisType
-from typing import Literal, Self, TypeAlias
+from typing import Literal, Self, TypeAlias, cast, get_args
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.driver.auto.detect import is_info
@@ -29,7 +29,7 @@ from chunkwise.core.specs.context import Context
 from chunkwise.core.trees.container import CONTAINER_FORMAT, check_container
 from chunkwise.core.trees.key_ownership import is_made_here, was_replaced
 from chunkwise.core.trees.location import Location, LocationLike, locate
-from chunkwise.core.trees.look import check_not_inside, looking, node_above
+from chunkwise.core.trees.look import check_outside_arrays, looking
 from chunkwise.core.trees.new_format import Kind, format_of
 from chunkwise.core.trees.new_location import create_parents, parents_made
 from chunkwise.core.trees.node import DOCUMENTS, JOURNAL, Node, find_documented, find_node, nodes_below
@@ -49,6 +49,9 @@ Mode: TypeAlias = Literal[
     "resume",  # the same, or go on with an unfinished copy
     "among",  # the same among other files, which stay; members of the same names are replaced
     "overwrite",  # replace the present content
+    "vacant",  # nothing may be there, in N5 neither
+    "replace",  # replace an array, a group, or what is left of one
+    "force",  # replace anything, even a file
 ]
 
 State: TypeAlias = Literal[
@@ -59,6 +62,7 @@ State: TypeAlias = Literal[
     "group",
     "array",
     "unfinished",  # a copy that was begun and not finished
+    "incomplete",  # an HDMF store whose writing was interrupted or goes on
     "volume",  # a precomputed one
     "database",  # of OCDBT
     "file",
@@ -72,13 +76,30 @@ _ANSWERS: dict[tuple[Kind, Mode], frozenset[State]] = {
     ("group", "resume"): frozenset({"nothing", "nodes", "container", "group", "unfinished"}),
     ("group", "among"): frozenset({"nothing", "files", "nodes", "container", "group", "unfinished"}),
     ("group", "overwrite"): frozenset({"nothing", "files", "container", "group", "array", "unfinished"}),
+    ("group", "vacant"): frozenset({"nothing"}),
+    ("group", "replace"): frozenset({"nothing", "container", "group", "array", "unfinished", "incomplete"}),
+    ("group", "force"): frozenset(get_args(State)) - {"volume", "database"},
     ("volume", "new"): frozenset({"nothing"}),
     ("volume", "overwrite"): frozenset({"nothing", "volume", "unfinished"}),
 }
 """The states in which a writer writes; in all others it raises, and nothing has changed."""
 
+_CALLED: dict[State, str] = {
+    "files": "a directory with other files",
+    "nodes": "a directory that holds arrays or groups",
+    "container": "an empty N5 container",
+    "group": "a group",
+    "array": "an array",
+    "unfinished": "an unfinished copy",
+    "incomplete": "an unfinished HDMF store",
+    "file": "a file",
+}
+
 OVERWRITE = "overwrite=True (--overwrite)"
 """How users of most functions and commands ask to replace the present content."""
+
+_HOW = {"replace": 'mode "w" (overwrite=True, --overwrite)', "force": 'mode "w" with force_overwrite=True'}
+"""How users of HDMF's writers ask to replace the present content, by mode."""
 
 _VOLUME, _DATABASE = "info", "manifest.ocdbt"  # keys by which these are recognised
 
@@ -113,8 +134,7 @@ class Destination:
         """
         location = locate(place, context)
         with looking(location) as seen:
-            above = node_above(seen)
-            check_not_inside(above)
+            above = check_outside_arrays(seen)
             chosen = format_of(location, kind, format=format, source=source, default=default, above=above)
             if location.name and not is_staging(location.name):
                 check_new_names([location.name], chosen)
@@ -174,15 +194,16 @@ def check_place(
         state = _state(location, node, others)
     if state == "container" and kind == "array" and format != CONTAINER_FORMAT:
         state = "group"
-    if mode == "overwrite" and state in ("files", "nodes") and was_replaced(location):
+    if mode in ("overwrite", *_HOW) and state in ("files", "nodes") and was_replaced(location):
         state = "unfinished"  # without its document for a moment, in which a process was killed
-    is_other = state in ("volume", "database")  # where a node would be a second format
-    if state not in _ANSWERS[kind, mode] and (is_other or not _is_n5_group(node, kind, format)):
+    # Where a node would be a second format, or the directory has to be its own.
+    is_strict = state in ("volume", "database", "incomplete") or mode in ("vacant", *_HOW)
+    if state not in _ANSWERS[kind, mode] and (is_strict or not _is_n5_group(node, kind, format)):
         is_new = found is None and node is not None and node.implicit and find_documented(location)
         if is_new:  # another process has just made it
             return check_place(location, kind, format, mode, way=way)
         raise _refusal(location, kind, mode, state, node, others, way)
-    if state in ("files", "nodes"):
+    if state in ("files", "nodes") and mode != "force":
         _check_contents(location, kind, format, state, node)
     elif state == "array" and kind == "array" and node is not None:
         below = [walked.name for walked in walk(node) if walked.name]
@@ -202,8 +223,8 @@ def _state(location: Location, node: Node | None, others: Collection[str]) -> St
         if _foreign(others):
             return "files"
         return "file" if _is_file(location) else "nothing"
-    if node.key == JOURNAL:
-        return "unfinished"
+    if node.is_unfinished:
+        return "unfinished" if node.key == JOURNAL else "incomplete"
     if node.kind == "array":
         return "array"
     below = nodes_below(location)
@@ -291,6 +312,12 @@ def _refusal(
         return AlreadyExistsError(
             f"{text} is an OCDBT database: {text}|ocdbt: is a place in it; delete it first to replace it"
         )
+    if mode in ("vacant", *_HOW):
+        asked = next(how for name, how in _HOW.items() if state in _ANSWERS["group", cast(Mode, name)])
+        return AlreadyExistsError(
+            f"there is something at {text} already, {_CALLED[state]}: {asked} replaces it, or choose another "
+            "place"
+        )
     if state == "file":
         return AlreadyExistsError(f"{text} is a file, and the new {kind} is a directory: choose another name")
     if state == "files":
@@ -300,6 +327,8 @@ def _refusal(
             f"{dump(min(names))}; these are kept; allow overwriting to write beside them"
         )
     assert node is not None
+    if state == "incomplete":
+        return AlreadyExistsError(f"{text} is an {node.error}; delete it first to replace it")
     if state == "unfinished":
         return AlreadyExistsError(f"{text} is an {node.error}, and {way} replaces it")
     if state == "nodes":

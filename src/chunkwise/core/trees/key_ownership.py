@@ -29,7 +29,7 @@ from chunkwise.core.kvstore.protocol import ByteRange, EntryListable, Stamped, W
 from chunkwise.core.kvstore.staging import COMPLETE, in_staging, is_staging
 from chunkwise.core.kvstore.take_place import staging_paths
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.look import is_inside_array
+from chunkwise.core.trees.look import node_above
 from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented, node_of
 from chunkwise.errors import ChunkwiseError
 
@@ -139,8 +139,10 @@ def was_replaced(location: Location) -> bool:
 
 
 def delete_own(location: Location, keep: Iterable[str] | None = None) -> None:
-    """Delete what a writer that failed has made at a location, except `keep`, by default the foreign keys."""
-    # Another process may have put an array above, some chunks of which are here.
+    """Delete what a writer that failed has made at a location, except `keep`, by default the foreign keys.
+
+    Chunks of an array that another process has put above are left alone.
+    """
     kv, path = location.store, location.path
 
     def generation(key: str) -> bytes:
@@ -148,15 +150,19 @@ def delete_own(location: Location, keep: Iterable[str] | None = None) -> None:
 
     keys = list(list_below(kv, path))
     before = dict(zip(keys, map_requests(kv, generation, keys), strict=True))
-    kept, inside = set(foreign_keys(location) if keep is None else keep), is_inside_array(location)
-    own = [key for key in keys if key not in kept and (not inside or key.rpartition("/")[2] in _DOCUMENTS)]
+    kept = set(foreign_keys(location) if keep is None else keep)
+    above = node_above(location)
+    if above is not None and above.kind == "array" and above.found is not None:
+        at, is_chunk = above.location, _chunks_of(above.location, "", {above.key: above.found})
+        kept |= {key for key in keys if is_chunk(key[len(at.path) :])}
+    own = {key for key in keys if key not in kept}
     if is_slow(kv):
-        now = map_requests(kv, generation, own)
-        own = [key for key, current in zip(own, now, strict=True) if current == before[key]]
-        delete_wanted_below(kv, path, set(own).__contains__)
+        looked = list(own)
+        now = map_requests(kv, generation, looked)
+        own = {key for key, current in zip(looked, now, strict=True) if current == before[key]}
+        delete_wanted_below(kv, path, own.__contains__)
     else:
-        wanted = set(own)
-        delete_wanted_below(kv, path, lambda key: key in wanted and generation(key) == before[key])
+        delete_wanted_below(kv, path, lambda key: key in own and generation(key) == before[key])
 
 
 def is_made_here(name: str) -> bool:

@@ -31,16 +31,15 @@ from chunkwise.core.kvstore.protocol import (
     delete_where,
     offers,
 )
-from chunkwise.core.kvstore.staging import is_staging
+from chunkwise.core.kvstore.staging import JOURNAL, UNFINISHED, is_staging
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
-from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.location import Location, location_of
 from chunkwise.core.trees.node import Node, find_documented
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, PermissionDeniedError
 
 __all__ = [
     "check_new_place",
-    "check_not_inside",
     "check_outside_arrays",
     "is_inside_array",
     "is_vacant",
@@ -49,7 +48,7 @@ __all__ = [
     "node_above",
 ]
 
-_KEYS = tuple(key for format in TREE_FORMATS.values() for key in format.node_keys)
+_KEYS = (*(key for format in TREE_FORMATS.values() for key in format.node_keys), JOURNAL, UNFINISHED)
 
 
 class _Look(SameKeysStore):
@@ -196,12 +195,19 @@ def is_vacant(seen: Location) -> bool:
 
 def node_above(location: Location) -> Node | None:
     """Return the nearest array or group with a document above a location, or None."""
+    return _looked_above(location, lambda at: None)
+
+
+def _looked_above(location: Location, look: Callable[[Location], None]) -> Node | None:
+    """Return the nearest node above; `look` at the places without one that are nearer."""
     with looking_above(location) as seen:
         for below, at in pairwise(chain((seen,), seen.parents)):
             if is_staging(below.name):  # this is not its final location
                 return None
             try:
                 node = find_documented(at)
+                if node is None:
+                    look(at)
             except PermissionDeniedError:  # locations that far above are inaccessible
                 return None
             if node is not None:
@@ -218,19 +224,30 @@ def is_inside_array(location: Location) -> bool:
 def check_outside_arrays(location: Location) -> Node | None:
     """Raise AlreadyExistsError if `location` is inside an array, whose chunks new keys could look like.
 
-    Returns the node above, if there is one.
+    It is one, too, if it is inside a copy or store that is not finished, which may become an array.  Returns
+    the node above, if there is one.
     """
-    above = node_above(location)
-    check_not_inside(above)
+    return _outside_arrays(location, _check_finished)
+
+
+def _outside_arrays(location: Location, look: Callable[[Location], None]) -> Node | None:
+    above = _looked_above(location, look)
+    if above is not None and above.kind == "array":
+        raise AlreadyExistsError(f"{above.location.text} is an array; nothing can be below it")
+    base = location.store_spec.base
+    if base is not None:  # an archive
+        _outside_arrays(location_of(base), look)
     return above
 
 
+def _check_finished(location: Location) -> None:
+    if any(location.store.read(location.path + key).value is not None for key in (JOURNAL, UNFINISHED)):
+        raise AlreadyExistsError(
+            f"{location.text} is being written, or its writing was interrupted; nothing else can be in it"
+        )
+
+
 def check_new_place(store: KvStoreDriver, path: str, spec: KvStoreSpec) -> None:
-    """Check the prefix of the keys of a new array likewise; `spec` is of the store."""
-    check_outside_arrays(Location(store, path, store.describe(path), {}, spec))
-
-
-def check_not_inside(above: Node | None) -> None:
-    """Raise AlreadyExistsError if the node above is an array."""
-    if above is not None and above.kind == "array":
-        raise AlreadyExistsError(f"{above.location.text} is an array; nothing can be below it")
+    """Check that the keys of a new array are in no other; `spec` is of the store."""
+    # A copy makes arrays inside itself in this way.
+    _outside_arrays(Location(store, path, store.describe(path), {}, spec), lambda at: None)

@@ -26,7 +26,7 @@ from chunkwise.core.kvstore.protocol import (
     WithLinks,
     offers,
 )
-from chunkwise.core.kvstore.staging import JOURNAL, is_staging
+from chunkwise.core.kvstore.staging import JOURNAL, UNFINISHED, is_staging
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.core.trees.location import Location, inside_file
@@ -55,6 +55,11 @@ __all__ = [
     "what_is_at",
 ]
 
+_UNFINISHED = {
+    JOURNAL: "unfinished copy: its command goes on with --resume",
+    UNFINISHED: "unfinished HDMF store: its writing was interrupted or goes on",
+}
+
 DOCUMENTS = tuple(key for format in TREE_FORMATS.values() for key in format.documents)
 """All metadata keys of all formats, relative to a node."""
 
@@ -79,6 +84,11 @@ class Node:
     def implicit(self) -> bool:
         """True for a group without a document, with something below it."""
         return not self.key
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True for a copy or store that is not complete."""
+        return self.key in _UNFINISHED
 
     @property
     def undeclared(self) -> bool:
@@ -240,10 +250,9 @@ def _implicit(location: Location, inside: FormatName | None, others: list[str] |
         found = location.store.list_children(location.path)
     except UnsupportedError:  # on a web server, only documents make nodes
         return None
-    if location.path + JOURNAL in found.keys:
-        return Node(
-            location, inside, "group", JOURNAL, {}, "unfinished copy: its command goes on with --resume"
-        )
+    for key, error in _UNFINISHED.items():
+        if location.path + key in found.keys:
+            return Node(location, inside, "group", key, {}, error)
     if inside is None:
         from chunkwise.core.trees.container import CONTAINER_FORMAT, container_root
 

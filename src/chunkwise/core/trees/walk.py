@@ -12,7 +12,6 @@ from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import (
-    JOURNAL,
     Node,
     find_documented,
     find_node,
@@ -70,7 +69,7 @@ def walk(node: Node, *, implicit: bool = True, depth: int | None = None) -> Iter
 
 def _is_leaf(node: Node) -> bool:
     # Arrays have no children, except that an N5 container may be a dataset itself.
-    return (node.kind == "array" and not node.is_container) or node.key == JOURNAL
+    return (node.kind == "array" and not node.is_container) or node.is_unfinished
 
 
 def _is_plain(node: Node) -> bool:

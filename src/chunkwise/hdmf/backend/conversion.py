@@ -20,16 +20,15 @@ from hdmf.build import BuildManager, TypeMap
 from hdmf.spec import NamespaceCatalog
 
 from chunkwise.copying.copy_options import CopyOptions
+from chunkwise.copying.copy_source import check_apart, replacing
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.journal_document import read_journal
 from chunkwise.copying.work import TaskRunner
 from chunkwise.core.kvstore.keys_below import delete_all_below
 from chunkwise.errors import (
-    AlreadyExistsError,
     DataCorruptionError,
     InvalidArgumentError,
     LossWarning,
-    NotFoundError,
 )
 from chunkwise.extension.inside import as_nbytes, options_of
 from chunkwise.extension.trees import Location, Replacement, format_of
@@ -38,7 +37,7 @@ from chunkwise.hdmf.difference import differences_of_copy
 from chunkwise.hdmf.model.codecs import check_compressor
 from chunkwise.hdmf.model.place import Place, named_place, place_of, source_name
 from chunkwise.hdmf.model.tree import Format, detect_format
-from chunkwise.hdmf.opening import is_hdf5, no_store, open_store
+from chunkwise.hdmf.opening import destination_of, is_hdf5, no_store, open_store
 from chunkwise.hdmf.storage.large_datasets import LargeDatasets
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning
 
@@ -147,10 +146,10 @@ def convert(
     A copy that fails leaves nothing at `target`, except what `resume` needs: once blocks of large datasets
     are being copied, there is a journal.
     """
-    _check_apart(source_name(source), source_name(target))
     ending = os.fspath(target) if isinstance(target, str | os.PathLike) else ""
     if format is None and ending.endswith((".nwb", ".h5", ".hdf5")):
         format = "hdf5"
+    check_apart(place_of(source), place_of(target))
     if format != "hdf5" and ending:
         format = cast(Format, format_of(named_place(target), "group", format=format))
     workers, limit = workers_of(executor), as_nbytes(memory, "memory")
@@ -176,6 +175,7 @@ def convert(
         if executor is not None or memory is not None or verify or resume:
             place = place_of(target)
             if overwrite:  # the copy is made beside the old file, where another process can continue it
+                destination_of(target, format, "force" if options.get("force_overwrite") else "replace")
                 replacement = Replacement.begin(place, resumable=True)
                 place = replacement.staging
                 if not resume or read_journal(place) is None:
@@ -315,32 +315,13 @@ def _check_whole(source: str, broken: list[str]) -> None:
         )
 
 
-def _check_apart(source: str, target: str) -> None:
-    # A store that is replaced is removed first; the source must not be removed with it.
-    a, b = source.rstrip("/") + "/", target.rstrip("/") + "/"
-    if a == b:
-        raise InvalidArgumentError(f"{source} can't be converted to itself")
-    if a.startswith(b) or b.startswith(a):
-        raise InvalidArgumentError(f"{source} and {target}: one is in the other")
-
-
 def _to_hdf5(src: HDMFIO, target: Place, overwrite: bool) -> None:
     from chunkwise.hdmf.backend.h5_target import copy_h5_file, write_h5
 
     if not isinstance(target, str | os.PathLike):
         raise InvalidArgumentError("HDF5 files are written to local paths only")
-    path = Path(target)
-    if os.path.lexists(path) and not overwrite:
-        raise AlreadyExistsError(f"there is something at {path} already")
-    if not path.parent.is_dir():
-        raise NotFoundError(f"there is no directory {path.parent} for the HDF5 file {path.name}")
-    # It gets its own name when it is complete.
-    part = path.with_name(f".{path.name}.part")
-    try:
+    with replacing(target, overwrite=overwrite) as part:
         if isinstance(src, ZarrIO):
             write_h5(src.stores, str(part), src.manager.namespace_catalog)
         else:
-            copy_h5_file(src.source, part, path)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+            copy_h5_file(src.source, part, Path(target))

@@ -13,22 +13,14 @@ from hdmf.build import BuildManager, TypeMap
 from hdmf.spec import NamespaceCatalog
 
 from chunkwise.errors import (
-    AlreadyExistsError,
     FailedPreconditionError,
     InvalidArgumentError,
     UnlistedError,
     UnsupportedError,
 )
-from chunkwise.extension import Children, KvStoreDriver
+from chunkwise.extension import KvStoreDriver
 from chunkwise.extension.inside import Pool, check_choice, is_url
-from chunkwise.extension.trees import (
-    Location,
-    Replacement,
-    check_outside_arrays,
-    check_place,
-    create_parents,
-    format_of,
-)
+from chunkwise.extension.trees import Destination, Location, Mode, Replacement
 from chunkwise.hdmf.backend.builders import BuilderTree
 from chunkwise.hdmf.backend.lazy import LazyGroup
 from chunkwise.hdmf.backend.writing import StoreWriting
@@ -38,13 +30,12 @@ from chunkwise.hdmf.model.place import (
     is_nested,
     is_read_only,
     is_store_of_zarr2,
-    named_place,
     place_of,
     source_name,
     with_storage_options,
 )
 from chunkwise.hdmf.model.tree import Format, detect_format
-from chunkwise.hdmf.opening import UNFINISHED, NewStore, new_store, no_store, open_store
+from chunkwise.hdmf.opening import NewStore, destination_of, new_store, no_store, open_store
 from chunkwise.hdmf.replacement import finish_replacement
 from chunkwise.hdmf.storage.large_datasets import LargeDatasets
 from chunkwise.hdmf.storage.node_writer import NodeWriter
@@ -77,7 +68,7 @@ class ZarrIO(StoreWriting):
     storage_options : dict, optional
         ``{"anon": True}`` for public buckets.
     force_overwrite : bool
-        Whether mode ``"w"`` may replace something that isn't a store.
+        Whether mode ``"w"`` may replace something that is neither array nor group, even a file.
     format : {"zarr2", "zarr3", "n5"}, 2 or 3, optional
         Of a new store; by default as its name says, as the group around it, or else Zarr v3, and Zarr v2 for
         a store object of zarr-python 2.
@@ -112,7 +103,7 @@ class ZarrIO(StoreWriting):
     Raises
     ------
     FileExistsError
-        In modes ``"w-"`` and ``"x"`` if there is something; in ``"w"`` if it isn't a store.
+        In modes ``"w-"`` and ``"x"`` if there is something; in ``"w"`` if it is neither array nor group.
     FileNotFoundError
         In modes that read if there is no store.
     """
@@ -120,8 +111,8 @@ class ZarrIO(StoreWriting):
     _found: HdmfStore | None = None
     """The store at the path, if it was looked up already: it is parsed once."""
 
-    _replaces: str | None = None  # "nothing", "file", "keys"
-    """Data that a new store will replace, until the first write."""
+    _to: Destination | None = None
+    """The place of a new store, until the first write."""
 
     def __init__(
         self,
@@ -278,34 +269,14 @@ class ZarrIO(StoreWriting):
             return
         location = place_of(self._place)
         found = detect_format(location) if self._found is None else self._found.format
-        mode = "w" if self._mode in ("w-", "x") else self._mode
-        if mode == "a":
-            mode = "w" if found is None else "r+"
-        children = None
-        if mode == "w" or found is None:
-            children = location.store.list_children(location.path)
-        is_file = not is_url(self._source) and os.path.isfile(self._source)
-        occupied = is_file or found is not None or bool(children and (children.keys or children.prefixes))
-        if mode == "w":
-            if occupied and self._mode in ("w-", "x", "a"):
-                raise AlreadyExistsError(
-                    f"there is something at {self._source} already (mode {self._mode!r})"
-                )
-            if occupied and found is None and not self._force and UNFINISHED not in _names(children):
-                raise AlreadyExistsError(
-                    f"{self._source} is {'a file, ' if is_file else ''}not a store; "
-                    "delete it first, or choose another place (an IO replaces it with force_overwrite=True)"
-                )
-            if occupied and found is None and not is_file and {"info", "manifest.ocdbt"} & _names(children):
-                check_place(location, "group", "zarr3", "among")  # not where a volume or a database is
-            self._store = self._create(
-                location._replace(store=cast(KvStoreDriver, UnsyncedStore(location.store)))
-            )
-            self._replaces = ("file" if is_file else "keys") if occupied else "nothing"
+        if self._mode in ("w", "w-", "x") or (self._mode == "a" and found is None):
+            self._to = self._destination()
+            at = location._replace(store=cast(KvStoreDriver, UnsyncedStore(location.store)))
+            self._store = new_store(at, self._source, cast(Format, self._to.format), self._pool)
         elif found is None:
             raise no_store(location, self._source)
         else:
-            store = self._open_own(location, mode)
+            store = self._open_own(location, "r+" if self._mode == "a" else self._mode)
             if store.is_dataset("/"):
                 raise FailedPreconditionError(f"{self._source} is an array, not a group with HDMF data")
             self._store, store.source = store, self._source
@@ -337,23 +308,19 @@ class ZarrIO(StoreWriting):
             location, consolidated=self._consolidated if mode == "r" else False, pool=self._pool
         )
 
-    def _create(self, location: Location) -> HdmfStore:
-        default: Format = "zarr2" if is_store_of_zarr2(self._path) else "zarr3"
-        named = named_place(self._place)
-        format = format_of(named, "group", format=self._format, default=default, is_directory=True)
-        check_outside_arrays(location)
-        return new_store(location, self._source, cast(Format, format), self._pool)
+    def _destination(self) -> Destination:
+        mode: Mode = "vacant" if self._mode != "w" else "force" if self._force else "replace"
+        default: Literal["zarr2", "zarr3"] = "zarr2" if is_store_of_zarr2(self._path) else "zarr3"
+        return destination_of(self._place, self._format, mode, default)
 
     def _begin(self) -> None:
-        if self._replaces is None:
+        if self._to is None:
             return
         going_on = self._copies is not None and self._copies.begun and self._chosen is None
-        occupied = "nothing" if going_on else self._replaces
-        self._new = NewStore(self.store.location, occupied, self._chosen)
+        state = None if going_on else self._destination().state  # others may have written since
+        self._new = NewStore(self.store.location, self.store.format, state, self._chosen)
         self.store.location = self._new.location
-        if not self._new.is_pending:
-            create_parents(self.store.location, self.store.format)
-        self._replaces = None
+        self._to = None
 
     def _take_place(self) -> None:
         if self._new is None or not self._new.is_pending:
@@ -390,7 +357,7 @@ class ZarrIO(StoreWriting):
                 self._finish(self._consolidate)
         finally:
             self._discard_new()
-            self._store = self._stores = self._tree = self._writer = self._replaces = None
+            self._store = self._stores = self._tree = self._writer = self._to = None
             self._containers.clear()
 
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
@@ -410,7 +377,3 @@ def _codec_of_class(given: Any) -> Literal["json", "pickle"]:
     if name not in known:
         raise InvalidArgumentError(f"object_codec_class is {given!r}, but expected numcodecs' JSON or Pickle")
     return known[name]
-
-
-def _names(children: Children | None) -> set[str]:
-    return set() if children is None else {key.rpartition("/")[2] for key in children.keys}

@@ -15,17 +15,18 @@ from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from hdmf.container import AbstractContainer
 from hdmf.spec import NamespaceCatalog
 
+from chunkwise.copying.copy_source import how_related
 from chunkwise.core.kvstore.request_limits import Slots
-from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.extension.inside import KeyRange, Pool
-from chunkwise.extension.trees import renew_copies_above
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
+from chunkwise.extension.inside import Pool
+from chunkwise.extension.trees import Destination, renew_copies_above
 from chunkwise.hdmf.backend.builder_references import path_of
 from chunkwise.hdmf.backend.builder_writer import BuilderWriter, check_link_name
 from chunkwise.hdmf.backend.h5_copy import is_h5_io, unreadable
 from chunkwise.hdmf.backend.lazy import LazyDataset, LazyGroup, path_in
 from chunkwise.hdmf.backend.reading import StoreReading
 from chunkwise.hdmf.backend.schema import copy_specifications, write_specifications
-from chunkwise.hdmf.model.place import Place, canonical_source, named_place
+from chunkwise.hdmf.model.place import Place, named_place, place_of
 from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path
 from chunkwise.hdmf.opening import UNFINISHED, NewStore
 from chunkwise.hdmf.storage.large_datasets import LargeDatasets
@@ -46,7 +47,7 @@ class StoreWriting(StoreReading):
     _tracker: WriteStatusTracker
     _consolidate: bool
     _failed: bool
-    _replaces: str | None
+    _to: Destination | None
     _new: NewStore | None
     _keep_types: bool
     _stream_options: StreamOptions
@@ -104,11 +105,20 @@ class StoreWriting(StoreReading):
     def _check_source(self, container: Any) -> None:
         """Raise an error for a container that was read from the store that it would replace."""
         read = getattr(container, "read_io", None)
-        if self._mode in ("w", "w-", "x") and read is not None and _same_source(read.source, self._source):
+        if self._mode in ("w", "w-", "x") and read is not None and self._overlaps(read):
             raise UnsupportedOperation(
-                f"{container.name} was read from {self._source}, which it would replace: export it to "
+                f"{container.name} was read from {read.source}, which it would replace: export it to "
                 "another place, or write it in mode 'r+'"
             )
+
+    def _overlaps(self, other: HDMFIO) -> bool:
+        """Return True if another file is the same as this, is in it, or holds it."""
+        is_open = isinstance(other, StoreWriting) and other.is_open()
+        try:
+            there = other.store.location if is_open else place_of(other.source or self._place)
+        except ChunkwiseError:  # a name that only another library knows
+            return False
+        return other.source is not None and how_related(there, place_of(self._place)) != ""
 
     def _warn_of_removed(self, container: Any) -> None:
         """Warn if objects of the store were taken out of their containers."""
@@ -296,8 +306,8 @@ class StoreWriting(StoreReading):
             raise UnsupportedOperation(
                 f"Cannot export to file {self._source} in mode '{self._mode}'. Please use mode 'w'."
             )
-        if not kwargs.pop("in_place", False) and _same_source(src_io.source, self._source):
-            raise UnsupportedOperation(f"Cannot export {self._source} to itself")
+        if not kwargs.pop("in_place", False) and self._overlaps(src_io):
+            raise UnsupportedOperation(f"Cannot export {src_io.source} to itself, or to what holds it")
         cache_spec = kwargs.pop("cache_spec", True)
         consolidate = kwargs.pop("consolidate_metadata", True)
         self._use_threads(kwargs)
@@ -352,14 +362,12 @@ class StoreWriting(StoreReading):
     def discard(self) -> None:
         """Remove an incomplete new store; does nothing in other modes."""
         writer = self._writer
-        if self._mode not in ("w", "w-", "x") or writer is None or self._replaces is not None:
+        if self._mode not in ("w", "w-", "x") or writer is None or self._to is not None:
             return  # nothing was written yet
         if self._new is not None and self._new.is_pending:
             self._discard_new()
-        elif self._failed or writer.changed:
-            location = self.store.location
-            keys = KeyRange.of_prefix(location.path)
-            location.store.delete_range(keys.start, keys.stop)
+        elif self._new is not None and (self._failed or writer.changed):
+            self._new.remove()
 
     # -- what was written -------------------------------------------------------------------------
 
@@ -412,10 +420,6 @@ class StoreWriting(StoreReading):
             root = root.parent
         self.manager.build(root, source=self._source, root=True)
         return self.manager.build(container)
-
-
-def _same_source(a: Any, b: str) -> bool:
-    return a is not None and canonical_source(str(a)) == canonical_source(b)
 
 
 def _renamed(kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -161,7 +161,7 @@ class _Copy(PlannedCopy):
         return []
 
     def _own_parts(self) -> Sequence[Location]:
-        return []
+        return [self._top]
 
     def _delete_own(self) -> bool:
         return False

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from chunkwise import Attributes, create_container
 from chunkwise.errors import AlreadyExistsError
+from chunkwise.extension import JSON
 from chunkwise.extension.trees import (
     JOURNAL,
     Location,
@@ -14,6 +17,7 @@ from chunkwise.extension.trees import (
     find_node,
     parents_made,
     require_node,
+    to_json_value,
     tree_format,
     write_group,
 )
@@ -65,6 +69,29 @@ class PyramidGroup:
             if write_group(location, format, {}) is None:
                 self.check()  # another process was faster
 
+    def is_finished(self, image: NewImage) -> bool:
+        """Return True if the group has the attributes of an image."""
+        node = find_node(self._location)
+        if node is None or node.kind == "array" or node.format != self._convention.format:
+            return False
+        before = Attributes(node).asdict()
+        return bool(to_json_value(self._change(image)(before), "attributes") == before)
+
+    def _is_among_labels(self, image: NewImage) -> bool:
+        parent = self._location.parent
+        return image.labels and parent is not None and parent.name == _LABELS
+
+    def _change(self, image: NewImage) -> Callable[[Mapping[str, JSON]], dict[str, JSON]]:
+        """Return the change of the group's attributes that makes it a pyramid."""
+        convention, first, renamed = self._convention, self._first, self._renamed
+        above = "../../" if self._is_among_labels(image) else None
+        made = convention.group_attributes(
+            image._replace(name=self._name, source_image=above, kept=self._kept)
+        )
+        if first is None:
+            return lambda before: {**before, **made}
+        return lambda before: convention.merged(before, made, first, renamed=renamed)
+
     def clear(self) -> None:
         """Remove the attributes of a pyramid; a level that stays remains an image."""
         node = find_node(self._location)
@@ -77,20 +104,9 @@ class PyramidGroup:
 
     def finish(self, image: NewImage) -> None:
         """Write the attributes; list labels in a group ``labels`` that they are in."""
-        parent = self._location.parent
-        among_labels = image.labels and parent is not None and parent.name == _LABELS
-        image = image._replace(
-            name=self._name, source_image="../../" if among_labels else None, kept=self._kept
-        )
-        attributes = self._convention.group_attributes(image)
-        stored, first = Attributes(require_node(self._location)), self._first
-        if first is None:
-            stored.update(attributes)
-        else:
-            stored.change(
-                lambda before: self._convention.merged(before, attributes, first, renamed=self._renamed)
-            )
-        if among_labels and isinstance(self._convention, OmeZarr):
+        parent, change = self._location.parent, self._change(image)
+        Attributes(require_node(self._location)).change(change)
+        if self._is_among_labels(image) and isinstance(self._convention, OmeZarr):
             assert parent is not None
             convention = self._convention
             create_parents(parent, convention.format)

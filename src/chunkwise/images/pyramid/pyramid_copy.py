@@ -27,7 +27,7 @@ from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import BLOCK_NBYTES, Blocks, DriverSpec, divide, item_nbytes, memory_limit
-from chunkwise.extension.trees import JOURNAL, Location, check_place, tree_format
+from chunkwise.extension.trees import JOURNAL, Location, Mode, check_place, tree_format
 from chunkwise.images.conventions.convention import NewImage
 from chunkwise.images.pyramid.group import PyramidGroup
 from chunkwise.images.pyramid.level_step import LevelStep, blocks_of_levels
@@ -171,15 +171,11 @@ class PyramidCopy(PyramidWork):
         if not self._how.overwrite and find_unfinished_copy(self._top) is not None:
             raise unfinished_copy_error(self._top)
         for to in self._places:
-            if to.replacement is None:
-                check_place(to.location, "array", self._pyramid.convention.format)
-            else:
-                CopyPlace.choose(
-                    to.location, "array", self._pyramid.convention.format, overwrite=True, go_on=False
-                )
+            mode: Mode = "new" if to.replacement is None else "overwrite"
+            check_place(to.location, "array", self._pyramid.convention.format, mode)
 
     def _is_there(self) -> bool:
-        return False
+        return all(job.is_there() for job in self._levels) and self._group.is_finished(self._image)
 
     def _check_free(self) -> list[tuple[int, int]]:
         self._check()
@@ -210,9 +206,13 @@ class PyramidCopy(PyramidWork):
                     to.clear()
         if self._replaces:
             self._group.clear()
+        self._group.finish(self._image)
+
+    @property
+    def _image(self) -> NewImage:
         pyramid = self._pyramid
         levels = list(zip(pyramid.names, pyramid.levels, strict=True))
-        self._group.finish(NewImage(pyramid.axes, levels, labels=self._labels, method=pyramid.method))
+        return NewImage(pyramid.axes, levels, labels=self._labels, method=pyramid.method)
 
     def _commit(self, confirm: Callable[[], None]) -> None:
         """Do nothing: the levels have taken their places."""

@@ -311,7 +311,7 @@ class VolumeCopy(PlannedCopy):
         return []
 
     def _own_parts(self) -> Sequence[Location]:
-        return []
+        return [self._top]
 
     def _delete_own(self) -> bool:
         return False
