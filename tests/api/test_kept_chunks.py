@@ -148,7 +148,6 @@ def test_reads_see_what_the_rule_says(name: str, steps: Any, limit: int, recheck
         assert cache.nbytes == sum(entry.size for entry in cache._entries.values())
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("recheck", [True, False, "open"])
 def test_a_chunk_is_decoded_once_for_all_handles(name: str, recheck: Any, decoded: list[str]) -> None:

@@ -78,7 +78,6 @@ CHANGES: dict[str, Callable[[str, Path], object]] = {
 }
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("change", CHANGES)
 def test_no_handle_writes_over_the_new_array(format: str, change: str, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import chunkwise
 from chunkwise import Context, KvStore, Transaction
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("store", STORES)
 def test_programs(driver, store, tmp_path):
@@ -102,7 +101,6 @@ class TestAsTensorStore:
         assert again.resolve().result().shape == (20,)
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("change", ["replace", "delete", "shrink", "grow", "attributes"])
@@ -157,7 +155,6 @@ def test_a_document_that_others_have_changed_is_first(change, tmp_path):
     assert new.read().result().tolist() == [5] * 8
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("store", STORES)
 def test_a_resized_array_that_was_replaced_before_the_commit(driver, store, tmp_path):

@@ -56,7 +56,6 @@ def _pyramid(source: Path, place: Path, overwrite: bool) -> None:
     cw.downsample_pyramid(source / "a", place, overwrite=overwrite, **options).result()
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("door", [_copy, _cp, _pyramid])
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_states(prepared: Path, tmp_path: Path, door: Any, overwrite: bool) -> None:
@@ -109,7 +108,6 @@ def test_itself(tmp_path: Path) -> None:
     assert len(list((tmp_path / "v/1_1_1").iterdir())) == 3 * 3 * 1
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("name", ["mesh/1:0", "1_1_1/notes.txt", "info.old", "sub/zarr.json", "1_1_1/0-4"])
 @pytest.mark.parametrize("is_sharded", [False, True])
 def test_other_files_are_no_part_of_a_volume(tmp_path: Path, name: str, is_sharded: bool) -> None:

@@ -65,7 +65,6 @@ PARTS = {
 }
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("inside", [False, True], ids=["at once", "transaction"])
@@ -85,7 +84,6 @@ def test_all_elements_replace_it(kind: str, write: str, inside: bool, tmp_path: 
     np.testing.assert_array_equal(array.read().result(), expected)
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("part", PARTS)
 def test_a_part_does_not(kind: str, part: str, tmp_path: Path) -> None:

@@ -43,7 +43,6 @@ def read_into(path, starts, stops, change):
     return read_open(path, starts, stops, change, memory=memoryview(bytearray(200)))
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("read", [read_by_store, read_open, read_into])
 @pytest.mark.parametrize("left", [0, 1, 39, 40, 41, 60, 99, 100])
 def test_ranges_of_a_file_that_becomes_shorter(tmp_path, read, left):

@@ -136,7 +136,6 @@ def test_another_one_beside_it(writer, format, tmp_path):
     assert sorted(found.keys()) == ["images", "old"]
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("others", ["file", "node of another format"])
 def test_nothing_is_made_of_the_directory_of_something_else(writer, others, tmp_path):

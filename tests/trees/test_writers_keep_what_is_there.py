@@ -165,7 +165,6 @@ def test_a_kill_at_some_calls(writer: str, tmp_path: Path) -> None:
             assert contents(store) == new  # nothing of the killed process is left
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("format", DRIVERS)
 @pytest.mark.parametrize("writer", WRITERS)
 def test_files_of_others_survive(writer: str, format: str, tmp_path: Path) -> None:
@@ -213,7 +212,6 @@ def test_a_wrong_option_changes_nothing(wrong: str, format: str) -> None:
         assert contents(store) == before, path
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("format", DRIVERS)
 @pytest.mark.parametrize(
     "wrong",
@@ -411,7 +409,6 @@ def test_new_nodes_have_the_format_of_the_group_above(format: str, tmp_path: Pat
     assert chunkwise.open_group(tmp_path / "a")["b/x"].read().result().tolist() == NEW.tolist()
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("format", DRIVERS)
 @pytest.mark.parametrize("maker", MAKERS)
 def test_no_directory_is_left_after_a_failure(
