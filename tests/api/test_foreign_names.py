@@ -20,11 +20,12 @@ import pynwb
 import pytest
 import xarray
 import zarr
+from hdmf.common import DynamicTable, VectorData, get_manager
 from packaging.requirements import Requirement
 
 import chunkwise
 from chunkwise.core.base.foreign_names import FOREIGN_NAMES, Instead
-from chunkwise.errors import AlreadyExistsError
+from chunkwise.errors import AlreadyExistsError, InvalidArgumentError
 from chunkwise.images.multiscale.metadata import Window
 
 PAGE = Path(__file__).parents[2] / "docs" / "coming-from.md"
@@ -32,6 +33,7 @@ ROWS = [(owner, name) for owner, names in FOREIGN_NAMES.items() for name in name
 CALLED = {
     "TensorStore": "array", "Group": "group", "Attributes": "attrs", "Future": "future",
     "MultiscaleImage": "image", "Plate": "plate", "Well": "well", "ImageCollection": "collection",
+    "LazyDataset": "dataset", "N5Blocks": "blocks",
 }  # fmt: skip
 """What the code in the table calls an object of each class."""
 CLASSES = ("chunkwise", *CALLED)
@@ -46,10 +48,12 @@ FUNCTIONS = {
 }
 """By the owner of their rows; an argument that a row says to write is tried with the first."""
 OTHER_FUNCTIONS = {
+    "create_n5_blocks": [chunkwise.create_n5_blocks],
     "diff": [chunkwise.diff],
     "downsample_pyramid": [chunkwise.downsample_pyramid],
     "from_dask": [chunkwise.from_dask],
     "migrate": [chunkwise.migrate],
+    "open_n5_blocks": [chunkwise.open_n5_blocks],
     "serve": [chunkwise.serve],
     "stack": [chunkwise.stack, chunkwise.concat],
     "store": [chunkwise.store],
@@ -60,6 +64,19 @@ OTHER_FUNCTIONS = {
 """Those whose rows name parameters, which are not tried."""
 PUBLIC_MODULES = ["", ".dask", ".hdmf", ".ocdbt", ".xarray", ".z5py", ".zarr"]
 VALUES = np.arange(48.0).reshape(8, 6)
+WRITERS: list[Callable[[dict[str, Any], Any], Any]] = [
+    lambda scope, value: scope["group"].__setitem__("new", value),
+    lambda scope, value: scope["group"].create_array("new", value),
+    lambda scope, value: scope["group"].create_dataset("new", data=value),
+    lambda scope, value: scope["group"].require_dataset("new", (2,), "U2", data=value),
+    lambda scope, value: chunkwise.create_array(scope["path"], value),
+    lambda scope, value: scope["array"].write(value).result(),
+    lambda scope, value: scope["array"].__setitem__(0, value),
+    lambda scope, value: chunkwise.array(value),
+    lambda scope, value: chunkwise.copy(value, scope["path"]),
+    lambda scope, value: chunkwise.downsample_pyramid(value, scope["path"]),
+    lambda scope, value: chunkwise.stack([value, value]),
+]
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +117,11 @@ def named(trees: Path, path: Path, owner: str, name: str) -> dict[str, Any]:
         place = path / "s.zarr"
     elif owner == "Group" or code.startswith("group["):
         place = "a" if name == "rename" else "new"
+    group.attrs["unit"] = "mV"
     if name == "fields":
         array = group.create_array("records", np.zeros(3, [("x", "f4")]))
+    if name == "asstr":
+        array = group.create_array("text", np.array([b"Z\xc3\xbcrich"]))
     plate: Any = (
         plate_at(trees, path / "plate.zarr") if owner in ("MultiscaleImage", "Plate", "Well") else None
     )
@@ -115,6 +135,12 @@ def named(trees: Path, path: Path, owner: str, name: str) -> dict[str, Any]:
     indices = (np.array([0, 3]), np.array([1, 2])) if "mask" not in name else (VALUES % 2 == 0,)
     return {
         "chunkwise": chunkwise,
+        "dask": dask,
+        "numpy": np,
+        "dataset": dataset_at(path / "table.zarr") if owner == "LazyDataset" else None,
+        "blocks": blocks_at(path / "c.n5/ids") if owner == "N5Blocks" else None,
+        "cell": (0, 1),
+        "rows": VALUES[:2],
         "pynwb": pynwb,
         "xarray": xarray,
         "plate": plate,
@@ -144,6 +170,23 @@ def named(trees: Path, path: Path, owner: str, name: str) -> dict[str, Any]:
         "dtype": "float64",
         "out": np.empty(3),
     }  # fmt: skip
+
+
+def dataset_at(path: Path) -> Any:
+    """Return a dataset of a table, as hdmf reads it, which can be written."""
+    column = VectorData(name="c", description="c", data=VALUES)
+    with chunkwise.hdmf.ZarrIO(path, manager=get_manager(), mode="w") as io:
+        io.write(DynamicTable(name="t", description="t", columns=[column]))
+    return chunkwise.hdmf.ZarrIO(path, manager=get_manager(), mode="r+").read()["c"].data
+
+
+def blocks_at(path: Path) -> chunkwise.N5Blocks:
+    """Return the blocks of a dataset, of which there is one."""
+    blocks = chunkwise.create_n5_blocks(
+        path, dimensions=(8, 8), block_size=(4, 4), data_type="uint64", compression={"type": "gzip"}
+    )
+    blocks[0, 1] = [3, 5]
+    return blocks
 
 
 def plate_at(trees: Path, path: Path) -> chunkwise.Plate:
@@ -308,6 +351,38 @@ def test_an_argument_of_a_group_in_a_group(name: str, tmp_path: Path) -> None:
     assert list(group) == ["a"]
 
 
+@pytest.mark.parametrize(
+    ("owner", "name"), [row for row in ROWS if row[0].startswith("group.") and row[0] != "group.create_group"]
+)
+def test_an_argument_of_another_method(trees: Path, owner: Any, name: str, tmp_path: Path) -> None:
+    scope = {**named(trees, tmp_path, "", ""), "path": "a"}
+    group, instead = scope["group"], FOREIGN_NAMES[owner][name]
+    with pytest.raises(TypeError, match=re.escape(str(instead))):
+        getattr(group, owner.removeprefix("group."))(**{name: 1})
+    exec(instead.code, scope)
+
+
+@pytest.mark.parametrize("write", WRITERS)
+@pytest.mark.parametrize("link", [chunkwise.Link("/a"), h5py.SoftLink("/a"), h5py.ExternalLink("b.h5", "/a")])
+def test_a_link_has_no_elements(trees: Path, write: Any, link: Any, tmp_path: Path) -> None:
+    """NumPy would take a link of chunkwise for two texts."""
+    scope = named(trees, tmp_path, "", "")
+    with pytest.raises(TypeError, match=r"did you mean group\.create_link\(path, target\)\?"):
+        write(scope, link)
+    assert list(scope["group"]) == ["a"] and not (tmp_path / "new.zarr").exists()
+
+
+def test_an_array_of_another_shape_is_an_error_of_h5py(trees: Path, tmp_path: Path) -> None:
+    """Programs catch TypeError, as h5py and zarr-python raise it, or chunkwise's own."""
+    group = named(trees, tmp_path, "", "")["group"]
+    group.create_group("g")
+    for require in (group.require_dataset, group.require_array):
+        for name, shape, dtype in (("a", (3, 3), "f8"), ("a", (8, 6), "i2"), ("g", (8, 6), "f8")):
+            for error in (TypeError, InvalidArgumentError):
+                with pytest.raises(error):
+                    require(name, shape=shape, dtype=dtype)
+
+
 @pytest.mark.parametrize("name", FOREIGN_NAMES["resize"])
 def test_resizing_as_others(trees: Path, name: str, tmp_path: Path) -> None:
     scope = named(trees, tmp_path, "resize", name)
@@ -366,6 +441,26 @@ def test_a_shape_is_no_lower_bound(trees: Path, tmp_path: Path) -> None:
     assert caught.value.__notes__ == [str(FOREIGN_NAMES["resize"]["shape"])]
 
 
+def test_names_of_dimensions_that_zarr_v2_lacks(tmp_path: Path) -> None:
+    group = chunkwise.open_group(tmp_path / "g.zarr", mode="w", format="zarr2")
+    array = group.create_array("a", VALUES, dimension_names=["y", "x"])
+    with pytest.raises(IndexError, match=r'does not match one of \{"", ""\}') as caught:
+        array[chunkwise.d["x"][0]]
+    code = re.search(r"array\[chunkwise.*\]\]", caught.value.__notes__[0])
+    scope = {"array": array, "chunkwise": chunkwise, "names": array.attrs["_ARRAY_DIMENSIONS"]}
+    named_array = eval(code[0], scope) if code else array
+    np.testing.assert_array_equal(named_array[chunkwise.d["x"][2]], VALUES[:, 2])
+
+
+def test_several_fields_are_chosen_of_the_values(tmp_path: Path) -> None:
+    records = np.zeros(3, [("x", "f4"), ("y", "i2"), ("z", "u1")])
+    array = chunkwise.create_array(tmp_path / "r.zarr", records)
+    with pytest.raises(IndexError) as caught:
+        array[["x", "z"]]
+    code = caught.value.__notes__[0].rpartition(": ")[2].replace("[field, field]", '["x", "z"]')
+    assert eval(code, {"array": array}).dtype.names == ("x", "z")
+
+
 def test_statements_of_others(trees: Path, tmp_path: Path) -> None:
     with named(trees, tmp_path, "", "")["group"] as group:
         group["k/l"] = VALUES
@@ -376,8 +471,6 @@ def test_statements_of_others(trees: Path, tmp_path: Path) -> None:
     for write in (lambda: group.create_array("m", group), lambda: np.asarray(group)):
         with pytest.raises(TypeError, match="a group has no elements"):
             write()
-    with pytest.raises(TypeError, match=r"group\.create_link"):
-        group["link"] = h5py.SoftLink("/a")
     assert sorted(group) == ["a", "k"]
     with pytest.raises(AttributeError, match=r"has no attribute 'nonsense'$"):
         group.nonsense

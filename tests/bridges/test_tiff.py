@@ -37,7 +37,7 @@ FILES: dict[str, tuple[Any, dict[str, Any], str]] = {
     **{
         f"{name}_{form}": (GREY, {**how, "compression": name}, "")
         for name in ("deflate", "lzw", "zstd", "lzma", "packbits")
-        for form, how in (("strips", STRIPS), ("tiles", TILES))
+        for form, how in (("strips", STRIPS), ("tiles", TILES), ("big", {**TILES, "byteorder": ">"}))
     },
     "predictor": (GREY, {**TILES, "compression": "deflate", "predictor": True}, ""),
     "predictor_strips": (GREY, {**STRIPS, "compression": "zstd", "predictor": True}, ""),

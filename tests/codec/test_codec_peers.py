@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import warnings
+from importlib import import_module
 from importlib.util import find_spec
 
 import ml_dtypes
@@ -492,3 +493,34 @@ def test_blosc_with_snappy(shuffle):
     damaged = theirs[:32] + b"\xff" * 16 + theirs[48:]
     with pytest.raises(DataCorruptionError, match="blosc"):
         chain.open_decoder()(damaged, out)
+
+
+TAKE_ARRAYS = ("blosc", "brotli", "bz2", "lz4f", "packbits", "pglz", "snappy", "tiff", "zlibng", "zopfli")
+"""Codecs of imagecodecs that NumCodecs gives the array, and that return its bytes or its elements."""
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["<u2", ">u2", ">i4", ">f4", ">f8", ">c8"])
+@pytest.mark.parametrize("name", TAKE_ARRAYS)
+def test_codecs_of_arrays_keep_the_stored_byte_order(name: str, dtype: str, order: str) -> None:
+    """NumCodecs hands them the elements as stored, and takes what they return for elements as stored."""
+    document = {"id": f"imagecodecs_{name}"}
+    values = (np.arange(48).reshape(6, 8) * 261).astype(dtype)
+    if find_spec("imagecodecs") is None:
+        with pytest.raises(UnsupportedError, match="imagecodecs"):
+            parse_zarr2(document, None, values.dtype, order)
+        return
+    import_module("imagecodecs.numcodecs").register_codecs(verbose=False)
+    theirs = numcodecs.get_codec(document)
+    laid = values if order == "C" else np.ascontiguousarray(values.T)
+    encoded = bytes(theirs.encode(laid))
+    native = values.astype(values.dtype.newbyteorder("="))
+    spec = ChunkSpec(values.shape, native.dtype, np.zeros((), native.dtype))
+    chain = prepare_chain(parse_zarr2(document, None, values.dtype, order), spec)
+    out = np.empty_like(native)
+    chain.open_decoder()(encoded, out)
+    np.testing.assert_array_equal(out, values)
+    again = np.asarray(theirs.decode(bytes(chain.open_encoder()(native))))
+    np.testing.assert_array_equal(np.frombuffer(again.tobytes(), dtype).reshape(laid.shape), laid)
+    other = prepare_chain(parse_zarr2(document, None, values.dtype.newbyteorder(), order), spec)
+    assert chain.codecs != other.codecs  # so that chunks are never copied as they are

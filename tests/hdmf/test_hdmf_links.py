@@ -8,9 +8,11 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import hdmf.common
 import numpy as np
 import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
+from hdmf.common import DynamicTable, DynamicTableRegion, SimpleMultiContainer, VectorData, VectorIndex
 from nwb_content import file_of, new_file
 from pynwb import TimeSeries, get_manager
 
@@ -24,6 +26,35 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore", "error::chunkwise.hdmf.storage.resolve.BrokenLinkWarning"),
     pytest.mark.each_once("format"),
 ]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("name", ["users", "root", "ragged"])
+def test_a_root_of_any_name_refers_to_its_own_members(tmp_path: Path, name: str, format: str) -> None:
+    """The container that is written is the root of the store, so its name is in no path."""
+    ragged = VectorData(name="ragged", description="r", data=[1.0, 2.0, 3.0])
+    index = VectorIndex(name="ragged_index", target=ragged, data=[1, 3])
+    table = DynamicTable(name=name, description="t", columns=[index, ragged], colnames=["ragged"])
+    path, other = tmp_path / "t.zarr", tmp_path / "u.zarr"
+    with ZarrIO(path, manager=hdmf.common.get_manager(), mode="w", format=format) as io:
+        io.write(table)
+    with ZarrIO(path, manager=hdmf.common.get_manager(), mode="a") as io:
+        read = io.read()
+        read.add_row(ragged=[4.0])
+        io.write(read)
+    with ZarrIO(path, manager=hdmf.common.get_manager()) as io:
+        assert [list(row) for row in io.read()["ragged"][:]] == [[1.0], [2.0, 3.0], [4.0]]
+        with ZarrIO(other, manager=hdmf.common.get_manager(), mode="w", format=format) as out:
+            out.export(src_io=io)
+    rows = DynamicTable(name="rows", description="r", columns=[VectorData("a", "a", data=[5, 6])])
+    region = DynamicTableRegion(name="region", description="r", data=[1, 0], table=rows)
+    refers = DynamicTable(name="refers", description="r", columns=[region])
+    with ZarrIO(tmp_path / "m.zarr", manager=hdmf.common.get_manager(), mode="w", format=format) as io:
+        io.write(SimpleMultiContainer(name=name, containers=[rows, refers]))
+    with ZarrIO(tmp_path / "m.zarr", manager=hdmf.common.get_manager()) as io:
+        assert io.read()["refers"]["region"][0]["a"].tolist() == [6]
+    for store in (path, other, tmp_path / "m.zarr"):
+        assert broken_links(store) == []
 
 
 def write_raw(path: Path, format: str) -> None:

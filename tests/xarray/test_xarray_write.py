@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import dask.array as da
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -425,6 +427,46 @@ def test_encodings_of_other_libraries_say_what_to_write(tmp_path, advice, encodi
         write_dataset(dataset, tmp_path / "x", encoding={"a": encoding})
     assert advice in str(e.value) and '"a"' in str(e.value)
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "n5"])
+@pytest.mark.parametrize("dtype", ["i2", "f8", "bool", "M8[ns]", "m8[ns]", "U2"])
+@pytest.mark.parametrize("member", ["_FillValue", "missing_value", "units"])
+def test_a_member_of_cf_that_is_none_asks_for_nothing(
+    tmp_path: Path, member: str, dtype: str, format: str
+) -> None:
+    """The usual way to say that a coordinate has no fill value."""
+    values = np.arange(3).astype(dtype)
+    dataset = xr.Dataset({"a": ("x", values)}, {"c": ("x", values)})
+    encoding = {name: {member: None} for name in ("a", "c")}
+    write_dataset(dataset, tmp_path / "x", encoding=encoding, format=format)
+    opened = xr.open_dataset(tmp_path / "x", engine="chunkwise", decode_timedelta=True)
+    assert opened["a"].dtype.kind == opened["c"].dtype.kind or dtype == "U2"
+    assert opened["a"].values.tolist() == opened["c"].values.tolist() == values.tolist()
+    if member == "_FillValue":
+        assert not {"_FillValue"} & (opened["a"].encoding.keys() | opened["c"].encoding.keys())
+
+
+@pytest.mark.parametrize("file", ["a.nc", "a.zip", "a.json"])
+def test_a_group_in_a_file(tmp_path: Path, file: str) -> None:
+    """As netCDF4's engine opens it: `group` is a path in the file."""
+    dataset = xr.Dataset({"a": (("y", "x"), np.arange(6.0).reshape(2, 3))})
+    if file == "a.nc":
+        with h5py.File(tmp_path / file, "w") as f:
+            f["obs/daily/a"] = dataset["a"].values
+            f["obs/daily/a"].attrs["_ARRAY_DIMENSIONS"] = ["y", "x"]
+    else:
+        write_dataset(dataset, tmp_path / "t.zarr", group="obs/daily", format="zarr2", consolidated=False)
+        shutil.make_archive(str(tmp_path / "a"), "zip", tmp_path / "t.zarr")
+    if file == "a.json":
+        names = [p for p in (tmp_path / "t.zarr").rglob("*") if p.is_file()]
+        refs = {p.relative_to(tmp_path / "t.zarr").as_posix(): [str(p)] for p in names}
+        (tmp_path / file).write_text(json.dumps({"version": 1, "refs": refs}))
+    for group in ("obs/daily", "/obs/daily/"):
+        opened = xr.open_dataset(tmp_path / file, engine="chunkwise", group=group)
+        np.testing.assert_array_equal(opened["a"], dataset["a"])
+    with pytest.raises(FileNotFoundError, match="obs/none"):
+        xr.open_dataset(tmp_path / file, engine="chunkwise", group="obs/none")
 
 
 @pytest.mark.parametrize("missing", [None, np.nan])

@@ -33,6 +33,8 @@ _FURTHER = {"--chunk": "--chunks", "--shard": "--shards", "--codec": "--codecs",
 # Options of other programs, and what they are called here.
 _OTHERS = {
     "-L": "--depth",
+    "-R": "--depth",
+    "-r": "--depth",
     "--bind": "--host",
     "--chunk-shape": "--chunk",
     "--chunk-size": "--chunk",
@@ -55,7 +57,22 @@ _OTHERS = {
     "--workers": "--on",
     "--zarr-format": "--format",
     "--zarr-version": "--format",
+    "--recursive": "--depth",
     "--zarr_version": "--format",
+}
+
+_OTHER_COMMANDS = {
+    **dict.fromkeys(("cat", "head", "show"), "slice"),
+    **dict.fromkeys(("convert", "repack", "rechunk"), "cp -r"),
+    **dict.fromkeys(("copy", "download", "sync"), "cp"),
+    **dict.fromkeys(("delete", "remove"), "rm"),
+    **dict.fromkeys(("describe", "du", "stat"), "info"),
+    **dict.fromkeys(("list", "dir"), "ls"),
+    **dict.fromkeys(("move", "rename"), "mv"),
+    **dict.fromkeys(("compare", "cmp"), "diff"),
+    **dict.fromkeys(("check", "validate", "fsck"), "verify"),
+    "downsample": "pyramid",
+    "dump": "tree -a",
 }
 
 _REGION = re.compile(r"\[?[-\d:.,]*\]?")
@@ -116,6 +133,8 @@ class CommandParser(argparse.ArgumentParser):
             known = hint(str(value), map(str, action.choices))
             if isinstance(action, argparse._SubParsersAction):
                 what = "command" if action.metavar == "COMMAND" else "action"
+                other = _OTHER_COMMANDS.get(value) if what == "command" else None
+                known = f'did you mean "{other}"? ({hint("", action.choices)})' if other else known
                 before = [str(one.metavar) for one in self._get_positional_actions() if one is not action]
                 order = f"; {before[0]} comes first: {self.prog} {before[0]} …" if before else ""
                 raise argparse.ArgumentError(None, f'there is no {what} "{value}"; {known}{order}')

@@ -18,6 +18,7 @@ from chunkwise.core.base.caller import warn_caller
 from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.base.command import as_json
 from chunkwise.core.base.extras import MissingPackageError, is_of, load, needs
+from chunkwise.core.base.foreign_names import instead_of
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.base.html import RecordList, brief, codec_text, panel, plate_drawing, table
 from chunkwise.core.base.processors import memory_limit, n_processors
@@ -130,6 +131,7 @@ __all__ = [
     "hooks",
     "implicit_converter",
     "in_background",
+    "instead_of",
     "is_kvstore_object",
     "is_of",
     "is_of_ended",

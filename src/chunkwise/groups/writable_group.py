@@ -11,7 +11,6 @@ from typing import Any, NoReturn, Self
 from chunkwise.copying.array_options import Sizes, data_type, read_shape
 from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.extras import is_of
 from chunkwise.core.base.unknown_names import checks_arguments, options_of
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.change import delete_node
@@ -26,6 +25,10 @@ from chunkwise.groups.new_array import SCHEMA_OPTIONS, new_array
 from chunkwise.groups.readable_group import ReadableGroup
 
 __all__ = ["WritableGroup"]
+
+
+class _OtherNodeError(InvalidArgumentError, TypeError):  # as h5py and zarr-python raise it
+    pass
 
 
 class WritableGroup(ReadableGroup):
@@ -249,17 +252,15 @@ class WritableGroup(ReadableGroup):
             if isinstance(found, WritableGroup):
                 if found._node.implicit and not len(found):  # in N5, a directory that can become an array
                     return None
-                raise InvalidArgumentError(f"{found.location.text} is a group, not an array")
+                raise _OtherNodeError(f"{found.location.text} is a group, not an array")
             return found
 
         member = get_or_create(get, create)
         wanted = None if shape is None else read_shape(shape)
         if wanted is not None and wanted != member.shape:
-            raise InvalidArgumentError(f"{member.name} has the shape {member.shape}, not {wanted}")
+            raise _OtherNodeError(f"{member.name} has the shape {member.shape}, not {wanted}")
         if dtype is not None and data_type(dtype) != member.dtype:
-            raise InvalidArgumentError(
-                f"{member.name} is of {member.dtype.name}, not {data_type(dtype).name}"
-            )
+            raise _OtherNodeError(f"{member.name} is of {member.dtype.name}, not {data_type(dtype).name}")
         return member
 
     @checks_arguments("create_array")
@@ -332,8 +333,6 @@ class WritableGroup(ReadableGroup):
 
     def __setitem__(self, path: str, value: Any) -> None:
         """Create an array from values, as `create_array` does; one that is there is an error."""
-        if is_of(value, "h5py") and type(value).__name__.endswith("Link"):
-            raise TypeError("a link is no array; did you mean group.create_link(path, target)?")
         self.create_array(path, value)
 
     def __enter__(self) -> Self:

@@ -34,7 +34,7 @@ from chunkwise.errors import (
 )
 from chunkwise.extension import JSON, Buffer, KeyEncoding
 from chunkwise.extension import n5 as blocks
-from chunkwise.extension.inside import KeyRange, compare_and_swap
+from chunkwise.extension.inside import KeyRange, compare_and_swap, explains_foreign_names
 from chunkwise.extension.n5 import (
     decode_label_multiset,
     encode_label_multiset,
@@ -122,6 +122,7 @@ _MAX_RATIO = 1 << 15
 _UNSUSPICIOUS_NBYTES = 1 << 20
 
 
+@explains_foreign_names("N5Blocks")
 class N5Blocks:
     """The blocks of a dataset, addressed by their position in the grid.
 

@@ -159,7 +159,9 @@ def encode_variable(
         variable.encoding.setdefault("dtype", "bool")
     encoded = encode_by_cf(xr, name, variable)
     if encoding is not None:
-        unknown = [key for key in encoded.encoding if key not in _LEFT_OVER]
+        # xarray leaves a member of CF that is None, such as `_FillValue`: there is to be none.
+        none = [key for key in _CODED if encoded.encoding.get(key, 0) is None]
+        unknown = [key for key in encoded.encoding if key not in (*_LEFT_OVER, *none)]
         if unknown:
             advice = dict.fromkeys(f"; {_INSTEAD[key]}" for key in unknown if key in _INSTEAD)
             raise InvalidArgumentError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from chunkwise import TensorStore
@@ -44,9 +45,18 @@ def group_at(
             return _below(open_group(location, "r", format=format, consolidated=True), names)
         except NotFoundError:
             pass
+    top = partial(open_group, place, "r", format=format, consolidated=consolidated)
+    if not names:
+        return top()
     for name in names:
         location = location.child(name)
-    return open_group(location if names else place, "r", format=format, consolidated=consolidated)
+    try:
+        return open_group(location, "r", format=format, consolidated=consolidated)
+    except NotFoundError as e:
+        try:
+            return _below(top(), names)  # of a file, such as HDF5 or an archive
+        except NotFoundError:
+            raise e from None
 
 
 def _below(group: Group, names: list[str]) -> Group:

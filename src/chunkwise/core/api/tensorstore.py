@@ -432,7 +432,10 @@ def _unlike_numpy(key: Any, transform: IndexTransform) -> str:
         isinstance(term, str) or (isinstance(term, list) and term and isinstance(term[0], str))
         for term in terms
     ):
-        return "a field of records is chosen alone, and then elements: array[field][0:2]"
+        return (
+            "a field of records is chosen alone, and then elements: array[field][0:2]; several fields are "
+            "those of the values read: array.read().result()[[field, field]]"
+        )
     numbers = [n for t in terms for n in ((t.start, t.stop) if isinstance(t, slice) else (t,))]
     if any(transform.input_inclusive_min):
         return (

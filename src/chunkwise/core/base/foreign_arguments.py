@@ -68,6 +68,7 @@ FOREIGN_ARGUMENTS: Mapping[str, Rows] = {
         Instead('codec="gzip:5"'): "compression_opts",
         Instead(why='an order in memory is asked for in reading: array.read(order="F")'): "config",
         Instead('format="zarr2", metadata={"dimension_separator": "/"}'): "dimension_separator",
+        Instead(why="shape and data type have to be the same anyway"): "exact",
         NO_H5: "external track_order track_times",
         Instead("fill_value=0"): "fillvalue",
         Instead("checksum=True"): "fletcher32",
@@ -91,8 +92,17 @@ FOREIGN_ARGUMENTS: Mapping[str, Rows] = {
         Instead(why="the format is that of the group"): "format zarr_format zarr_version",
         Instead('group.create_group("a")', "a path"): "name",
     },
+    "group.get": {
+        Instead("type(group.get(path))"): "getclass",
+        Instead("group.get_link(path)"): "getlink",
+    },
+    "group.tree": {
+        Instead(why="everything is shown"): "expand",
+        Instead("group.tree(depth=2)"): "level max_depth",
+    },
     "copy": {
         **_LAYOUT,
+        Instead(why='it is the end of the path: group.copy(source, "b/name")'): "name",
         _FORMAT: "zarr_format zarr_version",
     },
     "diff": {
@@ -103,6 +113,10 @@ FOREIGN_ARGUMENTS: Mapping[str, Rows] = {
     },
     "downsample_pyramid": {
         **_LAYOUT,
+        Instead('chunkwise.edit_image(path, channels=["DAPI"], colors=["0000FF"])', "once it is made"): (
+            "channel_colors channel_names channels colors"
+        ),
+        Instead('chunkwise.edit_image(path, translation={"y": 2.5})', "once it is made"): "translation",
         Instead('units=["4 nm", "4 nm"]'): "coordinate_transformations dimension_units scale",
         Instead('axes=["y", "x"]'): "dimension_names",
         Instead(why="levels have that of the source"): "fill_value",
@@ -136,6 +150,15 @@ FOREIGN_ARGUMENTS: Mapping[str, Rows] = {
         ): "mode",
         Instead("delete_existing=True, create=True"): "overwrite",
         Instead("chunkwise.open_group(path, consolidated=True)"): "use_consolidated",
+    },
+    "create_n5_blocks": {
+        Instead("block_size=(4, 4)"): "chunks",
+        Instead('compression={"type": "gzip"}'): "codec",
+        Instead('data_type="uint64"'): "dtype",
+        Instead("dimensions=(8, 8)"): "shape",
+    },
+    "open_n5_blocks": {
+        Instead(why="blocks can be read and written"): "mode",
     },
     "open_array": {
         **_OPENED,
@@ -185,6 +208,7 @@ FOREIGN_ARGUMENTS: Mapping[str, Rows] = {
     "write_dataset": {
         NO_LOCK: "safe_chunks synchronizer",
         Instead("target=path"): "store",
+        Instead(why="every dimension can be appended to"): "unlimited_dims",
         _FORMAT: "zarr_format zarr_version",
     },
 }

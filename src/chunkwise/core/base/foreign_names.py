@@ -47,7 +47,10 @@ _NAMES: Mapping[str, Rows] = {
             "BloscCodec BytesCodec BZ2 codecs Crc32cCodec Delta FixedScaleOffset GzipCodec JSON LZ4 "
             "LZMA numcodecs ShardingCodec TransposeCodec VLenUTF8 Zlib ZstdCodec"
         ),
-        TEXT: "check_dtype check_string_dtype enum_dtype special_dtype string_dtype vlen_dtype",
+        TEXT: "check_dtype check_string_dtype enum_dtype string_dtype",
+        Instead(
+            'dtype="ustring"', "of text; rows of numbers are numpy.concatenate(rows) and where each ends"
+        ): "special_dtype vlen_dtype",
         Instead('chunkwise.Context({"data_copy_concurrency": {"limit": 4}})', "of a context"): "config",
         Instead(
             why="it is a command: chunkwise help"
@@ -105,7 +108,10 @@ _NAMES: Mapping[str, Rows] = {
         ),
         Instead(
             "array.read().result()", "an array of NumPy"
-        ): "as_numpy asstr compute data load to_numpy value values",
+        ): "as_numpy compute data load to_numpy value values",
+        Instead(
+            'numpy.char.decode(array.read().result(), "utf-8")', "of bytes; text is read as str"
+        ): "asstr",
         Instead("array.read()", "it can be awaited"): "async_array",
         Instead(
             "array.domain.labels", "create_array(..., dimension_names=...) names dimensions"
@@ -120,7 +126,9 @@ _NAMES: Mapping[str, Rows] = {
             "filter_names filters fletcher32 scaleoffset serializer shuffle"
         ),
         Instead("array.spec().to_json()"): "config external is_virtual virtual_sources",
-        Instead("array.domain.labels"): "dims",
+        Instead("array.domain.labels"): "dimensions dims",
+        Instead("list(array.attrs)"): "ncattrs",
+        Instead("array.attrs[name] = value"): "setncattr",
         Instead('array["x"]', "a field of records"): "fields",
         Instead("array[...] = value"): "fill",
         Instead("array.fill_value"): "fillvalue",
@@ -135,7 +143,10 @@ _NAMES: Mapping[str, Rows] = {
             "of a dimension that is called x; xarray.open_dataset of its group selects by coordinate",
         ): "isel sel",
         Instead("array.dtype.numpy_dtype.itemsize"): "itemsize",
-        Instead("chunkwise.to_dask(array).blocks.ravel()"): "iter_chunks",
+        Instead(
+            "dask.array.core.slices_from_chunks(chunkwise.to_dask(array).chunks)",
+            "of view.translate_to[0], if it is a view",
+        ): "iter_chunks",
         Instead("len(array)"): "len",
         RESIZABLE: "maxshape",
         Instead('array.spec().to_json()["metadata"]'): "metadata",
@@ -154,16 +165,38 @@ _NAMES: Mapping[str, Rows] = {
         Instead("array.chunk_layout.write_chunk.shape"): "shards",
         Instead("dict(zip(array.domain.labels, array.shape))"): "sizes",
         Instead("chunkwise.copy(array, path)"): "to_zarr",
-        Instead("array.attrs.update(attributes)"): "update_attributes",
+        Instead("array.attrs.update(attributes)"): "setncatts update_attributes",
+    },
+    "LazyDataset": {
+        Instead("dataset[:]", "an array of NumPy"): f"{_OF_NUMPY} T asstr astype load value values",
+        Instead("dataset.compressors"): "compression compression_opts",
+        Instead("dataset[selection]"): "get_basic_selection get_orthogonal_selection oindex read_direct",
+        Instead("dataset.extend(rows)"): "resize",
+        Instead("dataset[selection] = values"): "set_basic_selection set_orthogonal_selection write_direct",
+    },
+    "N5Blocks": {
+        Instead("blocks[cell]", "None if there is none"): "get",
+        Instead("[(cell, blocks[cell]) for cell in blocks]"): "items",
+        Instead("list(blocks)"): "keys",
+        Instead("del blocks[cell]"): "pop",
+        Instead("[blocks[cell] for cell in blocks]"): "values",
     },
     "Group": {
         Instead("[name for name, _ in group.arrays()]"): "array_keys",
         Instead("[array for _, array in group.arrays()]"): "array_values",
         _VIRTUAL: "build_virtual_dataset create_virtual_dataset",
-        _DATASET: "chunk coords dims isel load sel sizes to_zarr variables",
+        _DATASET: "chunk coords dimensions dims isel load sel sizes to_zarr variables",
         Instead('del group["a"]', "for each of them"): "clear pop popitem",
         _NO_CLOSE: "close flush",
-        Instead("group.create_array(path, shape=shape, dtype=dtype)"): "create empty",
+        Instead(
+            "group.create_array(path, shape=shape, dtype=dtype)"
+        ): "create createDataset createVariable empty",
+        Instead(why="create_array(..., dimension_names=...) names dimensions"): "createDimension",
+        Instead("group.create_group(path)"): "createGroup",
+        Instead("path in group"): "datasetExists exists",
+        Instead("group.attrs[name]"): "getAttribute getncattr",
+        Instead("group.attrs[name] = value", "of group[path] too"): "setAttribute setncattr",
+        Instead("list(group.attrs)"): "ncattrs",
         Instead(
             "group.create_array(path, shape=values.shape, dtype=values.dtype)"
         ): "create_dataset_like empty_like full_like ones_like zeros_like",
@@ -187,7 +220,7 @@ _NAMES: Mapping[str, Rows] = {
         Instead("group.require_array(path, shape=shape, dtype=dtype)"): "setdefault",
         Instead("group.location.url"): "store store_path",
         Instead("group[path] = values", "for each of them"): "update",
-        Instead("group.attrs.update(attributes)"): "update_attributes",
+        Instead("group.attrs.update(attributes)"): "setAttributes setncatts update_attributes",
         Instead("[path for path, _ in group.walk()]"): "visitkeys",
         Instead("[member for _, member in group.walk()]"): "visitvalues",
         Instead("group.create_array(path, shape=shape, dtype=dtype, fill_value=0)"): "zeros",

@@ -75,7 +75,9 @@ def _missing(id: str, package: str) -> UnsupportedError:
     return UnsupportedError(needs(f'"{id}" codec', package))
 
 
-def find_numcodecs(value: JSON, *, is_last: bool, serialized: bool) -> Codec | None:
+def find_numcodecs(
+    value: JSON, *, is_last: bool, serialized: bool, stored: np.dtype[Any] | None
+) -> Codec | None:
     """Return the codec that NumCodecs has for a Zarr v2 codec object; None if it has none."""
     members = Members(expect_object(value))
     id = members.take("id", expect_string)
@@ -88,7 +90,7 @@ def find_numcodecs(value: JSON, *, is_last: bool, serialized: bool) -> Codec | N
         return NumcodecsCompressor(configuration, id)
     if not is_last:
         raise UnsupportedError(f'"{id}" codec is supported as the last codec only, not before another')
-    return NumcodecsSerializer(configuration, id)
+    return NumcodecsSerializer(configuration, id, None if stored is None or stored.isnative else stored)
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ class NumcodecsSerializer(ArrayToBytes):
 
     configuration: Frozen
     id: str
+    stored: np.dtype[Any] | None = None  # of elements in another than the native byte order
 
     name: ClassVar[str] = "numcodecs_serializer"
 
@@ -159,24 +162,22 @@ class NumcodecsSerializer(ArrayToBytes):
         return self
 
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
-        instance = _get(self.id, self.configuration)
+        instance, stored = _get(self.id, self.configuration), self.stored or item.dtype
 
         def decode(encoded: Buffer, out: npt.NDArray[Any]) -> None:
             decoded = np.asarray(_run(self.id, instance.decode, bytes(encoded), DataCorruptionError))
-            if decoded.dtype != item.dtype:
-                if decoded.nbytes != item.nbytes:
-                    raise size_error(self.id, decoded.nbytes, item.nbytes)
-                decoded = np.ascontiguousarray(decoded).reshape(-1).view(np.uint8).view(item.dtype)
-            if decoded.size != out.size:
+            if decoded.nbytes != item.nbytes:
                 raise size_error(self.id, decoded.nbytes, item.nbytes)
-            np.copyto(out, decoded.reshape(item.shape))
+            # Codecs return bytes, or elements in native order whatever they were given.
+            elements = np.ascontiguousarray(decoded).reshape(-1).view(np.uint8).view(stored)
+            np.copyto(out, elements.reshape(item.shape))
 
         return decode
 
     def open_encoder(self, item: ChunkSpec) -> Encode:
-        instance = _get(self.id, self.configuration)
+        instance, stored = _get(self.id, self.configuration), self.stored or item.dtype
         return lambda array: byte_view(
-            _run(self.id, instance.encode, np.ascontiguousarray(array), CodecError)
+            _run(self.id, instance.encode, np.ascontiguousarray(array, stored), CodecError)
         )
 
 

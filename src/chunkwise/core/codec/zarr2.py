@@ -52,7 +52,7 @@ def parse_zarr2(
         steps.append(("compressor", compressor))
     for n, (where, step) in enumerate(steps, 1):
         try:
-            codec = parse_zarr2_step(step, is_last=n == len(steps), serialized=serialized)
+            codec = parse_zarr2_step(step, is_last=n == len(steps), serialized=serialized, stored=stored)
         except InvalidArgumentError as e:
             raise prefix(e, f'Error parsing object member "{where}"') from None
         if isinstance(codec, BytesToBytes) and not serialized:
@@ -70,7 +70,9 @@ def parse_zarr2(
     return codecs
 
 
-def parse_zarr2_step(value: JSON, *, is_last: bool, serialized: bool) -> Codec:
+def parse_zarr2_step(
+    value: JSON, *, is_last: bool, serialized: bool, stored: np.dtype[Any] | None = None
+) -> Codec:
     """Return the codec of a filter or compressor; `serialized` if an earlier codec returned bytes."""
     # The last codec may turn an array into bytes itself, such as the codecs of pictures and of GRIB.
     try:
@@ -79,7 +81,7 @@ def parse_zarr2_step(value: JSON, *, is_last: bool, serialized: bool) -> Codec:
         # NumCodecs has its own registry, for example of image codecs.
         from chunkwise.core.codec.numcodecs_generic import find_numcodecs
 
-        found = find_numcodecs(value, is_last=is_last, serialized=serialized)
+        found = find_numcodecs(value, is_last=is_last, serialized=serialized, stored=stored)
         if found is None:
             raise unknown
         return found

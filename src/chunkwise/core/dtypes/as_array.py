@@ -55,6 +55,7 @@ def elements_of(value: Any) -> Any:
     """Return a tensor of a type that NumPy lacks as an array; anything else as it is.
 
     Numbers and categories of pandas of which some are missing are refused: NumPy would make them NaN.
+    So are links, which it would take for text or objects.
     """
     if isinstance(value, int | float | list):
         return value
@@ -72,6 +73,8 @@ def elements_of(value: Any) -> Any:
             "an h5py.Empty has a type and no elements: create_array(path, shape=0, dtype=...) makes an array "
             "without elements, and an attribute can be None"
         )
+    if type(value).__name__.endswith("Link") and (is_of(value, "chunkwise") or is_of(value, "h5py")):
+        raise TypeError("a link has no elements; did you mean group.create_link(path, target)?")
     kind, _, name = str(getattr(value, "dtype", "")).partition(".")
     found = dtypes.get(name) if kind == "torch" else None
     return value if found is None or found.memory_dtype.isbuiltin == 1 else memory_of_tensor(value)

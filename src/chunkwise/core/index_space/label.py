@@ -69,7 +69,13 @@ def find_dimension(identifier: int | str, labels: Sequence[str]) -> int:
     if not identifier:
         raise OutOfBoundsError("Dimension cannot be specified by empty label")
     if identifier not in labels:
-        raise OutOfBoundsError(f"Label {quote(identifier)} does not match one of {_braced(labels)}")
+        error = OutOfBoundsError(f"Label {quote(identifier)} does not match one of {_braced(labels)}")
+        if not any(labels):
+            error.add_note(
+                "the dimensions have no names, as in Zarr v2, where they are attributes: "
+                "array[chunkwise.d[:].label[names]] gives names to them"
+            )
+        raise error
     return labels.index(identifier)
 
 

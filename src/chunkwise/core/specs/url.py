@@ -186,7 +186,11 @@ def _array(components: list[Component], spec: dict[str, Any] | None) -> dict[str
                 if spec is None
                 else f"following a {after} URL pipeline component"
             )
-            raise InvalidArgumentError(f"{kind} URL scheme in {dump(part.text)} is not valid {place}")
+            error = InvalidArgumentError(f"{kind} URL scheme in {dump(part.text)} is not valid {place}")
+            first = f"the place comes first: a.json|{part.scheme}: or {part.scheme}::a.json"
+            own = 'references in memory are the store fsspec.get_mapper("reference://", fo=references)'
+            note = f"{first}; {own}" if part.scheme == "reference" else first
+            raise noted(error, note if spec is None else "")
         if kind in ("root kvstore", "kvstore adapter"):
             spec = _kvstore(part, driver, spec)
             continue
@@ -207,8 +211,14 @@ def _array(components: list[Component], spec: dict[str, Any] | None) -> dict[str
 def _kvstore(part: Component, driver: str, base: dict[str, Any] | None) -> dict[str, Any]:
     """Return the kvstore of a component; `base` is the kvstore below an adapter."""
     if base is None and (cache := _CACHED.match(part.text)):
+        from urllib.parse import unquote, urlsplit
+
         below = _kvstore(part._replace(text=part.text[cache.end() :]), driver, None)
         path = below.pop("path", "")
+        if driver == "http":
+            parts = urlsplit(below["base_url"])
+            below["base_url"] = parts._replace(path="").geturl()
+            path = unquote(parts.path, errors="surrogateescape")
         if driver == "file":
             below["path"], path = path[: len(path) - len(path.lstrip("/"))], path.lstrip("/")
         return {"driver": "cache", "base": below, **({"path": path} if path else {})}

@@ -48,10 +48,9 @@ def path_of(builder: Any) -> str:
     if builder.location is not None:
         return join_path(canonical_path(builder.location), builder.name)
     names = []
-    at = builder
-    while at is not None and not (at.parent is None and at.name == ROOT):
-        names.append(at.name)
-        at = at.parent
+    while builder.parent is not None:  # what has no parent becomes the root, whatever its name
+        names.append(builder.name)
+        builder = builder.parent
     return "/" + "/".join(reversed(names))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from hdmf.container import Data
 from hdmf.query import HDMFDataset
 
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.extension.inside import ArrayInfo
+from chunkwise.extension.inside import ArrayInfo, instead_of
 from chunkwise.hdmf.model.element import number
 from chunkwise.hdmf.model.reference import canonical_path, join_path
 from chunkwise.hdmf.replacement import finish_replacement, is_replacing, rewrite
@@ -48,6 +48,10 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
 
     def __hash__(self) -> int:
         return hash((self._dataset.store.source, self._dataset.path))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        text = f"{type(self).__name__!r} object has no attribute {name!r}{instead_of('LazyDataset', name)}"
+        raise AttributeError(text, name=name, obj=self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what a pickle needs to open the store again for reading."""
