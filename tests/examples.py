@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterable, Sequence
-from datetime import date
 from typing import TypeVar
 
 K, T = TypeVar("K"), TypeVar("T")
 ALL = "CHUNKWISE_ALL_EXAMPLES" in os.environ
 
-# Every day has other cases.  Processes that tests start draw as their parent does, also at midnight.
-SEED = os.environ.setdefault("CHUNKWISE_SEED", date.today().isoformat())
+# The same cases in every run, so that a failure is of the change; other seeds draw others.  Processes that
+# tests start draw as their parent does.
+SEED = os.environ.setdefault("CHUNKWISE_SEED", "1")
 
 
 def examples(n: int) -> int:
