@@ -86,3 +86,37 @@ def test_damaged_tables():
     found = [is_one_picture(lambda at, n, part=part: part[at : at + n]) for part in parts]
     whole_table = found.index(True)  # the pixels behind it don't count
     assert whole_table > 8 and not any(found[:whole_table]) and all(found[whole_table:])
+
+
+CHANGED_BY_PILLOW = {
+    "0 is white": (GREY, {"photometric": "miniswhite"}),
+    "0 is white, JPEG": (GREY, {"photometric": "miniswhite", "compression": "jpeg"}),
+    **{f"orientation {n}": (GREY, {"extratags": [(274, 3, 1, n, True)]}) for n in range(2, 9)},
+    "orientation 6 in colour": (COLOUR, {"photometric": "rgb", "extratags": [(274, 3, 1, 6, True)]}),
+    **{
+        f"{name}, {len(colours)} samples": (
+            np.stack([*colours, GREY[::-1]], axis=-1),
+            {"photometric": kind, "planarconfig": "contig", "extrasamples": [name]},
+        )
+        for name in ("assocalpha", "unspecified")
+        for kind, colours in (("minisblack", [GREY]), ("rgb", [GREY, GREY + 1, GREY + 2]))
+    },
+    "three samples of grey": (COLOUR, {"photometric": "minisblack", "planarconfig": "contig"}),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED_BY_PILLOW)
+def test_values_are_those_stored(name, tmp_path):
+    """By content; and by the driver ``tiff`` as by TensorStore, or an error where it reads other samples."""
+    values, options = CHANGED_BY_PILLOW[name]
+    tifffile.imwrite(path := tmp_path / "a.tif", values, metadata=None, **options)
+    stored = tifffile.imread(path)
+    np.testing.assert_array_equal(ts.open(path).result().read().result(), stored)
+    spec = {"driver": "tiff", "kvstore": f"file://{path}"}
+    if "samples" in name:
+        with pytest.raises(ts.errors.ChunkwiseError, match="open the file without it|only supports|TIFF"):
+            ts.open(spec).result()
+    else:
+        theirs = tensorstore.open(spec).result().read().result()
+        np.testing.assert_array_equal(ts.open(spec).result().read().result(), theirs)
+        np.testing.assert_array_equal(theirs.squeeze(), stored)

@@ -51,6 +51,8 @@ Shape: TypeAlias = tuple[int, int, int]
 
 _CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
 _UNSUPPORTED = {"P": "palette", "1": "one bit for a pixel"}
+_PHOTOMETRIC, _ORIENTATION, _SAMPLES, _EXTRA = 262, 274, 277, 338  # tags of TIFF
+_ALPHA = 2  # as further sample; the usual, which is multiplied into the colours, is 1
 _PNG_DEPTH = 24  # position of the number of bits of a sample
 
 
@@ -64,7 +66,9 @@ def read_pixels(format: str, data: Buffer, page: int | None) -> npt.NDArray[np.u
 
     def decode(picture: Any, shape: Shape) -> npt.NDArray[Any]:
         check_size(prod(shape), f"the {format.upper()} picture")
-        return np.asarray(picture).reshape(shape)
+        is_white = format == "tiff" and picture.tag_v2.get(_PHOTOMETRIC) == 0  # Pillow inverts 0 as white
+        stored = np.asarray(picture).reshape(shape)
+        return ~stored if is_white else stored
 
     return _read(format, data, page, decode)
 
@@ -81,7 +85,11 @@ def _read(
         if format == "bmp" and _has_fourth_byte(data):
             return pixels(_four_bytes(picture, data), (picture.height, picture.width, 4))
         n_channels = _count_channels(format, picture, data)
-        return pixels(picture, (picture.height, picture.width, n_channels))
+        orientation = picture.tag_v2.get(_ORIENTATION, 1) if format == "tiff" else 1
+        out = pixels(picture, (picture.height, picture.width, n_channels))
+        # Pillow turns pictures upright.
+        out = np.swapaxes(out, 0, 1) if orientation > 4 else out
+        return out[:: -1 if orientation in (3, 4, 6, 7) else 1, :: -1 if orientation in (2, 3, 7, 8) else 1]
 
     return read_picture(format, data, decode)
 
@@ -125,6 +133,12 @@ def _count_channels(format: str, picture: Any, data: Buffer) -> int:
             mode = f"{mode} with {depth[0] if depth else 0} bits"
     if format == "jpeg" and mode == "CMYK":
         raise DataCorruptionError("Failed to decode JPEG: Expected 1 or 3 components, but received: 4")
+    if format == "tiff" and mode in _CHANNELS:
+        samples, alpha = picture.tag_v2.get(_SAMPLES, 1), picture.tag_v2.get(_EXTRA, (_ALPHA,))
+        if samples != _CHANNELS[mode] or tuple(alpha) != (_ALPHA,):
+            raise UnsupportedError(
+                f'"tiff" driver: Pillow drops or changes samples of these {samples}; open the file without it'
+            )
     if mode in _CHANNELS:
         return _CHANNELS[mode]
     if format == "tiff" and mode == "P":

@@ -15,7 +15,7 @@ __all__ = ["is_one_picture"]
 Read: TypeAlias = Callable[[int, int], bytes]  # returns bytes, from a position and a number
 
 _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC = 256, 257, 258, 259, 262
-_FILL_ORDER, _SAMPLES, _PLANAR, _PREDICTOR, _FORMAT = 266, 277, 284, 317, 339
+_FILL_ORDER, _ORIENTATION, _SAMPLES, _PLANAR, _PREDICTOR, _EXTRA, _FORMAT = 266, 274, 277, 284, 317, 338, 339
 _DESCRIPTION, _RESOLUTION_UNIT = 270, 296
 _TAKEN = (
     _WIDTH,
@@ -24,14 +24,17 @@ _TAKEN = (
     _COMPRESSION,
     _PHOTOMETRIC,
     _FILL_ORDER,
+    _ORIENTATION,
     _SAMPLES,
     _PLANAR,
     _PREDICTOR,
+    _EXTRA,
     _FORMAT,
     _RESOLUTION_UNIT,
 )
 _COMPRESSIONS = (1, 5, 7, 8, 32773, 32946, 50000)  # none, LZW, JPEG, Deflate, PackBits, Deflate, Zstandard
-_PHOTOMETRICS = (0, 1, 2, 6)  # grey, RGB and YCbCr; not palettes
+_COLOURS = {1: 1, 2: 3, 6: 3}  # samples of grey, RGB and YCbCr; of others, Pillow changes the values
+_ALPHA = 2  # the only further sample that Pillow neither drops nor divides by
 _PREDICTED = (5, 8, 32946, 50000)  # other compressions have no predictor, whatever the tag says
 _SIZES = {1: "B", 3: "H", 4: "I", 16: "Q"}
 _UNITS = (2, 3)  # inch, centimetre
@@ -50,14 +53,15 @@ def is_one_picture(read: Read) -> bool:
     if tags is None or not 0 < tags.get(_WIDTH, 0) * tags.get(_HEIGHT, 0) <= _MOST_PIXELS:
         return False
     n_samples = tags.get(_SAMPLES, 1)
+    n_colours = _COLOURS.get(tags.get(_PHOTOMETRIC, -1), -1)
     return (
-        1 <= n_samples <= 4
+        (n_samples == n_colours or (n_samples == n_colours + 1 and tags.get(_EXTRA) == _ALPHA))
         and tags.get(_BITS, 1) == 8
+        and tags.get(_ORIENTATION, 1) == 1
         and tags.get(_FORMAT, 1) == 1
         and tags.get(_FILL_ORDER, 1) == 1
         and tags.get(_COMPRESSION, 1) in _COMPRESSIONS
         and (tags.get(_PREDICTOR, 1) == 1 or tags.get(_COMPRESSION, 1) in _PREDICTED)
-        and tags.get(_PHOTOMETRIC) in _PHOTOMETRICS
         and (n_samples == 1 or tags.get(_PLANAR, 1) == 1)
         and tags.get(_RESOLUTION_UNIT) not in _UNITS
         and _DESCRIPTION not in tags

@@ -98,7 +98,7 @@ def describe_dataset(
             why = "chunks without some of the filters"
     fill, marker = fill_of(dataset, element), marker_of(dataset, element)
     # A missing chunk reads as the fill value of the document.  For another value, a chunk is made.
-    is_told = element.filters or same_bytes(fill, missing_of(marker, element))
+    is_told = element.filters or same_bytes(fill, np.full_like(fill, missing_of(marker, element)))
     if records is not None and not why and not is_told and not can_add(filters):
         why = "a fill value other than _FillValue, with filters that only HDF5 applies"
     itemsize = max(1, element.stored.itemsize * prod(element.inner))
