@@ -114,7 +114,7 @@ def test_values_are_those_stored(name, tmp_path):
     np.testing.assert_array_equal(ts.open(path).result().read().result(), stored)
     spec = {"driver": "tiff", "kvstore": f"file://{path}"}
     if "samples" in name:
-        with pytest.raises(ts.errors.ChunkwiseError, match="open the file without it|only supports|TIFF"):
+        with pytest.raises(ts.errors.ChunkwiseError, match=r"open the file without it|only supports|TIFF"):
             ts.open(spec).result()
     else:
         theirs = tensorstore.open(spec).result().read().result()
