@@ -5,9 +5,12 @@ from __future__ import annotations
 import inspect
 import pickle
 import re
+import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr
 from importlib import import_module
 from importlib.metadata import version
+from io import StringIO
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -187,8 +190,11 @@ def test_an_attribute_of_others(owner: Any, name: str, tmp_path: Path) -> None:
     lacks = owner_of(owner, scope)
     instead = FOREIGN_NAMES[owner][name]
     assert not hasattr(lacks, name) and name not in dir(lacks)
-    with pytest.raises(AttributeError, match=re.escape(str(instead))):
+    with pytest.raises(AttributeError, match=re.escape(str(instead))) as caught:
         getattr(lacks, name)
+    with redirect_stderr(StringIO()) as shown:
+        sys.__excepthook__(caught.type, caught.value, None)
+    assert shown.getvalue().strip().endswith(str(instead))  # to which Python adds no name of its own
     exec(instead.code, scope)
 
 

@@ -48,7 +48,8 @@ class _Missing:
 
     def __get__(self, instance: object, owner: type | None = None) -> NoReturn:
         text = f"{self._owner!r} object has no attribute {self._name!r}; {self._instead}"
-        raise AttributeError(text, name=self._name, obj=instance)
+        # With the object, Python adds the nearest of its names, private ones too, which mean something else.
+        raise AttributeError(text, name=self._name)
 
 
 def explains_foreign_names(owner: str) -> Callable[[C], C]:
