@@ -343,11 +343,25 @@ def test_an_argument_of_a_group_in_a_group(name: str, tmp_path: Path) -> None:
     ("owner", "name"), [row for row in ROWS if row[0].startswith("group.") and row[0] != "group.create_group"]
 )
 def test_an_argument_of_another_method(owner: Any, name: str, tmp_path: Path) -> None:
-    scope = {**named(tmp_path, "", ""), "path": "a"}
+    scope = {**named(tmp_path, "", ""), "path": "a" if owner == "group.move" else "new", "destination": "b"}
     group, instead = scope["group"], FOREIGN_NAMES[owner][name]
     with pytest.raises(TypeError, match=re.escape(str(instead))):
         getattr(group, owner.removeprefix("group."))(**{name: 1})
     exec(instead.code, scope)
+
+
+def test_an_unknown_argument_of_any_method_of_a_group() -> None:
+    group = chunkwise.create_group("memory://")
+    names = [name for name in dir(group) if not name.startswith("_") and callable(getattr(group, name))]
+    assert len(names) > 20
+    for name in names:
+        method = getattr(group, name)
+        positional, named = required(method)
+        with pytest.raises(TypeError, match=f"^{name} got an unexpected argument 'nonsense'; ") as caught:
+            method(*positional, **named, nonsense=1)
+        own = inspect.signature(method).parameters.values()
+        known = [p.name for p in own if p.kind not in (p.VAR_KEYWORD, p.POSITIONAL_ONLY)]
+        assert all(re.search(rf"\b{parameter}\b", str(caught.value)) for parameter in known)
 
 
 @pytest.mark.parametrize("write", WRITERS)
