@@ -20,9 +20,16 @@ from nwb_content import new_file
 from pynwb import TimeSeries, get_manager
 
 import chunkwise as cw
+from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.trees.consolidated_tree import check_consolidated
 from chunkwise.core.trees.node import require_node
-from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError, NotFoundError
+from chunkwise.errors import (
+    AlreadyExistsError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    StorageError,
+)
 from chunkwise.hdmf import NWBZarrIO, ZarrDataIO, ZarrIO, convert, open_store
 
 
@@ -98,6 +105,27 @@ def test_a_file_in_the_way_is_replaced_by_force_only(tmp_path: Path) -> None:
     assert path.read_text() == "precious"
     _write(path, 1, force_overwrite=True)
     assert _read(path) == 1
+
+
+@pytest.mark.parametrize("call", ["exchange_directories", "delete"])
+def test_a_file_or_its_store_is_there_at_any_moment(
+    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.zarr"
+    path.write_text("precious")
+
+    def fail(*_: object, **__: object) -> None:
+        assert path.exists()
+        raise StorageError("the process ends")
+
+    with (
+        monkeypatch.context() as patched,
+        pytest.raises(StorageError),
+        ZarrIO(path, mode="w", force_overwrite=True) as io,
+    ):
+        patched.setattr(FileStore, call, fail)
+        io.write_builder(_root(1))
+    assert path.read_text() == "precious" if path.is_file() else _read(path) == 1
 
 
 def test_a_store_is_replaced_when_something_is_written(tmp_path: Path) -> None:

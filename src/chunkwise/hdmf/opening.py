@@ -257,8 +257,12 @@ class NewStore:
         replacement = self._replacement
         if replacement is not None and self._is_file:
             store: Any = self._final.store
-            store.delete(self._final.path[:-1])
-            store.move_directory(replacement.staging.path[:-1], self._final.path[:-1])
+            new, old = replacement.staging.path[:-1], self._final.path[:-1]
+            if store.exchange_directories(new, old, f"{new}-old"):
+                store.delete(new)  # the file
+            else:
+                store.delete(old)
+                store.move_directory(new, old)
         elif replacement is not None:
             replacement.commit()
         self._replacement = None

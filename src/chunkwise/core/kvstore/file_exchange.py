@@ -87,12 +87,13 @@ def link_file(path: str, other: str) -> None:
 
 
 def exchange_directories(new: str, old: str, aside: str, *, sync: bool) -> bool:
-    """Exchange two directories, with `aside` as in `exchange_paths`; return False if `old` is missing."""
+    """Exchange a directory and another, or a file, as `exchange_paths`; return False if `old` is missing."""
     from shutil import copymode
 
     try:
-        with suppress(OSError):  # the new directory gets the old permissions
-            copymode(old, new)
+        if os.path.isdir(old):  # the new directory gets the old permissions
+            with suppress(OSError):
+                copymode(old, new)
         exchange_paths(new, old, aside)
         if sync:
             for directory in {os.path.dirname(old), os.path.dirname(new)}:
