@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from child_process import Children
-from examples import examples
+from examples import SEED, draw, examples
 
 
 def _checked_descriptor(fd: int) -> None:
@@ -58,22 +58,24 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of tests marked ``each_once``, leave those to ``make test-all`` whose parameters other cases have."""
-    cases: dict[tuple[object, ...], dict[pytest.Item, set[tuple[str, int]]]] = {}
+    """Draw cases of tests marked ``each_once``; those without anything new are left to ``make test-all``."""
+    groups: dict[str, dict[pytest.Item, set[object]]] = {}
     for item in items:
-        if isinstance(item, pytest.Function) and item.get_closest_marker("each_once") is not None:
-            of_test = cases.setdefault((item.path, item.function.__qualname__), {})
-            of_test[item] = _parameters(item)
-    for unseen in cases.values():
-        while unseen:
-            first = max(unseen, key=lambda item: len(unseen[item]))
-            seen = unseen.pop(first)
+        mark = item.get_closest_marker("each_once")
+        if isinstance(item, pytest.Function) and mark is not None and item.get_closest_marker("slow") is None:
+            test = f"{item.location[0]} {' '.join(mark.args) or item.function.__qualname__}"
+            groups.setdefault(test, {})[item] = _parameters(item, mark.args)
+    for test, unseen in groups.items():
+        order = draw(test).sample(list(unseen), len(unseen))
+        while order:
+            first = max(order, key=lambda item: len(unseen[item]))
+            seen = unseen[first]
             if not seen:
-                first.add_marker(pytest.mark.slow)
                 break
-            for left in unseen.values():
-                left -= seen
-        for item in unseen:
+            order.remove(first)
+            for left in order:
+                unseen[left] -= seen
+        for item in order:
             item.add_marker(pytest.mark.slow)
 
 
@@ -84,10 +86,19 @@ def older_objects() -> None:
     gc.freeze()
 
 
-def _parameters(item: pytest.Function) -> set[tuple[str, int]]:
-    """Return the parameters of a case, and the class that has it; cases share the objects that are values."""
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    return {("class", id(item.cls)), *((name, id(value)) for name, value in parameters.items())}
+def _parameters(item: pytest.Function, common: tuple[str, ...]) -> set[object]:
+    """Return a test, its class and the values of its parameters; cases share objects that are values."""
+    test = item.function.__qualname__
+    parameters = {"class": item.cls, **(item.callspec.params if hasattr(item, "callspec") else {})}
+    return {test} | {
+        (name if name in common else (test, name), value if isinstance(value, str) else id(value))
+        for name, value in parameters.items()
+    }
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what has drawn cases: with it in the environment, the same are run."""
+    terminalreporter.write_line(f"CHUNKWISE_SEED={SEED}")
 
 
 @pytest.hookimpl(trylast=True)

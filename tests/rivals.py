@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -15,16 +13,7 @@ from failing_store import FailingStore
 from chunkwise.core.kvstore.staging import APPEND, JOURNAL
 from chunkwise.errors import ChunkwiseError
 
-__all__ = ["STORES", "Act", "AtOnce", "Slow", "draw", "settle", "waits_for_turn"]
-
-
-SEED = os.environ.get("CHUNKWISE_SEED") or str(random.SystemRandom().randrange(1_000_000))
-
-
-def draw() -> random.Random:
-    """Return what draws the moments of a test."""
-    print(f"CHUNKWISE_SEED={SEED}")  # shown if it fails
-    return random.Random(SEED)
+__all__ = ["STORES", "Act", "AtOnce", "Slow", "settle", "waits_for_turn"]
 
 
 class Act(threading.Thread):

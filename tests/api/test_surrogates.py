@@ -109,12 +109,14 @@ def test_keys(tmp_path: Path, place: str, entry: str, text: str) -> None:
     _check(lambda: KEYS[entry](_kv(stores[place]), text))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("text", LONE)
 @pytest.mark.parametrize("entry", PLACES)
 def test_places(tmp_path: Path, entry: str, text: str) -> None:
     _check(lambda: PLACES[entry](str(tmp_path), text))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("text", LONE)
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
 @pytest.mark.parametrize("place", ["file", "memory"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import netCDF4
 import numpy as np
 import pytest
 import xarray
+from examples import shares
 
 import chunkwise as ts
 from chunkwise.errors import ChunkwiseError
@@ -39,12 +41,12 @@ PACKED: dict[str, dict[str, Any]] = {
 }
 
 
-def _write(path: Path, *, only_fills: bool = False) -> None:
+def _write(path: Path, kinds: Iterable[str] = VALUES, *, only_fills: bool = False) -> None:
     with np.errstate(invalid="ignore"), netCDF4.Dataset(path, "w") as file:
         file.set_auto_maskandscale(False)
         file.createDimension("x", 6)
-        for kind, of_kind in VALUES.items():
-            values = np.array(of_kind, kind)
+        for kind in kinds:
+            values = np.array(VALUES[kind], kind)
             _fills(file, kind, values)
             if not only_fills:
                 _markers(file, kind, values)
@@ -90,22 +92,16 @@ def _markers(file: Any, kind: str, values: Any) -> None:
             variable[:] = values
 
 
-@pytest.fixture(scope="module")
-def netcdf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of variables of all types and markers."""
-    path = tmp_path_factory.mktemp("netcdf") / "x.nc"
-    _write(path)
-    return path
-
-
 def _types(attributes: dict[str, Any]) -> dict[str, str]:
     return {name: str(np.asarray(value).dtype) for name, value in attributes.items() if name != "source"}
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-@pytest.mark.parametrize("decoded", [True, False])
-def test_values_and_types_are_those_of_h5netcdf(netcdf: Path, decoded: bool) -> None:
+@pytest.mark.parametrize(("decoded", "kinds"), shares(VALUES, [True, False]))
+def test_values_and_types_are_those_of_h5netcdf(tmp_path: Path, decoded: bool, kinds: list[str]) -> None:
     """Also the types of attributes, by which xarray decides on the type of what it unpacks."""
+    netcdf = tmp_path / "x.nc"
+    _write(netcdf, kinds)
     expected = xarray.open_dataset(netcdf, engine="h5netcdf", decode_cf=decoded).load()
     found = xarray.open_dataset(f"{netcdf}|hdf5:", engine="chunkwise", decode_cf=decoded).load()
     xarray.testing.assert_identical(found, expected)
@@ -118,14 +114,15 @@ def test_values_and_types_are_those_of_h5netcdf(netcdf: Path, decoded: bool) -> 
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
-def test_copies_mask_what_the_file_masks(netcdf: Path, tmp_path: Path, format: str) -> None:
+@pytest.mark.parametrize(("format", "kinds"), shares(VALUES, ["zarr2", "zarr3"]))
+def test_copies_mask_what_the_file_masks(tmp_path: Path, format: Any, kinds: list[str]) -> None:
     """By our engine and by xarray's own; JSON has no float32, so packing is only compared raw."""
-    place = tmp_path / "x.zarr"
+    netcdf, place = tmp_path / "x.nc", tmp_path / "x.zarr"
+    _write(netcdf, kinds)
     ts.copy_tree(netcdf, place, format=format, sync=False)
     expected = xarray.open_dataset(netcdf, engine="h5netcdf").load()
     names = [name for name in expected.variables if not any(f"_{how}_" in str(name) for how in PACKED)]
-    assert len(names) > 100
+    assert len(names) > 10 * len(kinds)
     for found in (
         xarray.open_dataset(place, engine="chunkwise"),
         xarray.open_zarr(place, consolidated=False),

@@ -378,6 +378,7 @@ RAW_TAGS = [
 ]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(("fill_order", "predictor", "options"), RAW_TAGS)
 @pytest.mark.parametrize("dtype", ["|u1", ">u2"])
 def test_tags_that_change_raw_data(

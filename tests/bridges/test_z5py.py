@@ -80,6 +80,7 @@ def datasets(both: Any, **options: Any) -> Any:
 # -- files ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("name", ["a.n5", "a.zarr", "a.zr"])
 @pytest.mark.parametrize("mode", ["r", "r+", "a", "w", "w-", "x", "q"])
 @pytest.mark.parametrize("existing", [False, True])

@@ -86,6 +86,7 @@ def test_text(run: Run, tmp_path: Path, source: str, target: str) -> None:
     assert read(tmp_path / "b").tolist() == values.tolist()
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("target", FORMATS)
 @pytest.mark.parametrize("shape", [(), (0, 3), (1,), (5, 1, 2)])
 def test_extreme_shapes(run: Run, tmp_path: Path, target: str, shape: tuple[int, ...]) -> None:

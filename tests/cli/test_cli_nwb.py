@@ -32,12 +32,19 @@ def quiet() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "a.nwb.zarr"
-    with NWBZarrIO(path, mode="w", format="zarr3") as io:
-        io.write(file_of("ecephys"))
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("written") / "a.nwb.zarr"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with NWBZarrIO(path, mode="w", format="zarr3") as io:
+            io.write(file_of("ecephys"))
     return path
+
+
+@pytest.fixture
+def path(written: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(written, tmp_path / "a.nwb.zarr")
 
 
 def test_info(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,6 +90,7 @@ def test_validate_names_every_bad_link_of_the_hostile_store(
         assert f"/{group}:" not in text
 
 
+@pytest.mark.each_once("format")
 @pytest.mark.parametrize("format", ["zarr2", "n5", "hdf5"])
 def test_convert_there_and_back(path: Path, tmp_path: Path, format: str) -> None:
     there = tmp_path / ("b.nwb" if format == "hdf5" else "b.store")
@@ -147,7 +155,7 @@ def test_what_is_no_nwb_file_is_told(path: Path, tmp_path: Path, capsys: pytest.
 
 def test_nothing_is_converted_onto_itself(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nwb", "convert", str(path), str(path), "--overwrite"]) == 1
-    assert "can't be converted to itself" in capsys.readouterr().err
+    assert "which is the same" in capsys.readouterr().err
     assert main(["nwb", "validate", str(path)]) == 0
 
 
@@ -206,6 +214,7 @@ def test_the_codec_of_a_conversion(
     assert main(["nwb", "convert", str(compressed), str(tmp_path / "c.nwb"), "--codec", codec]) == 1
 
 
+@pytest.mark.each_once("format")
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
 def test_options_of_a_conversion_are_stored_or_refused(
     compressed: Path, tmp_path: Path, format: str, capsys: pytest.CaptureFixture[str]

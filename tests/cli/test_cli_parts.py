@@ -78,6 +78,7 @@ def test_shapes() -> None:
             parse_sizes(text, "chunk")
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", list(DRIVERS))
 @pytest.mark.parametrize(
     "text", ["none", "zstd:7", "gzip:3", "zlib:2", "bz2:4", "xz:5", "lz4", "blosc:zlib:2:bitshuffle", "blosc"]

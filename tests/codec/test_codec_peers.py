@@ -206,6 +206,7 @@ V3_DTYPES = (
 )  # fmt: skip
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("dtype", V3_DTYPES, ids=str)
 @pytest.mark.parametrize("format", [2, 3])
 def test_zarr_python_data_types(dtype, format):
@@ -247,6 +248,7 @@ V2_COMPRESSORS = {
 }  # fmt: skip
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("name", V2_COMPRESSORS)
 def test_zarr_python_v2_compressors(name, order):
@@ -276,6 +278,7 @@ V2_FILTERS = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("name", V2_FILTERS)
 def test_zarr_python_v2_filters(name, order):
@@ -387,6 +390,7 @@ def test_tensorstore_zarr3_codecs(name):
     check_tensorstore(numbers("f4", SHAPE), numbers("f4", SHAPE, 1), "zarr3", metadata)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("location", [None, "start", "end"])
 @pytest.mark.parametrize("inner", ["little", "blosc-bits", "transpose"])
 def test_tensorstore_zarr3_shards(inner, location):
@@ -427,6 +431,7 @@ TS_DTYPES = {
 }  # fmt: skip
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("endian", ["little", "big"])
 @pytest.mark.parametrize("name", TS_DTYPES)
 def test_tensorstore_zarr3_data_types(name, endian):
@@ -442,6 +447,7 @@ def test_tensorstore_zarr3_data_types(name, endian):
         assert encoded == values[key]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("dtype", ["<u2", ">u2", "|u1", ">f8", "|b1"])
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize(

@@ -77,6 +77,7 @@ def test_other_types_are_converted_in_the_first_pass(planes: str, tmp_path: Path
     assert f"{int((VALUES > 255).sum()):,} values" in report.notes[-1]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
 @pytest.mark.parametrize("others", [False, True])
 def test_nothing_is_left_of_a_copy_with_values_that_do_not_fit(
@@ -184,6 +185,7 @@ def test_resumed_on_another_executor(planes: str, tmp_path: Path, in_pass: int) 
     assert not list(target.glob(".chunkwise*"))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("damage", ["missing", "another", "empty", "short", "zeros", "garbage"])
 @pytest.mark.parametrize("everywhere", [False, True])
 def test_an_intermediate_that_is_damaged_is_made_again(

@@ -1,4 +1,7 @@
-"""Executors that copies are made with, each held to the contract; results are read by TensorStore."""
+"""Executors that copies are made with, each held to the contract; results are read by TensorStore.
+
+Each loss is tried at each step; ``make test`` draws which executor it befalls.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ import tensorstore
 
 from chunkwise.testing.executor_contract import ExecutorContract
 
-pytestmark = pytest.mark.each_once
+pytestmark = pytest.mark.each_once("class")
 
 
 class ReadByTensorStore(ExecutorContract):

@@ -382,6 +382,7 @@ def test_units_by_name(units, tmp_path):
         assert cw.open_multiscale(tmp_path / str(n)).scales[0] == (2, 0.5)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("command", ["create", "cp", "cp -r", "pyramid"])
 @pytest.mark.parametrize(
     ("flag", "words"),

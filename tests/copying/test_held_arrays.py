@@ -87,6 +87,7 @@ DOORS: dict[str, Callable[[Any, Path], Any]] = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("form", FORMS)
 def test_held_array_is_taken(form: str, door: str, tmp_path: Path) -> None:

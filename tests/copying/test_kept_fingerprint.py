@@ -126,6 +126,7 @@ TEXT = ["S1", "S3", "S8", "S17", "U1", "U4", "U9", "V5"]
 REFUSED = {"n5": ["json", "bool", "complex64", "M8[s]", *TEXT], "zarr3": ["json"]}
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 2), (0, 4), (2, 1, 3)])
 @pytest.mark.parametrize("dtype", OTHER_TYPES + TEXT)

@@ -63,6 +63,7 @@ def sources(tmp_path_factory):
     return made
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("format", FORMATS)
 def test_other_names_move_nothing(tmp_path, sources, writer, format):

@@ -89,6 +89,7 @@ def _check(path: Path, images: list[str], version: str) -> None:
     yaozarrs.validate_zarr_store(str(path))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(("version", "way"), [*product(OTHER, WAYS), ("0.4", "migrate")])
 @pytest.mark.parametrize("make", [_labelled, _plate, _series])
 def test_the_version_of_the_other_format(tmp_path, make, version, way):

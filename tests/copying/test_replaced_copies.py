@@ -184,7 +184,8 @@ def test_a_copy_is_gone_on_with_beside_what_it_replaces(call: Call, format: str,
     assert not [path for path in (tmp_path / "to").rglob(".*") if "chunkwise" in path.name]
 
 
-@pytest.mark.parametrize("format", ["zarr3", *(pytest.param(f, marks=pytest.mark.slow) for f in FORMATS[1:])])
+@pytest.mark.each_once
+@pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("call", CALLS)
 def test_what_has_taken_its_place_is_not_replaced_by_the_old(

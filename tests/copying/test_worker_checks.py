@@ -113,6 +113,7 @@ def test_a_worker_of_another_version(tree: Path, tmp_path: Path, what: str) -> N
                 list(cw.diff(tree, tree, executor=executor))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("kind", ["array", "small arrays", "larger arrays"])
 @pytest.mark.parametrize("side", ["source", "destination"])
 def test_paths_that_a_worker_does_not_see(

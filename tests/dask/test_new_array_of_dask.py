@@ -13,6 +13,7 @@ import pytest
 import chunkwise as cw
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
 @pytest.mark.parametrize("chunks", ["auto", (3, 4), -1])
 def test_a_dask_array_is_written_block_by_block(

@@ -40,6 +40,7 @@ def n_writes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return count
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
 @pytest.mark.parametrize("maker", MAKERS)
 def test_an_array_is_written_once(tmp_path: Path, n_writes: list[int], maker: str, format: str) -> None:

@@ -117,6 +117,7 @@ def test_what_a_convention_cannot_say_is_refused(kind: str, change: str, tmp_pat
     assert _files(tmp_path) == files
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(
     ("kind", "change"),
     [(kind, change) for kind in KINDS for change in CHANGES if (kind, change) not in REFUSED],

@@ -19,6 +19,7 @@ def _known(creator: str, format: str) -> list[str]:
     return [line for line in KNOWN.read_text(encoding="utf-8").splitlines() if line.startswith(start)]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("creator", CREATORS)
 def test_every_creator_writes_the_same_bytes(creator, format, tmp_path):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from examples import ALL
+from examples import ALL, shares
 from hdmf.common import DynamicTable, VectorData
 from pynwb import NWBFile, TimeSeries
 from pynwb.base import Image, ImageReferences, Images
@@ -226,12 +226,21 @@ CONTENT: dict[str, Callable[[NWBFile], None]] = {
 }
 
 
-NAMES = tuple(CONTENT) if ALL else ("everything",)
-"""The files that are tried."""
+FORMATS = ("zarr2", "zarr3", "n5")
 
 
-def file_of(name: str) -> NWBFile:
-    nwb = new_file(name)
-    for add in CONTENT.values() if name == "everything" else [CONTENT[name]]:
-        add(nwb)
+# What is in the files that are tried in each format: each kind, or a part of all in one file.
+FILES = [
+    (format, file)
+    for format, names in shares(CONTENT, FORMATS)
+    for file in (names if ALL else [" ".join(names)])
+]
+
+
+def file_of(names: str) -> NWBFile:
+    """Return a file with contents of some kinds, whose names are given in one text."""
+    nwb = new_file(names)
+    for name, add in CONTENT.items():
+        if name in names.split():
+            add(nwb)
     return nwb

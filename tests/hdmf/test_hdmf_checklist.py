@@ -25,7 +25,7 @@ from chunkwise.hdmf import NWBZarrIO, ZarrDataIO, ZarrIO, open_store, read_nwb, 
 from chunkwise.hdmf.backend.schema import cached_versions, put_specification
 
 FORMATS = ("zarr2", "zarr3", "n5")
-pytestmark = pytest.mark.filterwarnings("ignore")  # pynwb's own
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.each_once("format")]  # pynwb's own
 
 
 def write(nwb: Any, path: Path, format: str, **options: Any) -> None:
@@ -119,11 +119,18 @@ for format in ("zarr2", "zarr3", "n5"):
 """
 
 
-def test_checklist_cached_namespace_of_an_extension_that_is_not_installed(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def of_extension(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Directory of an extension and of files that another process has written with it."""
+    place = tmp_path_factory.mktemp("extension")
+    subprocess.run([sys.executable, "-c", WITH, extension(place), str(place)], timeout=280, check=True)
+    return place
+
+
+def test_checklist_cached_namespace_of_an_extension_that_is_not_installed(of_extension: Path) -> None:
     """Processes of their own, since an extension stays loaded."""
-    subprocess.run([sys.executable, "-c", WITH, extension(tmp_path), str(tmp_path)], timeout=280, check=True)
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, str(tmp_path)], capture_output=True, text=True, timeout=280
+        [sys.executable, "-c", WITHOUT, str(of_extension)], capture_output=True, text=True, timeout=280
     )
     assert done.stdout == "LabSeries 7 ünï [b'ab', b'c'] 1\n" * 3, done.stderr
 
@@ -142,11 +149,9 @@ with NWBZarrIO(path, extensions=[extended, Path(sys.argv[1])]) as io:
 """
 
 
-def test_extensions_are_files_of_namespaces_or_type_maps(tmp_path: Path) -> None:
-    namespace = extension(tmp_path)
-    subprocess.run([sys.executable, "-c", WITH, namespace, str(tmp_path)], timeout=280, check=True)
+def test_extensions_are_files_of_namespaces_or_type_maps(of_extension: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", EXTENDED, namespace, str(tmp_path)],
+        [sys.executable, "-c", EXTENDED, str(of_extension / "ndx-lab.namespace.yaml"), str(of_extension)],
         capture_output=True,
         text=True,
         timeout=280,

@@ -33,7 +33,7 @@ ARRAYS = {
     "nested rows": np.array([(i, (1, 2, i), i % 2) for i in range(5)], NESTED),
 }
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.each_once("format")]
 
 
 def plain_io(path: Path, mode: str) -> HDMFIO:
@@ -221,7 +221,6 @@ def points(tmp_path_factory: pytest.TempPathFactory) -> TypeMap:
     return type_map
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("scalar", [True, False])
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_class_whose_dataset_is_one_compound(

@@ -28,7 +28,10 @@ from chunkwise.hdmf import LossWarning, NWBZarrIO, ZarrIO, convert, open_store
 
 FORMATS = ("zarr2", "zarr3", "n5")
 KINDS = (*FORMATS, "hdf5")
-pytestmark = pytest.mark.filterwarnings("ignore", "error::chunkwise.hdmf.storage.resolve.BrokenLinkWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore", "error::chunkwise.hdmf.storage.resolve.BrokenLinkWarning"),
+    pytest.mark.each_once("format"),
+]
 
 
 def opened(path: Path, kind: str, mode: str = "r", **options: Any) -> Any:
@@ -42,7 +45,6 @@ def write(path: Path, kind: str, nwb: Any) -> None:
         io.write(nwb)
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("other", KINDS)
 @pytest.mark.parametrize("own", KINDS)
@@ -81,7 +83,6 @@ def test_a_reference_to_what_is_not_in_the_file_is_refused(tmp_path: Path) -> No
             io.write_builder(GroupBuilder("root", datasets=[refs]))
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("changed", [False, True])
 def test_an_export_without_links_holds_all(tmp_path: Path, format: str, changed: bool) -> None:

@@ -21,7 +21,7 @@ from chunkwise.hdmf.model.place import source_name, with_storage_options
 FORMATS = ("zarr2", "zarr3", "n5")
 DATA = np.arange(6000, dtype="i4").reshape(2000, 3)
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.each_once("format")]
 
 
 def _size(path: Path) -> int:
@@ -115,7 +115,6 @@ def test_gcs_is_another_name_of_gs() -> None:
     assert with_storage_options("gcs://bucket/a.zarr", {"anon": True}) == "gcs://bucket/a.zarr"
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("there", [False, True])
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_conversion_that_fails_leaves_what_was_there(format: str, there: bool, tmp_path: Path) -> None:

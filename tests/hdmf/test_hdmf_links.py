@@ -22,7 +22,10 @@ from chunkwise.hdmf.summary import broken_links
 
 FORMATS = ("zarr2", "zarr3", "n5")
 # pynwb warns of its own future; links are what counts here.
-pytestmark = pytest.mark.filterwarnings("ignore", "error::chunkwise.hdmf.storage.resolve.BrokenLinkWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore", "error::chunkwise.hdmf.storage.resolve.BrokenLinkWarning"),
+    pytest.mark.each_once("format"),
+]
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -156,7 +159,6 @@ def write_with_link(path: Path, to: Path, at: str, format: str, **own: Any) -> N
         io.write_builder(root)
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("at", ["/acquisition/src", "/acquisition/src/data"])
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_link_into_a_file_that_is_gone_is_broken(tmp_path: Path, format: str, at: str) -> None:
@@ -176,7 +178,6 @@ def test_a_link_into_a_file_that_is_gone_is_broken(tmp_path: Path, format: str, 
         ZarrIO(linked, strict_links=True).read_builder()
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("at", ["/acquisition/src", "/acquisition/src/data"])
 @pytest.mark.parametrize("format", FORMATS)
 def test_another_file_in_the_place_of_the_linked_one_is_not_taken_for_it(
@@ -243,7 +244,6 @@ def test_an_export_is_free_of_its_source(tmp_path: Path, format: str) -> None:
         assert nwb.acquisition["shared"].timestamps is not None
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("name", ["a", "z"])  # before and after the series that has the data
 @pytest.mark.parametrize("link_data", [None, False])
@@ -266,7 +266,6 @@ def test_an_export_writes_data_that_is_shared_once(
         np.testing.assert_array_equal(acquisition[name].data[()], np.arange(12.0).reshape(6, 2))
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("link_data", [None, False])
 def test_an_export_links_to_data_of_a_third_store(

@@ -25,7 +25,7 @@ from chunkwise.hdmf.model.tree import COPIES
 
 FORMATS = ("zarr2", "zarr3", "n5")
 ROWS = [(1, "one", 1.5), (2, "zwei", 2.5), (3, "ü", 3.5)]
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.each_once("format")]
 
 
 def compounds(path: Path, format: str, **options: Any) -> Path:

@@ -27,7 +27,7 @@ DATA: dict[str, tuple[Any, str]] = {
     "long": ([f"w{i}" for i in range(40_000)], "utf8"),
 }
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.each_once("format")]
 
 
 def _plain(path: Path, format: str, mode: str) -> HDMFIO:
@@ -52,7 +52,6 @@ def from_hdf5(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, 
         return {name: (data.dtype, data.shape, data[:], list(data)) for name, data in found.items()}
 
 
-@pytest.mark.each_once
 @pytest.mark.parametrize("mode", ["r", "r+"])
 @pytest.mark.parametrize("format", FORMATS)
 def test_text_is_read_as_from_hdf5(format: str, mode: str, tmp_path: Path, from_hdf5: Any) -> None:

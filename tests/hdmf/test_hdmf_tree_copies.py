@@ -36,6 +36,7 @@ def files(tmp_path_factory):
     return {format: place / name for format, name in names.items()}
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("to", ["zarr2", "zarr3", "n5"])
 @pytest.mark.parametrize("source", ["zarr2", "zarr3", "n5", "hdf5"])
 def test_a_tree_is_refused_or_is_the_file(files, tmp_path, source, to):

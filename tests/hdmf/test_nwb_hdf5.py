@@ -22,7 +22,7 @@ FORMATS = ("zarr2", "zarr3", "n5")
 KNOWS_REGIONS = not hasattr(hdmf.build, "RegionBuilder")
 """Releases of hdmf that have such refuse to read files with regions in attributes."""
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.each_once("format")]
 
 
 def hdf5(path: Path) -> Path:

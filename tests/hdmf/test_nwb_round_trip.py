@@ -13,15 +13,14 @@ import h5py
 import numpy as np
 import pynwb.testing.mock
 import pytest
-from examples import ALL
+from examples import ALL, shares
 from nwb_comparison import assert_equal, errors_in_hdf5
-from nwb_content import NAMES, file_of
+from nwb_content import CONTENT, FILES, FORMATS, file_of
 from pynwb import NWBHDF5IO, NWBFile
 from pynwb.testing.mock.file import mock_NWBFile
 
 from chunkwise.hdmf import NWBZarrIO, convert, open_store, validate
 
-FORMATS = ("zarr2", "zarr3", "n5")
 pytestmark = pytest.mark.filterwarnings("ignore")  # pynwb's own, of its deprecations
 
 
@@ -43,11 +42,9 @@ def write(nwb: NWBFile, path: Path, format: str, **options: Any) -> None:
         io.write(nwb)
 
 
-@pytest.mark.each_once
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("name", NAMES)
-def test_checklist_round_trip_of_content(tmp_path: Path, name: str, format: str) -> None:
-    nwb = file_of(name)
+@pytest.mark.parametrize(("format", "names"), FILES)
+def test_checklist_round_trip_of_content(tmp_path: Path, names: str, format: str) -> None:
+    nwb = file_of(names)
     write(nwb, tmp_path / "a.nwb.zarr", format)
     with NWBZarrIO(tmp_path / "a.nwb.zarr") as io:
         assert_equal(io.read(), nwb, same_file=True)
@@ -56,11 +53,11 @@ def test_checklist_round_trip_of_content(tmp_path: Path, name: str, format: str)
     assert validate(tmp_path / "a.nwb.zarr") == []
 
 
-@pytest.mark.parametrize("format", FORMATS)
-def test_checklist_round_trip_of_every_mock_type(tmp_path: Path, format: str) -> None:
+@pytest.mark.parametrize(("format", "mocks"), shares(MOCKS, FORMATS))
+def test_checklist_round_trip_of_every_mock_type(tmp_path: Path, format: str, mocks: list[str]) -> None:
     assert len(MOCKS) > 25
     files = [mock_NWBFile()]
-    for mock in list(MOCKS.values())[slice(None) if ALL else slice(FORMATS.index(format), None, 3)]:
+    for mock in map(MOCKS.__getitem__, mocks):
         for nwb in files:
             try:
                 mock(nwbfile=nwb)
@@ -76,11 +73,9 @@ def test_checklist_round_trip_of_every_mock_type(tmp_path: Path, format: str) ->
             assert_equal(io.read(), nwb, same_file=True)
 
 
-@pytest.mark.each_once
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("name", NAMES)
-def test_checklist_hdf5_to_chunkwise_to_hdf5(tmp_path: Path, name: str, format: str) -> None:
-    nwb = file_of(name)
+@pytest.mark.parametrize(("format", "names"), FILES)
+def test_checklist_hdf5_to_chunkwise_to_hdf5(tmp_path: Path, names: str, format: str) -> None:
+    nwb = file_of(names)
     with NWBHDF5IO(tmp_path / "a.nwb", "w") as io:
         io.write(nwb)
     with NWBHDF5IO(tmp_path / "a.nwb", "r") as source:
@@ -96,10 +91,10 @@ def test_checklist_hdf5_to_chunkwise_to_hdf5(tmp_path: Path, name: str, format: 
     assert errors_in_hdf5(tmp_path / "c.nwb") == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_conversion_between_all_formats_loses_nothing(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("names", CONTENT if ALL else [" ".join(CONTENT)])
+def test_conversion_between_all_formats_loses_nothing(tmp_path: Path, names: str) -> None:
     """v2, v3, N5, HDF5 and back; the source is gone in the end."""
-    nwb = file_of(name)
+    nwb = file_of(names)
     here = tmp_path / "0.nwb.zarr"
     write(nwb, here, "zarr2")
     for i, format in enumerate(("n5", "zarr3", "hdf5", "zarr3", "zarr2", "n5", "zarr2"), 1):

@@ -20,6 +20,7 @@ def _spec(path, **members):
     }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_reading_what_z5py_wrote_and_changing_it(dtype, compression, fresh, values_of, same_bits):
@@ -52,6 +53,7 @@ def test_reading_what_z5py_wrote_and_changing_it(dtype, compression, fresh, valu
     same_bits(again[:], values[:2, :, :3])
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("compression", [c for c in COMPRESSIONS if c != "lz4"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_z5py_reads_what_we_wrote(dtype, compression, fresh, values_of, same_bits):

@@ -39,6 +39,7 @@ def write(tmp_path):
     return write
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("filters", FILTERS)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_values(write, same_bits, dtype, filters):
@@ -62,6 +63,7 @@ def test_datasets_have_no_attributes_of_nczarr(write, mode):
     np.testing.assert_array_equal(dataset["a"], np.where(VALUES == 7, np.nan, VALUES))
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("codec", ["none", "zlib:5", "zstd:3", "blosc"])
 def test_netcdf_reads_ours(tmp_path, dtype, codec):

@@ -227,6 +227,7 @@ def test_many_random_arrays(name, fresh):
     check()
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("driver", ["zarr", "zarr3"])
 def test_every_type(driver, name, fresh):

@@ -198,6 +198,7 @@ def test_many_random_arrays(case, seed, fresh, values_of, same_bits):
     _check(case, seed, fresh, values_of, same_bits)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("dtype", [*SIMPLE, "<M8", ">m8"])
 @pytest.mark.parametrize("order", "CF")
 def test_every_type(dtype, order, fresh, values_of, same_bits):

@@ -57,6 +57,7 @@ def _check(fresh, values_of, same_bits, dtype, **options):
     same_bits(zarr.open_array(mine, mode="r")[:], values)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("endian", ["little", "big"])
 def test_types(dtype, endian, fresh, values_of, same_bits):
@@ -66,6 +67,7 @@ def test_types(dtype, endian, fresh, values_of, same_bits):
     _check(fresh, values_of, same_bits, dtype, chunks=(3, 4), serializer=codec)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("compressor", list(COMPRESSORS))
 @pytest.mark.parametrize("location", ["start", "end"])
 def test_shards(compressor, location, fresh, values_of, same_bits):

@@ -139,6 +139,7 @@ PLACES: dict[str, Callable[[Path], Any]] = {
 CODECS: dict[str, list[Any]] = {"raw": [BYTES], "zstd": [BYTES, "zstd"]}
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("codecs", CODECS)
 @pytest.mark.parametrize("place", PLACES)
 def test_values_of_stores(place: str, codecs: str, tmp_path: Path) -> None:
@@ -202,6 +203,7 @@ SERVERS: dict[str, Callable[[str], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("answers", [said_to_be_large, endless, zipped])
 @pytest.mark.parametrize("name", SERVERS)
 def test_values_of_servers(answers: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,6 +238,7 @@ def bombs() -> dict[str, bytes]:
     return {name: bytes(encode(ZEROS)) for name, (_, encode) in COMPRESSORS.items()}
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("sharded", [False, True], ids=["whole", "sharded"])
 @pytest.mark.parametrize("inner", ["", "gzip", "zstd", "crc32c"])
 @pytest.mark.parametrize("outer", COMPRESSORS)
@@ -278,6 +281,7 @@ def test_n5_headers_and_payloads(compression: str, bombs: dict[str, bytes]) -> N
 # -- what has no size of its own -----------------------------------------------------------------------------
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("dtype", ["string", "bytes", "json"])
 @pytest.mark.parametrize("outer", ["zstd", "zstd of unknown size", "blosc", "bz2", "lzma"])
@@ -328,6 +332,7 @@ def test_whole_shards(codecs: str, tmp_path: Path) -> None:
         refused(lambda: act(open_array(f"file://{tmp_path}/a/", metadata(chain))))  # noqa: B023
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("encoding", ["raw", "compressed_segmentation", "png"])
 @pytest.mark.parametrize("sharded", [False, True])
 def test_precomputed_volumes(encoding: str, sharded: bool, tmp_path: Path) -> None:
@@ -388,6 +393,7 @@ DOCUMENTS = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("how", ["file", "zip"])
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_documents(document: str, how: str, tmp_path: Path) -> None:
@@ -406,6 +412,7 @@ def test_documents(document: str, how: str, tmp_path: Path) -> None:
 # -- claims ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("claim", [2**31, 2**32 - 2, 2**63 - 1, 2**63, 2**64 - 1])
 @pytest.mark.parametrize("field", ["file_size", "compress_size", "header_offset"])
 @pytest.mark.parametrize(

@@ -9,9 +9,13 @@ import pytest
 import chunkwise as ts
 from chunkwise.testing.driver_contract import DriverContract, Place
 
+pytestmark = pytest.mark.each_once("class")
+
 
 class InZip(DriverContract):
     """A suite whose arrays are in one archive, written anew for each change."""
+
+    test_processes_that_share_a_chunk = None  # which are files, wherever the others are
 
     @pytest.fixture
     def place(self, tmp_path: Path) -> Place:

@@ -83,6 +83,7 @@ def _check(image, setup, values, levels=2):
         assert image.translations[1] == (20, 2, 80 * setup + 2)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("version", ["0.4", "0.5"])
 @pytest.mark.parametrize("write", [_old, _new])
 @pytest.mark.parametrize("names", ["zyx", "czyx", "tczyx"])
@@ -132,6 +133,7 @@ def test_axes_in_another_order(tmp_path):
     np.testing.assert_array_equal(image.levels[0].read().result(), VALUES.T)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("member", ["ome.zarr", "zarr"])
 @pytest.mark.parametrize("names", ["zyx", "czyx", "tczyx"])
 def test_one_image_whose_channels_are_setups(tmp_path, names, member):

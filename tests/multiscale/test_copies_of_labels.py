@@ -133,6 +133,7 @@ def test_what_dask_computes_of_labels_is_not_called_labels(tmp_path: Path) -> No
         assert "image-label" not in cw.open_array(tmp_path / f"{number}.zarr").attrs
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(
     ("kind", "how"),
     [
@@ -196,6 +197,7 @@ TREES: dict[str, Callable[[Path, Path, str], object]] = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(("kind", "how"), list(product(GROUPS, TREES)))
 def test_what_a_group_above_makes_labels_stays_labels(tmp_path: Path, kind: str, how: str) -> None:
     make, path = GROUPS[kind]

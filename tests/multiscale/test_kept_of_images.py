@@ -106,6 +106,7 @@ DOORS = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("kind", COLOURED)
 def test_red_is_red(tmp_path: Path, kind: str, door: str) -> None:

@@ -15,6 +15,7 @@ from chunkwise.core.trees.location import locate
 VERSIONS = ["0.4", "0.5"]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("names", ["yx", "czyx", "tczyx"])
 def test_levels(tmp_path, version, names):

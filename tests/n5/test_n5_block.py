@@ -163,6 +163,7 @@ def ts_dataset(context, metadata, **options):
     return kvstore, tensorstore.open(spec, context=context, **options).result()
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("compression", [c for c in COMPRESSIONS if c["type"] != "lz4"], ids=str)
 def test_tensorstore_reads_and_is_read(compression, dtype, context):
@@ -179,6 +180,7 @@ def test_tensorstore_reads_and_is_read(compression, dtype, context):
         assert kvstore["1/0"] == encode(block, compression)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize(
     "compression",
     [

@@ -48,6 +48,8 @@ class TestNumbered(KvStoreContract):
 class InOcdbt(DriverContract):
     """A suite whose arrays are in one database."""
 
+    test_processes_that_share_a_chunk = None  # which are files, wherever the others are
+
     @pytest.fixture
     def place(self, tmp_path: Path) -> Place:
         return Place(f"file://{tmp_path}/db/|ocdbt:", ts.Context({"file_io_sync": False}))

@@ -113,6 +113,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("source", SOURCES)
 def test_what_an_image_says_is_kept_or_named(

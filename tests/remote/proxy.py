@@ -18,17 +18,21 @@ writes; ``bare_e_tags`` fails those with quotation marks and adds them to others
 requests with credentials; ``tags`` says what becomes of ETags in answers to a method: ``{"GET": "none"}``
 drops them, ``"weak"`` makes them weak, ``"other"`` changes them alike in all answers; ``only``
 is the beginning of the keys that there is a right to, by name or by listing; ``hide_missing`` refuses
-listings and keys that aren't there, as buckets do that may not be listed.
+listings and keys that aren't there, as buckets do that may not be listed; ``secret`` is that of the key with
+which requests must be signed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import json
 import sys
 import time
+from functools import reduce
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, parse_qsl, quote, unquote, urlsplit
 
 UPSTREAM = urlsplit(sys.argv[2])
 SETTINGS: dict[str, Any] = {"delay": 0.0, "faults": []}
@@ -116,6 +120,27 @@ def other_server(method: str, head: bytes) -> bytes | int:
     return b"\r\n".join(lines)
 
 
+def refusal(method: str, path: str, head: bytes) -> str:
+    """Return the code of the error of a server that compares signatures of requests; "" if it has none."""
+    if "secret" not in SETTINGS:
+        return ""
+    lines = head.decode("latin-1").split("\r\n")[1:]
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    if "authorization" not in headers:
+        return "AccessDenied"
+    members = headers["authorization"].partition(" ")[2].replace(",", " ").split()
+    told = dict(member.split("=", 1) for member in members)
+    scope, names, place = told["Credential"].split("/")[1:], told["SignedHeaders"], urlsplit(path)
+    query = sorted((quote(k, ""), quote(v, "")) for k, v in parse_qsl(place.query, keep_blank_values=True))
+    canonical = [method, place.path, "&".join(f"{k}={v}" for k, v in query)]
+    canonical += [*(f"{name}:{headers[name]}" for name in names.split(";")), "", names]
+    digest = hashlib.sha256("\n".join([*canonical, headers["x-amz-content-sha256"]]).encode()).hexdigest()
+    text = "\n".join(["AWS4-HMAC-SHA256", headers["x-amz-date"], "/".join(scope), digest])
+    sign = lambda key, part: hmac.digest(key, part.encode(), "sha256")  # noqa: E731
+    right = reduce(sign, [*scope, text], f"AWS4{SETTINGS['secret']}".encode()).hex()
+    return "" if right == told["Signature"] else "SignatureDoesNotMatch"
+
+
 async def gathered() -> None:
     """Wait until enough requests have been under way together, or no other has come for the delay."""
     while max(FLIGHT, default=0) < SETTINGS.get("gather", 0):
@@ -192,6 +217,10 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
                     b"HTTP/1.1 %s X\r\n%sContent-Length: %d\r\n\r\n" % (action.encode(), extra, len(out))
                 )
                 writer.write(b"" if method == "HEAD" else out)
+                continue
+            if code := refusal(method, path, head):
+                out = b"" if method == "HEAD" else f"<Error><Code>{code}</Code></Error>".encode()
+                writer.write(b"HTTP/1.1 403 X\r\nContent-Length: %d\r\n\r\n" % len(out) + out)
                 continue
             changed = 403 if denied(path) else other_server(method, head)
             if isinstance(changed, int):

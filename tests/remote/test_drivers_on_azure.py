@@ -14,6 +14,8 @@ class OnAzure(DriverContract):
 
     conditional_deletes = False
 
+    test_processes_that_share_a_chunk = None  # which are files, wherever the others are
+
     @pytest.fixture
     def place(self, azurite: str, monkeypatch: pytest.MonkeyPatch) -> Place:
         where = f"AccountName={ACCOUNT};AccountKey={ACCOUNT_KEY};BlobEndpoint={azurite}"

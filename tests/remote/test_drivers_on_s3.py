@@ -14,6 +14,8 @@ class OnS3(DriverContract):
 
     conditional_deletes = False
 
+    test_processes_that_share_a_chunk = None  # which are files, wherever the others are
+
     @pytest.fixture
     def place(self, moto: str, monkeypatch: pytest.MonkeyPatch) -> Place:
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", moto)

@@ -67,6 +67,7 @@ OPENED: dict[str, Callable[[Any], object]] = {
 }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("answers", [_said, _endless])
 @pytest.mark.parametrize("name", ["http", "s3"])
 @pytest.mark.parametrize("document", OPENED)

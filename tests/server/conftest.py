@@ -87,9 +87,9 @@ def free_port() -> int:
     return int(port)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
-    """Start a browser."""
+    """Start a browser; until the last test here, the thread of the tests has its event loop."""
     from playwright.sync_api import sync_playwright
 
     path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -55,6 +55,7 @@ def column(place: Any) -> np.ndarray:
 # -- one process -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_rows_and_columns(tmp_path: Path, kind: str, axis: int) -> None:

@@ -104,6 +104,7 @@ def _documents(root):
     }
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", NAMES)
 @pytest.mark.parametrize("writer", WRITERS)
 def test_all_groups_above_are_there(writer, format, tmp_path):
@@ -123,6 +124,7 @@ def test_all_groups_above_are_there(writer, format, tmp_path):
     assert "images/raw" in cw.open_group(root)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", ["zarr3", "zarr2"])
 @pytest.mark.parametrize("writer", WRITERS)
 def test_another_one_beside_it(writer, format, tmp_path):
@@ -189,6 +191,7 @@ def _write_one(at: Path):
     cw.create_array(at, VALUES)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", ["zarr3", "zarr2"])
 @pytest.mark.parametrize("has_root", [True, False])
 @pytest.mark.parametrize(

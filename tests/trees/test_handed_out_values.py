@@ -68,6 +68,7 @@ def _check_apart(made: Any, again: Any) -> None:
     assert not shared
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("consolidated", [False, True])
 def test_nothing_is_shared(format: str, consolidated: bool, tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ import dask.array
 import numpy as np
 import pytest
 import xarray as xr
+from examples import draw
 from failing_store import FailingStore, contents, place_in
-from rivals import Act, AtOnce, Slow, draw, settle
+from rivals import Act, AtOnce, Slow, settle
 
 import chunkwise as cw
 from chunkwise.cli.mv import _move_alone

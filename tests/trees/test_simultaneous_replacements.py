@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from examples import draw
 from failing_store import FailingStore, contents, place_in
-from rivals import STORES, Act, draw, settle, waits_for_turn
+from rivals import STORES, Act, settle, waits_for_turn
 
 import chunkwise as cw
 from chunkwise.core.kvstore.file import FileStore

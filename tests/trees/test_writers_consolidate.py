@@ -178,6 +178,7 @@ def check(root: Path, format: str) -> zarr.Group:
     return found
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("writer", WRITERS)
 def test_consolidated_metadata_is_true(writer: str, format: str, sources: Path, tmp_path: Path) -> None:
@@ -207,6 +208,7 @@ CONSOLIDATING: dict[str, Callable[[Path], object]] = {
 V3_MIGRATED = ("migrate", "zarr3")
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("depth", [1, 2, 4])
 @pytest.mark.parametrize(
     ("way", "format"),

@@ -181,6 +181,7 @@ def test_texts_that_fit_are_added(tmp_path: Path, format: str) -> None:
     assert read(tmp_path / "a").tolist() == ["foo", "bar", "ba", "", "é", "xyz"]
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("format", FORMATS)
 def test_encoded_data_is_stored_as_it_is(tmp_path: Path, format: str, lazy: bool) -> None:

@@ -14,7 +14,6 @@ from chunkwise.core.kvstore.adapter.zip_export import export_archive
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.extension.inside import hooks
 from chunkwise.extension.trees import (
-    JOURNAL,
     check_outside_arrays,
     is_link,
     is_ome_archive,
@@ -61,9 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
     check_outside_arrays(archive)
     check_apart(source, archive)
     for name, node in walk(root):
-        if node.error or node.key == JOURNAL:
-            what = node.error or "a copy to it was begun and not finished"
-            raise FailedPreconditionError(f"{name or arguments.source} can't be archived: {what}")
+        if node.error:
+            raise FailedPreconditionError(f"{name or arguments.source} can't be archived: {node.error}")
         if name and is_link(node.location):
             raise FailedPreconditionError(
                 f"{name} is a symbolic link, which an archive doesn't have: `chunkwise cp -r` to "

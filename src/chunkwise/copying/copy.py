@@ -80,7 +80,6 @@ class ArrayCopy(PlannedCopy):
         self._job = planned_job(source, found.place, format, fields, how, extent=extent)
         self.target, self.narrowing = self._job.target, self._job.narrowing
         self._given = plan
-        self._is_vacant = False  # True if nothing but this copy is there
         self._before: frozenset[str] | None = None  # keys that are not of this copy
         super().__init__(found, how, workers)
 
@@ -123,13 +122,14 @@ class ArrayCopy(PlannedCopy):
             raise AlreadyExistsError(f"{self._top.text} holds another copy, which --overwrite deletes")
         check_outside_arrays(destination.location)
         state, _ = check_place(self._top, "array", self._format, "overwrite" if overwrite else "new")
-        self._is_vacant = state == "nothing"
-        if self.narrowing is not None and self._part is None:
-            self._before = frozenset(list_below(self._top.store, self._top.path))
+        if self._part is None and (state == "nothing" or self.narrowing is not None):
+            self._before = frozenset(
+                () if state == "nothing" else list_below(self._top.store, self._top.path)
+            )
         return []
 
     def _own_parts(self) -> Sequence[Location]:
-        return [self._top] if self._is_vacant and self._part is None else []
+        return [self._top] if self._before == frozenset() else []
 
     def _delete_own(self) -> bool:
         if self._session:

@@ -25,7 +25,7 @@ from chunkwise.core.plan.blocks import Blocks
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.consolidated_tree import check_consolidated
 from chunkwise.core.trees.location import located
-from chunkwise.core.trees.node import JOURNAL, Node
+from chunkwise.core.trees.node import Node
 from chunkwise.core.trees.replacement import leftovers
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import ChunkwiseError
@@ -117,7 +117,7 @@ def _verify_group(node: Node, share: _Share) -> NodeReport | None:
         return None
     report = NodeReport("", node.kind, node.format)
     key = node.location.path + node.key
-    if node.key == JOURNAL:
+    if node.is_unfinished:
         report.bad.append(BadKey(key, node.error))
     elif node.error:
         report.bad.append(BadKey(key, f"metadata can't be read: {node.error}"))

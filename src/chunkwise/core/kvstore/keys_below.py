@@ -186,15 +186,21 @@ def write_value(store: KvStoreDriver, target: str, value: Buffer, *, new: bool) 
 
 
 def copy_below(
-    store: KvStoreDriver, source: str, path: str, documents: Collection[str], *, to: KvStoreDriver
+    store: KvStoreDriver,
+    source: str,
+    path: str,
+    documents: Collection[str],
+    *,
+    to: KvStoreDriver,
+    new: bool = True,
 ) -> None:
-    """Copy all keys below `source`, but others' work, to below `path` of a store, which is vacant."""
+    """Copy all keys below `source`, but others' work, to below `path` of a store; if `new`, it is vacant."""
     mine = [n for n in names_below(store, source) if not in_staging(n) and n.rpartition("/")[2] != APPEND]
     for names in in_safe_order(to, mine, documents):
         for name in names:
             value = store.read(source + name).value
             if value is not None:
-                write_value(to, path + name, value, new=True)
+                write_value(to, path + name, value, new=new)
 
 
 def delete_documents(store: KvStoreDriver, staging: str, documents: Collection[str]) -> None:

@@ -195,9 +195,9 @@ def replace_nodes(store: KvStoreDriver, staging: str, path: str, documents: Coll
                 memory = MemoryStore()
                 copy_below(store, staging, "", documents, to=memory)
                 delete_all_below(store, path)
-                copy_below(memory, "", path, documents, to=store)
+                copy_below(memory, "", path, documents, to=store, new=False)
                 return
     else:
         delete_all_below(store, path)
-    copy_below(store, staging, path, documents, to=store)
+    copy_below(store, staging, path, documents, to=store, new=False)  # a session always has a root
     delete_all_below(store, staging)

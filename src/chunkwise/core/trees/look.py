@@ -224,19 +224,19 @@ def is_inside_array(location: Location) -> bool:
 def check_outside_arrays(location: Location) -> Node | None:
     """Raise AlreadyExistsError if `location` is inside an array, whose chunks new keys could look like.
 
-    It is one, too, if it is inside a copy or store that is not finished, which may become an array.  Returns
-    the node above, if there is one.
+    A copy or store that isn't finished may become one.  Returns the node above, if there is one.
     """
-    return _outside_arrays(location, _check_finished)
+    above = _outside_arrays(location, _check_finished)
+    base = location.store_spec.base
+    if base is not None:  # an archive
+        check_outside_arrays(location_of(base))
+    return above
 
 
 def _outside_arrays(location: Location, look: Callable[[Location], None]) -> Node | None:
     above = _looked_above(location, look)
     if above is not None and above.kind == "array":
         raise AlreadyExistsError(f"{above.location.text} is an array; nothing can be below it")
-    base = location.store_spec.base
-    if base is not None:  # an archive
-        _outside_arrays(location_of(base), look)
     return above
 
 
