@@ -5,11 +5,8 @@ from __future__ import annotations
 import inspect
 import pickle
 import re
-<<<<<<< HEAD
-import sys
-=======
 import shutil
->>>>>>> main
+import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr
 from importlib import import_module
@@ -363,13 +360,9 @@ def test_an_argument_of_a_group_in_a_group(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("owner", "name"), [row for row in ROWS if row[0].startswith("group.") and row[0] != "group.create_group"]
 )
-<<<<<<< HEAD
-def test_an_argument_of_another_method(owner: Any, name: str, tmp_path: Path) -> None:
-    scope = {**named(tmp_path, "", ""), "path": "a" if owner == "group.move" else "new", "destination": "b"}
-=======
 def test_an_argument_of_another_method(trees: Path, owner: Any, name: str, tmp_path: Path) -> None:
-    scope = {**named(trees, tmp_path, "", ""), "path": "a"}
->>>>>>> main
+    place = "a" if owner == "group.move" else "new"
+    scope = {**named(trees, tmp_path, "", ""), "path": place, "destination": "b"}
     group, instead = scope["group"], FOREIGN_NAMES[owner][name]
     with pytest.raises(TypeError, match=re.escape(str(instead))):
         getattr(group, owner.removeprefix("group."))(**{name: 1})
