@@ -6,9 +6,12 @@ import inspect
 import pickle
 import re
 import shutil
+import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr
 from importlib import import_module
 from importlib.metadata import version
+from io import StringIO
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -205,8 +208,11 @@ def test_an_attribute_of_others(trees: Path, owner: Any, name: str, tmp_path: Pa
     lacks = owner_of(owner, scope)
     instead = FOREIGN_NAMES[owner][name]
     assert not hasattr(lacks, name) and name not in dir(lacks)
-    with pytest.raises(AttributeError, match=re.escape(str(instead))):
+    with pytest.raises(AttributeError, match=re.escape(str(instead))) as caught:
         getattr(lacks, name)
+    with redirect_stderr(StringIO()) as shown:
+        sys.__excepthook__(caught.type, caught.value, None)
+    assert shown.getvalue().strip().endswith(str(instead))  # to which Python adds no name of its own
     exec(instead.code, scope)
 
 
@@ -355,11 +361,26 @@ def test_an_argument_of_a_group_in_a_group(name: str, tmp_path: Path) -> None:
     ("owner", "name"), [row for row in ROWS if row[0].startswith("group.") and row[0] != "group.create_group"]
 )
 def test_an_argument_of_another_method(trees: Path, owner: Any, name: str, tmp_path: Path) -> None:
-    scope = {**named(trees, tmp_path, "", ""), "path": "a"}
+    place = "a" if owner == "group.move" else "new"
+    scope = {**named(trees, tmp_path, "", ""), "path": place, "destination": "b"}
     group, instead = scope["group"], FOREIGN_NAMES[owner][name]
     with pytest.raises(TypeError, match=re.escape(str(instead))):
         getattr(group, owner.removeprefix("group."))(**{name: 1})
     exec(instead.code, scope)
+
+
+def test_an_unknown_argument_of_any_method_of_a_group() -> None:
+    group = chunkwise.create_group("memory://")
+    names = [name for name in dir(group) if not name.startswith("_") and callable(getattr(group, name))]
+    assert len(names) > 20
+    for name in names:
+        method = getattr(group, name)
+        positional, named = required(method)
+        with pytest.raises(TypeError, match=f"^{name} got an unexpected argument 'nonsense'; ") as caught:
+            method(*positional, **named, nonsense=1)
+        own = inspect.signature(method).parameters.values()
+        known = [p.name for p in own if p.kind not in (p.VAR_KEYWORD, p.POSITIONAL_ONLY)]
+        assert all(re.search(rf"\b{parameter}\b", str(caught.value)) for parameter in known)
 
 
 @pytest.mark.parametrize("write", WRITERS)

@@ -13,7 +13,12 @@ from chunkwise.copying.narrowing import Cast
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.arguments import as_nbytes
-from chunkwise.core.base.unknown_names import checks_arguments, explains_foreign_names, options_of
+from chunkwise.core.base.unknown_names import (
+    checks_arguments,
+    checks_methods,
+    explains_foreign_names,
+    options_of,
+)
 from chunkwise.core.specs.kvstore_spec import place_of
 from chunkwise.core.trees.change import make_link, move_node
 from chunkwise.core.trees.consolidated_tree import consolidate
@@ -32,6 +37,7 @@ from chunkwise.groups.writable_group import WritableGroup
 __all__ = ["Group"]
 
 
+@checks_methods
 @explains_foreign_names("Group")
 class Group(WritableGroup):
     """A group of a tree; `open_group` opens one.

@@ -12,7 +12,6 @@ from chunkwise.copying.overlap import store_and_path
 from chunkwise.copying.resolve import Resolvable, ResolvedPlace, resolved_node
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import dump
-from chunkwise.core.base.unknown_names import checks_arguments
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.trees.link import Link, ResolvedNode, group_links, resolve
 from chunkwise.core.trees.location import Location
@@ -196,7 +195,6 @@ class ReadableGroup(Resolvable):
             raise InvalidArgumentError(f"{self._find(path).node.location.text} is an array, not a group")
         return member
 
-    @checks_arguments("group.get")
     def get(self, path: str, default: Any = None) -> Any:
         """Return the group or array at `path`, `default` if there is none.
 
@@ -353,7 +351,6 @@ class ReadableGroup(Resolvable):
 
     # -- looks ----------------------------------------------------------------------------------
 
-    @checks_arguments("group.tree")
     def tree(self, depth: int | None = None, *, attributes: bool = False) -> Drawing:
         """Return a drawing of everything below: text when printed, HTML in a notebook.
 

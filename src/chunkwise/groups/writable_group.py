@@ -36,7 +36,6 @@ class WritableGroup(ReadableGroup):
 
     __slots__ = ()
 
-    @checks_arguments("group.create_group")
     def create_group(
         self, path: str, *, attributes: Mapping[str, Any] | None = None, overwrite: bool = False
     ) -> Self:

@@ -96,8 +96,15 @@ FOREIGN_ARGUMENTS: Mapping[str, Rows] = {
         Instead("type(group.get(path))"): "getclass",
         Instead("group.get_link(path)"): "getlink",
     },
+    "group.move": {
+        Instead("group.move(path, destination)"): "dest",
+    },
+    "group.require_group": {
+        Instead("group.require_group(path)"): "name",
+        Instead("group.create_group(path, overwrite=True)"): "overwrite",
+    },
     "group.tree": {
-        Instead(why="everything is shown"): "expand",
+        Instead(why="everything is shown, as text or HTML"): "expand max_nodes plain",
         Instead("group.tree(depth=2)"): "level max_depth",
     },
     "copy": {

@@ -14,6 +14,7 @@ __all__ = [
     "checked_class",
     "checked_function",
     "checks_arguments",
+    "checks_methods",
     "explains_foreign_names",
     "explains_operators",
     "options_of",
@@ -48,7 +49,8 @@ class _Missing:
 
     def __get__(self, instance: object, owner: type | None = None) -> NoReturn:
         text = f"{self._owner!r} object has no attribute {self._name!r}; {self._instead}"
-        raise AttributeError(text, name=self._name, obj=instance)
+        # With the object, Python adds the nearest of its names, private ones too, which mean something else.
+        raise AttributeError(text, name=self._name)
 
 
 def explains_foreign_names(owner: str) -> Callable[[C], C]:
@@ -93,7 +95,16 @@ def options_of(*sources: Callable[..., Any] | Iterable[str]) -> Callable[[F], F]
 
 def checks_arguments(owner: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Return a decorator of methods that refuses unknown arguments, saying what to write instead."""
-    return lambda function: _checked(function, owner.rpartition(".")[2], owner)
+    return lambda function: _checked(function, function.__name__, owner)
+
+
+def checks_methods(cls: C) -> C:
+    """Make the public methods of a class refuse unknown arguments, too."""
+    for name in dir(cls):
+        function = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+        if isinstance(function, FunctionType) and not name.startswith("_"):
+            setattr(cls, name, _checked(function, name, f"{cls.__name__.lower()}.{name}"))
+    return cls
 
 
 @cache

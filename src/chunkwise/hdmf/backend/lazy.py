@@ -50,8 +50,9 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
         return hash((self._dataset.store.source, self._dataset.path))
 
     def __getattr__(self, name: str) -> NoReturn:
-        text = f"{type(self).__name__!r} object has no attribute {name!r}{instead_of('LazyDataset', name)}"
-        raise AttributeError(text, name=name, obj=self)
+        advice = instead_of("LazyDataset", name)
+        text = f"{type(self).__name__!r} object has no attribute {name!r}{advice}"
+        raise AttributeError(text, name=name, obj=None if advice else self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what a pickle needs to open the store again for reading."""
