@@ -27,12 +27,15 @@ def test_objects_are_written_one_by_one(tmp_path, manager, format):
     written = io.write_dataset(root, data)
     assert np.array_equal(written[()], np.arange(6).reshape(2, 3))
     assert written.attrs["unit"] == "mV"
-    group = io.write_group(root, GroupBuilder("g", attributes={"n": 3}))
+    alone = GroupBuilder("g", attributes={"n": 3})
+    group = io.write_group(root, alone)
     assert group.path == "/g" and group.attrs["n"] == 3
     io.write_dataset(group, DatasetBuilder("text", ["a", "bc"]))
     io.write_dataset("/g", DatasetBuilder("more", [1.5, 2.5]))
     io.write_link(group, LinkBuilder(data, "to"))
-    io.write_attributes(group, {"n": 4, "subject": "m7", "at": ReferenceBuilder(data)})
+    io.write_attributes(
+        group, {"n": 4, "subject": "m7", "at": ReferenceBuilder(data), "own": ReferenceBuilder(alone)}
+    )
     root.attrs["version"] = "1.0"
     assert sorted(root) == ["data", "g"] and sorted(group) == ["more", "text"]
     assert "g/text" in root and "nothing" not in root
@@ -49,6 +52,7 @@ def test_objects_are_written_one_by_one(tmp_path, manager, format):
         builder = reader.read_builder()
         assert builder["g"].attributes["n"] == 4
         assert builder["g"].attributes["at"] is builder["data"]
+        assert builder["g"].attributes["own"] is builder["g"]
         assert builder["g"].links["to"].builder is builder["data"]
 
 

@@ -87,9 +87,9 @@ def free_port() -> int:
     return int(port)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Start a browser; until the last test here, the thread of the tests has its event loop."""
+    """Start a browser."""
     from playwright.sync_api import sync_playwright
 
     path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

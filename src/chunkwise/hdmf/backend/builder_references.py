@@ -30,6 +30,7 @@ __all__ = [
     "CopiedObjects",
     "RegionReference",
     "identity_of",
+    "locate_alone",
     "path_of",
     "target_of",
     "top_of",
@@ -47,11 +48,15 @@ def path_of(builder: Any) -> str:
         return "/"
     if builder.location is not None:
         return join_path(canonical_path(builder.location), builder.name)
-    names = []
-    while builder.parent is not None:  # what has no parent becomes the root, whatever its name
-        names.append(builder.name)
-        builder = builder.parent
-    return "/" + "/".join(reversed(names))
+    if builder.parent is None:  # what has no parent becomes the root, whatever its name
+        return "/"
+    return join_path(path_of(builder.parent), builder.name)
+
+
+def locate_alone(builder: Any, group: str) -> None:
+    """Note the group that a builder without a parent is written to."""
+    if builder.parent is None and builder.location is None:
+        builder.location = group
 
 
 def top_of(builder: Any) -> Any:

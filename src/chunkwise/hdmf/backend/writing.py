@@ -20,7 +20,7 @@ from chunkwise.core.kvstore.request_limits import Slots
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
 from chunkwise.extension.inside import Pool
 from chunkwise.extension.trees import Destination, renew_copies_above
-from chunkwise.hdmf.backend.builder_references import path_of
+from chunkwise.hdmf.backend.builder_references import locate_alone, path_of
 from chunkwise.hdmf.backend.builder_writer import BuilderWriter, check_link_name
 from chunkwise.hdmf.backend.h5_copy import is_h5_io, unreadable
 from chunkwise.hdmf.backend.lazy import LazyDataset, LazyGroup, path_in
@@ -233,6 +233,7 @@ class StoreWriting(StoreReading):
         """Write a group below `parent`, a group or its path; arguments as for `write_builder`."""
         path = canonical_path(f"{path_in(parent)}/{builder.name}")
         writer = self._builder_writer(**_renamed(kwargs))
+        locate_alone(builder, path_in(parent))
         writer.group(path, builder)
         writer.streams.run()
         return LazyGroup(self, path)
@@ -262,6 +263,7 @@ class StoreWriting(StoreReading):
                 source=self._source,
             )
         group = path_in(parent)
+        locate_alone(builder, group)
         writer.dataset(group, builder)
         writer.streams.run()
         writer.link_extra(group)
