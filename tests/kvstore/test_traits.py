@@ -13,11 +13,12 @@ import numpy as np
 import obstore.store
 import pytest
 import zarr
+from tests.fault_store import FaultStore
+from tests.trace_store import TraceStore
 
 import chunkwise as ts
 import chunkwise.core.kvstore
 from chunkwise.core.kvstore.adapter.cache import CacheStore
-from chunkwise.core.kvstore.adapter.fault import FaultStore
 from chunkwise.core.kvstore.adapter.guarded import GuardedStore
 from chunkwise.core.kvstore.adapter.kvstack import Layer, StackStore
 from chunkwise.core.kvstore.adapter.ocdbt import OcdbtStore
@@ -27,7 +28,6 @@ from chunkwise.core.kvstore.adapter.prefix import PrefixStore, whole_store
 from chunkwise.core.kvstore.adapter.read_through import MemoryEntries, ReadThroughStore
 from chunkwise.core.kvstore.adapter.sharded import ShardedStore
 from chunkwise.core.kvstore.adapter.sharding_spec import Sharding
-from chunkwise.core.kvstore.adapter.trace import TraceStore
 from chunkwise.core.kvstore.adapter.uint64_shards import Uint64Shards
 from chunkwise.core.kvstore.adapter.value_cache import ValueCache
 from chunkwise.core.kvstore.adapter.zip import ZipStore
