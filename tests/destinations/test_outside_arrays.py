@@ -1,4 +1,4 @@
-"""No creator makes anything among the chunks of an array: in any format, in any store."""
+"""No creator makes anything in an array, or in what isn't finished: in any format, in any store."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import chunkwise as cw
+from chunkwise.core.kvstore.staging import JOURNAL, UNFINISHED
 from chunkwise.dask import from_dask
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError
 
@@ -87,6 +88,20 @@ def test_nothing_is_made_inside_an_array(tmp_path: Path, store: str, outer: str)
             assert is_first or format in ("zarr1", VOLUME, "n5"), (name, format, refused.value)
     after = {key: root.read(key).result().value for key in root.list().result()}
     assert after == before
+
+
+@pytest.mark.parametrize("mark", [JOURNAL, UNFINISHED])
+@pytest.mark.parametrize("store", ["file", "memory"])
+def test_nothing_is_made_in_what_is_not_finished(tmp_path: Path, store: str, mark: str) -> None:
+    root = cw.KvStore.open(STORES[store].format(at=tmp_path)).result()
+    root.write(f"a/{mark}", b"{}").result()
+    for format in DRIVERS:
+        for name, create in CREATORS.items():
+            with pytest.raises(ChunkwiseError) as refused:
+                create(format, root / "a/x/y/")
+            is_first = "is being written, or its writing was interrupted" in str(refused.value)
+            assert is_first or format in ("zarr1", VOLUME), (name, format, refused.value)
+    assert root.list().result() == [f"a/{mark}".encode()]
 
 
 @pytest.mark.parametrize("format", DRIVERS)

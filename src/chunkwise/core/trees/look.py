@@ -247,7 +247,8 @@ def _check_finished(location: Location) -> None:
         )
 
 
-def check_new_place(store: KvStoreDriver, path: str, spec: KvStoreSpec) -> None:
-    """Check that the keys of a new array are in no other; `spec` is of the store."""
-    # A copy makes arrays inside itself in this way.
-    _outside_arrays(Location(store, path, store.describe(path), {}, spec), lambda at: None)
+def check_new_place(store: KvStoreDriver, path: str, spec: KvStoreSpec, *, unfinished: bool) -> None:
+    """Check that the keys of a new array are in no other, nor, unless allowed, in what is `unfinished`."""
+    # A copy makes its arrays inside itself.
+    look = (lambda at: None) if unfinished else _check_finished
+    _outside_arrays(Location(store, path, store.describe(path), {}, spec), look)
