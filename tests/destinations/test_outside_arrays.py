@@ -1,4 +1,4 @@
-"""No creator makes anything in an array, in what isn't finished, or at a link: in any format, in any store."""
+"""No creator makes anything in an array, in what isn't finished, or at a link: any format, any store."""
 
 from __future__ import annotations
 
