@@ -62,6 +62,17 @@ def test_an_index_is_read_once_and_neighbours_share_a_read(tmp_path, monkeypatch
     assert [len(spans) for spans in asked] == [1, 1, 1]
 
 
+def test_no_shard_stays_open_after_a_read(tmp_path, monkeypatch):
+    """The array keeps the index, and what has read it, but no file: many arrays may be open."""
+    make(tmp_path / "a", values())
+    files, read = [], OpenFile.read
+    monkeypatch.setattr(OpenFile, "read", lambda file, *spans: files.append(file) or read(file, *spans))
+    array = chunkwise.open(f"file://{tmp_path}/a/|zarr3:").result()
+    for where in (np.s_[1, 2, :], np.s_[4:6, 7, 0:9], np.s_[:]):
+        array[where].read().result()
+        assert files and all(file._fd < 0 for file in files)
+
+
 def test_a_file_that_was_just_written_is_not_trusted(tmp_path, monkeypatch):
     """As long as another write could leave the same times, the index is read each time."""
     data = values()

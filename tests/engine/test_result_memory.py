@@ -141,6 +141,20 @@ def test_pages_of_a_part_are_asked_for_once(select: Callable[[np.ndarray], np.nd
     assert sum(b - a for a, b in asked.ranges) <= high - low
 
 
+@pytest.mark.parametrize("step", [1, -1, 3])
+def test_no_pages_beside_a_part_are_asked_for(step: int) -> None:
+    """Except those of the units at its ends: what is never filled takes no memory."""
+    whole = np.zeros((64, 64, 1024), np.uint16)
+    low, high = _addresses(whole)
+    for row in whole:
+        asked = Asked()
+        ResultPages(low, high, asked).prepare(row[::step])
+        first, last = _addresses(row[::step])
+        units = range(first // memory._UNIT, -(-last // memory._UNIT))
+        assert asked.ranges
+        assert all(a // memory._UNIT in units and (b - 1) // memory._UNIT in units for a, b in asked.ranges)
+
+
 def test_a_system_that_knows_no_such_call_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Asked(answer=-1)
     monkeypatch.setattr(memory, "_madvise", lambda: asked)
