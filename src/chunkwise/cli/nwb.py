@@ -234,8 +234,9 @@ def copy_nwb(arguments: argparse.Namespace, root: Node) -> int:
     how = copy_options(arguments)
     flags = [flag for flag in flags_of_copies() if flag.name not in _TAKEN]
     given = [flag.metadata["flag"] for flag in flags if getattr(how, flag.name) != flag.default]
-    others = [option for option in _OPTIONS if getattr(arguments, option, None) not in (None, False)]
-    given += [f"--{option.replace('_', '-')}" for option in others]
+    for option in _OPTIONS:
+        value = getattr(arguments, option, None)
+        given += [f"--{option.replace('_', '-')}"] if value is not None and value is not False else []
     if given:
         raise UsageError(
             f"{arguments.source} is an NWB file, which is converted as by `chunkwise nwb convert`, without "
