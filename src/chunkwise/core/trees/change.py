@@ -149,12 +149,12 @@ def move_node(tree: Tree, source: Sequence[str], target: Sequence[str]) -> None:
     """Move an array, a group with everything below it, or a link; update consolidated metadata above."""
     if not source or not target:
         raise InvalidArgumentError("the root of a tree can't be moved, nor anything be put in its place")
-    if list(target[: len(source)]) == list(source):
-        raise InvalidArgumentError(f"/{'/'.join(source)} can't be moved into itself")
     there = tree.location(target)
     check_new_names(list(target), tree.format)
-    check_unused(there)
     node, source, link = _node_or_link(tree, source)
+    if list(target[: len(source)]) == list(source):
+        raise InvalidArgumentError(f"/{'/'.join(source)} can't be moved into itself")
+    check_unused(there)
     if link is not None:
         path = "/" + "/".join(target_names(link, tuple(source[:-1])))
         make_link(tree, target, link._replace(path=path))
