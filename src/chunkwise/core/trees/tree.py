@@ -15,7 +15,7 @@ import os
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.arrays.open_chunked import open_from_document
@@ -36,7 +36,7 @@ from chunkwise.core.trees.node import Node, find_node, nodes_below
 from chunkwise.core.trees.node_attributes import ArrayNode, Attributes
 from chunkwise.core.trees.node_name import is_name
 from chunkwise.core.trees.snapshot import Entry, Snapshot
-from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError, UnsupportedError
 
 __all__ = [
     "ExternalLinks",
@@ -57,17 +57,21 @@ _BY_NAME: dict[str, FormatName] = {
 ExternalLinks: TypeAlias = bool | Callable[[str, str], bool]
 
 
+def _open_no_other(location: Location, tree: Tree) -> NoReturn:
+    raise UnsupportedError(f"{location.text} is another tree, to which links aren't followed here")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tree:
     """An open tree; all its groups share one."""
 
     root: Location
     format: FormatName  # format of the root, and of new nodes
-    writable: bool
+    writable: bool = False
     non_finite: NonFinite = "error"
     context: Context = field(default_factory=Context)
     external_links: ExternalLinks = False
-    open_other: Callable[[Location, Tree], Tree]  # opens the tree of an external link
+    open_other: Callable[[Location, Tree], Tree] = _open_no_other  # opens the tree of an external link
     snapshot: Snapshot | None = None  # trusted without reading the store
     _specs: dict[FormatName, ChunkedSpec] = field(default_factory=dict, compare=False, repr=False)
 
