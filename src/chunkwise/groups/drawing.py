@@ -61,19 +61,18 @@ class Drawing:
         depth = len(last) + 1
         if self._depth is not None and depth > self._depth:
             return
+        children = set(self._tree.children(names, node))
         links = group_links(self._tree, names, node)
-        children = [name for name in self._tree.children(names, node) if name not in links]
-        entries = sorted([*children, *links])
+        entries = sorted(children.union(links))
         shown = entries if self._most is None else entries[: self._most]
         left = len(entries) - len(shown)
         for number, name in enumerate(shown):
             ends = (*last, number == len(shown) - 1 and not left)
-            if name in links:
-                yield _Line(depth, name, f"-> {links[name]}", {}, ends, False)
+            below = self._find((*names, name), node) if name in children else None
+            if below is None:  # a directory that isn't part of the tree, or only a link
+                if name in links:
+                    yield _Line(depth, name, f"-> {links[name]}", {}, ends, False)
                 continue
-            below = self._find((*names, name), node)
-            if below is None:
-                continue  # a directory that isn't part of the tree
             if isinstance(below, str):
                 yield _Line(depth, name, below, {}, ends, False)
                 continue
