@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn
-
-if TYPE_CHECKING:
-    from chunkwise.core.engine.future import Future
+from typing import Any, NoReturn
 
 __all__ = ["CANCELLED", "ERROR", "PENDING", "VALUE", "complete", "raise_cancelled", "run_callbacks"]
 
 PENDING, VALUE, ERROR, CANCELLED = range(4)
 
 
-def complete(future: Future[Any], state: int, value: Any) -> bool:
+def complete(future: Any, state: int, value: Any) -> bool:
     """Complete a pending future; return False if it is already complete, or about to be."""
     if future._state != PENDING:
         return False
@@ -29,7 +26,7 @@ def complete(future: Future[Any], state: int, value: Any) -> bool:
     return True
 
 
-def _settle(future: Future[Any], state: int, value: Any) -> None:
+def _settle(future: Any, state: int, value: Any) -> None:
     if future._failure is not None:
         future._failure = future._failure(value) if state == ERROR else None
     future._value = value
@@ -38,7 +35,7 @@ def _settle(future: Future[Any], state: int, value: Any) -> None:
     run_callbacks(future)
 
 
-def run_callbacks(future: Future[Any]) -> None:
+def run_callbacks(future: Any) -> None:
     """Call what waits for a future that is complete, each callback once."""
     callbacks = future._callbacks
     while True:
