@@ -132,8 +132,7 @@ class DownsampleArray(AdapterArray, FixedArray):
 
     def write_from(self, transform: IndexTransform, source: Array) -> WriteFutures:
         """Fail: `source` doesn't determine the elements of the base."""
-        failed: Future[None] = Future.failed(InvalidArgumentError("Destination does not support writing."))
-        return WriteFutures.of(failed, failed)
+        return WriteFutures.failed(InvalidArgumentError("Destination does not support writing."))
 
     def schema(self) -> Schema:
         """The schema of the base at the lower resolution."""

@@ -203,8 +203,7 @@ class ImageArray(FixedArray):
 
     def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Fail: pictures are read-only."""
-        failed: Future[None] = Future.failed(UnsupportedError(f'"{self._spec.driver}" driver only reads'))
-        return WriteFutures.of(failed, failed)
+        return WriteFutures.failed(UnsupportedError(f'"{self._spec.driver}" driver only reads'))
 
     def in_transaction(self, wrap: WrapStore | None) -> ImageArray:
         """Return the picture, which no transaction changes."""

@@ -22,6 +22,7 @@ from chunkwise.core.base.binding import (
 from chunkwise.core.driver.zarr3.codec_constraints import merge_chains, parse_chain
 from chunkwise.core.driver.zarr3.metadata import (
     Zarr3Metadata,
+    check_ignorable,
     check_transformers,
     parse_dimension_name,
     parse_extension,
@@ -151,11 +152,7 @@ def parse_constraints(value: JSON) -> Zarr3Constraints:
         out["dimension_names"] = list(names)
     members.take("storage_transformers", check_transformers, None)  # the rest is no constraint
     extra = members.rest()
-    for name, item in extra.items():
-        if not (isinstance(item, Mapping) and item.get("must_understand") is False):
-            raise SpecError(
-                f'Unsupported metadata field {dump(name)} is not marked {{"must_understand": false}}'
-            )
+    check_ignorable(extra)
     out.update(extra)
     return Zarr3Constraints(
         members=out,

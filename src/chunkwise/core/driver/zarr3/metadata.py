@@ -44,6 +44,7 @@ from chunkwise.errors import ChunkwiseError, SpecError, UnsupportedError, prefix
 __all__ = [
     "Zarr3Metadata",
     "array_to_bytes_name",
+    "check_ignorable",
     "check_transformers",
     "chunk_item",
     "first_chunk_shape",
@@ -136,11 +137,7 @@ def parse_metadata(document: JSON) -> Zarr3Metadata:
     attributes = members.take("attributes", lambda v: dict(expect_object(v)), {})
     names = members.take("dimension_names", lambda v: parse_array(v, parse_dimension_name, rank), None)
     members.take("storage_transformers", check_transformers, None)
-    for name, value in members.rest().items():
-        if not (isinstance(value, Mapping) and value.get("must_understand") is False):
-            raise SpecError(
-                f'Unsupported metadata field {dump(name)} is not marked {{"must_understand": false}}'
-            )
+    check_ignorable(members.rest())
     return Zarr3Metadata(
         document={**document, "chunk_grid": grid_json},
         shape=shape,
@@ -242,6 +239,15 @@ def _check_reach(grid: ChunkGrid, shape: tuple[int, ...]) -> None:
 def parse_dimension_name(value: JSON) -> str | None:
     """Read the name of one dimension, or null."""
     return None if value is None else expect_string(value)
+
+
+def check_ignorable(members: Mapping[str, JSON]) -> None:
+    """Raise for members that the specification doesn't define, unless they can be ignored."""
+    for name, value in members.items():
+        if not (isinstance(value, Mapping) and value.get("must_understand") is False):
+            raise SpecError(
+                f'Unsupported metadata field {dump(name)} is not marked {{"must_understand": false}}'
+            )
 
 
 def check_transformers(value: JSON) -> None:
