@@ -30,6 +30,8 @@ def frame(data, *, flush_every=None, store_size=False, **options):
 
 
 @settings(max_examples=examples(60), deadline=None)
+@example(len(RAW), True, 4, False, False, False, False, True)
+@example(len(RAW), True, 4, True, True, True, True, False)
 @given(
     st.integers(0, len(RAW)),
     st.booleans(),

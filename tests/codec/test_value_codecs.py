@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from chunkwise.core.codec.chain import parse_codecs, prepare_chain
 from chunkwise.core.codec.codec_json import parse_codec
+from chunkwise.core.codec.packbits import PackBits
 from chunkwise.core.codec.protocol import ChunkSpec
 from chunkwise.errors import CodecError, DataCorruptionError, InvalidArgumentError
 from chunkwise.testing.codec_contract import chunk_of, numbers
@@ -349,3 +350,27 @@ def test_scale_offset_and_cast_value_replace_fixedscaleoffset():
     ]  # fmt: skip
     a, b = (bytes(prepare_chain(parse_codecs(c), chunk_of(array)).open_encoder()(array)) for c in (pair, old))
     assert a == b == ((array - 2) * 8).astype("<i2").tobytes()
+
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+PAIRS = [
+    (np.dtype("c8"), np.dtype("f4")),
+    (np.dtype([("real", BFLOAT16), ("imag", BFLOAT16)]), BFLOAT16),
+]
+
+
+@pytest.mark.parametrize("bits", [(None, None), (8, None), (3, 14), (None, 0)], ids=str)
+@pytest.mark.parametrize(("pair", "part"), PAIRS, ids=["complex64", "bfloat16"])
+def test_bits_of_complex_numbers_are_those_of_their_parts(pair, part, bits):
+    parts = np.array([1, -2, 0.5, 3, -7, 0], part)
+    codec = PackBits(None, *bits)
+    chains = [
+        prepare_chain((codec,), ChunkSpec(array.shape, array.dtype, np.zeros((), array.dtype)))
+        for array in (parts, parts.view(pair))
+    ]
+    of_parts = bytes(chains[0].open_encoder()(parts))
+    assert bytes(chains[1].open_encoder()(parts.view(pair))) == of_parts
+    out = [np.empty_like(parts), np.empty_like(parts.view(pair))]
+    for chain, array in zip(chains, out, strict=True):
+        chain.open_decoder()(of_parts, array)
+    assert out[0].tobytes() == out[1].tobytes()
