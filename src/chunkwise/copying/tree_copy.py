@@ -28,10 +28,10 @@ from chunkwise.core.trees.consolidated_tree import consolidate, renew_copies_abo
 from chunkwise.core.trees.container import check_container, container_root, create_container, mark_container
 from chunkwise.core.trees.create import write_group
 from chunkwise.core.trees.key_ownership import delete_own
-from chunkwise.core.trees.link import Link, group_links, with_link
+from chunkwise.core.trees.link import Link, with_link
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import JOURNAL, find_node, nodes_below
-from chunkwise.core.trees.tree import Tree
+from chunkwise.core.trees.tree import Tree, group_links
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError
 from chunkwise.extension.trees import Kind, check_outside_arrays, check_place, create_parents, looking
 

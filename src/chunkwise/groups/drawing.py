@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from chunkwise.copying.summary import describe_node
-from chunkwise.core.trees.link import group_links, without_links
+from chunkwise.core.trees.link import without_links
 from chunkwise.core.trees.node import Node
-from chunkwise.core.trees.tree import Tree
+from chunkwise.core.trees.tree import Tree, group_links
 from chunkwise.errors import ChunkwiseError
 
 __all__ = ["Drawing", "branch", "rails", "short"]

@@ -23,9 +23,9 @@ from chunkwise.core.specs.kvstore_spec import place_of
 from chunkwise.core.trees.change import make_link, move_node
 from chunkwise.core.trees.consolidated_tree import consolidate
 from chunkwise.core.trees.create import make_groups
-from chunkwise.core.trees.link import Link, ResolvedNode, group_links, resolve
+from chunkwise.core.trees.link import Link
 from chunkwise.core.trees.node_name import split_path
-from chunkwise.core.trees.tree import Tree
+from chunkwise.core.trees.tree import ResolvedNode, Tree, group_links, resolve
 from chunkwise.errors import (
     InvalidArgumentError,
 )

@@ -253,7 +253,7 @@ def _outside_arrays(location: Location, look: Callable[[Location], None]) -> Nod
 
 def check_not_linked(group: Node, name: str, attributes: Mapping[str, JSON] | None = None) -> None:
     """Raise AlreadyExistsError if a group has a link with the name of a new node, which would hide it."""
-    from chunkwise.core.trees.link import links_of  # which stands above this module
+    from chunkwise.core.trees.link import links_of  # loads what changes attributes
 
     if link := links_of(group, attributes).get(name):
         raise AlreadyExistsError(
