@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import socketserver
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,11 @@ os.fsync = _checked_descriptor
 MEMORY = Path("/dev/shm")
 if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+# Otherwise servers of tests refuse the sixth connection at a time, which is tried again a second later, and a
+# body waits until its head has been acknowledged.
+socketserver.TCPServer.request_queue_size = 100
+socketserver.StreamRequestHandler.disable_nagle_algorithm = True
 
 # Most tests make many objects, and few that only a search for garbage frees.
 gc.set_threshold(20_000)
