@@ -48,6 +48,7 @@ __all__ = [
     "nearest",
     "noted",
     "prefix",
+    "prefixed",
 ]
 
 
@@ -346,6 +347,22 @@ def prefix(error: E_, context: str) -> E_:
     else:
         error.add_note(context)
     return error
+
+
+class prefixed:  # noqa: N801  (used like a function)
+    """Put `context` in front of the text of errors of a kind that a block raises; see `prefix`."""
+
+    __slots__ = ("_context", "_kind")
+
+    def __init__(self, context: str, kind: type[Exception] = InvalidArgumentError) -> None:
+        self._context = context
+        self._kind = kind
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, self._kind):
+            prefix(error, self._context).__cause__ = None  # as in raise ... from None
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.trace_store import TraceStore
 
 import chunkwise as ts
 from chunkwise.core.kvstore.adapter.cache import CacheStore
-from chunkwise.core.kvstore.adapter.trace import TraceStore
 from chunkwise.core.kvstore.adapter.value_cache import ENTRY_OVERHEAD, CacheEntry, ValueCache
 from chunkwise.core.kvstore.memory import MemoryStore
 

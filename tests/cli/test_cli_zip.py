@@ -14,9 +14,9 @@ import pytest
 import tensorstore
 import zarr
 from cli_arrays import Run, make, read
+from tests.fault_store import Fault, FaultStore
 
 import chunkwise as cw
-from chunkwise.core.kvstore.adapter.fault import Fault, FaultStore
 from chunkwise.core.kvstore.adapter.zip_export import export_archive
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore

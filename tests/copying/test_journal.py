@@ -14,7 +14,8 @@ import pytest
 from failing_store import FailingStore, place_in
 
 from chunkwise.copying import journal as journal_module
-from chunkwise.copying.journal import Journal, Part, PartJournals, may_live
+from chunkwise.copying.copy_passes import PartJournals
+from chunkwise.copying.journal import Journal, Part, may_live
 from chunkwise.core.kvstore.lease import HeldError, end_turn, take_turn
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.this_process import process_name
@@ -260,14 +261,14 @@ def test_what_parts_have_left(place: Location) -> None:
     assert parts.n_missing() == [0, 0]  # there is no copy, or another process has made it
     whole.begin(owned=False)
     assert parts.n_missing() == [9, 3]
-    own, is_known = parts.begin(Part(2, 3), whole)
-    assert not is_known
+    own = parts.begin(Part(2, 3), whole)
+    assert own.missing() == [(3, 6)]
     own.mark(3, 5)
     own.mark(1, at=1)
     own.save()
     assert parts.n_missing() == [7, 2] and [part for part, _ in parts.read()] == [Part(2, 3)]
-    again, is_known = parts.begin(Part(2, 3), whole)
-    assert is_known and again.missing() == [(5, 6)]
+    again = parts.begin(Part(2, 3), whole)
+    assert again.missing() == [(5, 6)]
     assert parts_of(place, 2)[1].n_missing() == [9, 3]  # those of another number of parts don't count
     other = PartJournals(place, {}, (9, 4), 3)
     assert other.n_missing() == [0, 0]
@@ -281,14 +282,14 @@ def test_tasks_that_are_merged_are_not_done_again(place: Location) -> None:
     whole.begin()
     whole.mark(3, 5)
     whole.save()
-    own, _ = parts.begin(Part(2, 3), whole)
+    own = parts.begin(Part(2, 3), whole)
     assert own.missing() == [(5, 6)] and own.done() == []
 
 
 def test_parts_are_restarted_but_for_those_at_work(place: Location, clock: Clock) -> None:
     whole, parts = parts_of(place)
     whole.begin(owned=False)
-    journals = [parts.begin(Part(number, 3), whole)[0] for number in (1, 2, 3)]
+    journals = [parts.begin(Part(number, 3), whole) for number in (1, 2, 3)]
     for own in journals:
         own.mark(*own.missing()[0], 0, 1)
         own.mark(*own.missing(1)[0], 1, 1)
@@ -306,7 +307,7 @@ def test_parts_at_work_are_not_joined(place: Location, clock: Clock) -> None:
     """Nothing is merged, and neither the whole nor another part is left with an owner."""
     whole, parts = parts_of(place, 2)
     whole.begin(owned=False)
-    first, second = (parts.begin(Part(number, 2), whole)[0] for number in (1, 2))
+    first, second = (parts.begin(Part(number, 2), whole) for number in (1, 2))
     first.mark(0, 4, 0, 5)
     first.save()
     second.mark(4, 6, 0, 6)

@@ -12,7 +12,8 @@ import pytest
 import tensorstore
 
 import chunkwise as cw
-from chunkwise.copying.journal import MOST_PARTS, Journal, Part, PartJournals, n_parts, parse_part
+from chunkwise.copying.copy_passes import PartJournals, n_parts
+from chunkwise.copying.journal import MOST_PARTS, Journal, Part, parse_part
 from chunkwise.core.trees.location import locate
 from chunkwise.errors import InvalidArgumentError
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.fault_store import Fault, FaultStore
+from tests.trace_store import TraceStore
 
 import chunkwise as cw
-from chunkwise.core.kvstore.adapter.fault import Fault, FaultStore
-from chunkwise.core.kvstore.adapter.trace import TraceStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.trees.node import JOURNAL

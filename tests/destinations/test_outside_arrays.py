@@ -1,4 +1,4 @@
-"""No creator makes anything among the chunks of an array: in any format, in any store."""
+"""No creator makes anything in an array, in what isn't finished, or at a link: any format, any store."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import chunkwise as cw
+from chunkwise.core.kvstore.staging import JOURNAL, UNFINISHED
 from chunkwise.dask import from_dask
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError
 
@@ -85,6 +86,40 @@ def test_nothing_is_made_inside_an_array(tmp_path: Path, store: str, outer: str)
             is_first = "is an array; nothing can be below it" in str(refused.value)
             # Some writers write no such format; N5 counts the directories of the archive.
             assert is_first or format in ("zarr1", VOLUME, "n5"), (name, format, refused.value)
+    after = {key: root.read(key).result().value for key in root.list().result()}
+    assert after == before
+
+
+@pytest.mark.parametrize("mark", [JOURNAL, UNFINISHED])
+@pytest.mark.parametrize("store", ["file", "memory"])
+def test_nothing_is_made_in_what_is_not_finished(tmp_path: Path, store: str, mark: str) -> None:
+    root = cw.KvStore.open(STORES[store].format(at=tmp_path)).result()
+    root.write(f"a/{mark}", b"{}").result()
+    for format in DRIVERS:
+        for name, create in CREATORS.items():
+            with pytest.raises(ChunkwiseError) as refused:
+                create(format, root / "a/x/y/")
+            is_first = "is being written, or its writing was interrupted" in str(refused.value)
+            assert is_first or format in ("zarr1", VOLUME), (name, format, refused.value)
+    assert root.list().result() == [f"a/{mark}".encode()]
+
+
+@pytest.mark.parametrize("outer", ["zarr3", "zarr2", "n5"])
+@pytest.mark.parametrize("store", ["file", "memory"])
+def test_nothing_is_made_at_a_link_or_below(tmp_path: Path, store: str, outer: str) -> None:
+    """It would be hidden by the link in some doors, and hide the link's target in others."""
+    root = cw.KvStore.open(STORES[store].format(at=tmp_path)).result()
+    group = cw.create_group(root / "g/", format=outer)
+    group.create_array("real/a", VALUES)
+    group.create_link("link", "/real")
+    before = {key: root.read(key).result().value for key in root.list().result()}
+    for format in DRIVERS:
+        for name, create in CREATORS.items():
+            for place in ("g/link/", "g/link/new/"):
+                with pytest.raises(ChunkwiseError) as refused:
+                    create(format, root / place)
+                is_first = "is a link to /real; make it there" in str(refused.value)
+                assert is_first or format in ("zarr1", VOLUME, "n5") or outer == "n5", (name, refused.value)
     after = {key: root.read(key).result().value for key in root.list().result()}
     assert after == before
 

@@ -10,9 +10,9 @@ import random
 
 import numpy as np
 import pytest
+from tests.fault_store import Fault, FaultStore
 
 import chunkwise as ts
-from chunkwise.core.kvstore.adapter.fault import Fault, FaultStore
 from chunkwise.errors import ChunkwiseError
 
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}

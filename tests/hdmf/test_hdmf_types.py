@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from nwb_content import new_file
 
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf import NWBZarrIO, ZarrIO, open_store
+from chunkwise.hdmf.model.attributes import dump_attributes
 
 FORMATS = ("zarr2", "zarr3", "n5")
 SIZES = {
@@ -240,6 +242,36 @@ def test_attributes_that_are_no_numbers_in_json(tmp_path: Path, format: str) -> 
     for key in ("attributes.json", "zarr.json"):  # readers of arrays refuse what JSON does not have
         for file in (tmp_path / "a").rglob(key):
             json.loads(file.read_text(), parse_constant=lambda word: pytest.fail(word))
+
+
+PLAIN = [
+    (b"bytes", "bytes"),
+    ({3}, [3]),
+    ((1, ("a", b"b")), [1, ["a", "b"]]),
+    ({1: (2, b"c")}, {"1": [2, "c"]}),
+    (datetime.date(2026, 11, 29), "2026-11-29"),
+    (datetime.datetime(2026, 11, 29, 8, 30, tzinfo=datetime.UTC), "2026-11-29T08:30:00+00:00"),
+    (np.int64(7), 7),
+    (np.array([[1, 2], [3, 4]]), [[1, 2], [3, 4]]),
+    (np.array("a", object), "a"),
+    (np.array([True, False]), [True, False]),
+]
+
+
+@pytest.mark.parametrize(("value", "stored"), PLAIN, ids=repr)
+def test_the_json_of_attributes(value: Any, stored: Any) -> None:
+    found = dump_attributes({"a": value, "none": None}, lambda _: None, keep_types=False)
+    assert found == {"a": stored} and type(found["a"]) is type(stored)
+
+
+@pytest.mark.parametrize(
+    "value", [object(), [object()], 1j, np.array([1j]), np.datetime64("2026-11-29"), b"\xff"]
+)
+def test_attributes_that_have_no_json_are_named(value: Any) -> None:
+    with pytest.raises(
+        TypeError, match=r'attribute "a" (of type .* has no JSON|is bytes that are not UTF-8)'
+    ):
+        dump_attributes({"a": value}, lambda _: None, keep_types=False)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@
 import time
 
 import pytest
+from tests.fault_store import Fault, FaultStore
+from tests.trace_store import Request, TraceStore
 
-from chunkwise.core.kvstore.adapter.fault import Fault, FaultStore
 from chunkwise.core.kvstore.adapter.prefix import PrefixStore
-from chunkwise.core.kvstore.adapter.trace import Request, TraceStore
 from chunkwise.core.kvstore.byte_range import read_ranges
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore

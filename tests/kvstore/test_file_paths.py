@@ -34,10 +34,14 @@ def test_invalid_keys(store, key):
     requests = [
         lambda: store.read(key),
         lambda: store.open_reader()(key),
+        lambda: store.open_value(key),
+        lambda: store.read_size(key),
         lambda: store.read_ranges(key, [0], [0]),
         lambda: store.write(key, b""),
         lambda: store.delete(key),
     ]
+    if read_into := store.open_into_reader():
+        requests.append(lambda: read_into(key, memoryview(bytearray(1))))
     for request in requests:
         with pytest.raises(InvalidArgumentError, match=r"^Invalid key: ") as e:
             request()

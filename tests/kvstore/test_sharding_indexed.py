@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorstore
+from tests.trace_store import TraceStore
 
 import chunkwise as ts
-from chunkwise.core.kvstore.adapter.trace import TraceStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.errors import DataCorruptionError
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorstore as ts
+from tests.fault_store import Fault, FaultStore
+from tests.trace_store import TraceStore
 
 import chunkwise
-from chunkwise.core.kvstore.adapter.fault import Fault, FaultStore
-from chunkwise.core.kvstore.adapter.trace import TraceStore
 from chunkwise.core.kvstore.adapter.zip import ZipStore
 from chunkwise.core.kvstore.adapter.zip_write import ArchiveWriter, make_archive
 from chunkwise.core.kvstore.file import FileStore

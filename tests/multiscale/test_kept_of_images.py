@@ -15,7 +15,7 @@ import zarr
 import chunkwise as cw
 from chunkwise.cli.main import main
 from chunkwise.errors import LossWarning
-from chunkwise.images.multiscale.image_axes import unit_in
+from chunkwise.images.multiscale.metadata import unit_in
 from chunkwise.images.server.forms import first_shown
 from chunkwise.images.server.precomputed import PrecomputedVolume
 from chunkwise.images.server.sources import sources_of

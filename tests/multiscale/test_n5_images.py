@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 import z5py
+from tests.trace_store import TraceStore
 
 import chunkwise as cw
 from chunkwise.cli.main import main
-from chunkwise.core.kvstore.adapter.trace import TraceStore
 from chunkwise.core.trees.location import locate
 
 SHAPE = (12, 10, 8)  # z, y, x, as z5py has it

@@ -7,9 +7,9 @@ import re
 import numpy as np
 import pytest
 from ome_trees import SIZES, image_attributes, write_group, write_image, write_plate
+from tests.trace_store import TraceStore
 
 import chunkwise as cw
-from chunkwise.core.kvstore.adapter.trace import TraceStore
 from chunkwise.core.trees.location import locate
 
 VERSIONS = ["0.4", "0.5"]

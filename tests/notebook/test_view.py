@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import chunkwise as cw
-from chunkwise.images.multiscale.grey import NAN_COLOR
+from chunkwise.images.multiscale.sampling import NAN_COLOR
 from chunkwise.notebook.slices import Slice, Slicer
 
 

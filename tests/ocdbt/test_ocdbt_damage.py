@@ -8,10 +8,10 @@ import tracemalloc
 
 import pytest
 from ocdbt_mutations import frames, mutated
+from tests.trace_store import TraceStore
 
 from chunkwise.core.kvstore.adapter.ocdbt import OcdbtStore, Options
 from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
-from chunkwise.core.kvstore.adapter.trace import TraceStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.ocdbt.config import ConfigMembers
 from chunkwise.core.kvstore.ocdbt.fields import make_frame, varint, varints

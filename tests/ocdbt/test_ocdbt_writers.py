@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 import tensorstore
 from child_process import Children
+from tests.fault_store import Fault, FaultStore
+from tests.trace_store import TraceStore
 
 import chunkwise as ts
-from chunkwise.core.kvstore.adapter.fault import Fault, FaultStore
 from chunkwise.core.kvstore.adapter.ocdbt import OcdbtStore, Options
 from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
-from chunkwise.core.kvstore.adapter.trace import TraceStore
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.fsspec import FsspecStore
 from chunkwise.core.kvstore.memory import MemoryStore

@@ -117,7 +117,7 @@ import numpy as np
 import sitecustomize
 import chunkwise as cw
 from chunkwise.cli.main import main
-from chunkwise.images.server.confined import ConfinedStore
+from chunkwise.images.server.trees import ConfinedStore
 c, d, share = sys.argv[1:]
 sitecustomize.use_drives({"C:": c, "D:": d, "//server/share": share})
 long = "/".join(["directory"] * 40)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as ts
-from chunkwise.images.multiscale.image_axes import ImageAxis
+from chunkwise.images.multiscale.metadata import ImageAxis
 from chunkwise.images.pyramid.plan import choose_factors, first_level, next_level
 
 CONVENTIONS = ("ome-ngff-0.5", "ome-ngff-0.4", "n5-viewer", "cosem")

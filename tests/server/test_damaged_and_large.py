@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import chunkwise
 from chunkwise.errors import ChunkwiseError
-from chunkwise.images.multiscale import grey, sampling
-from chunkwise.images.server import volume
+from chunkwise.images.multiscale import sampling
+from chunkwise.images.server import tiles
 from chunkwise.images.server.image import image_of
 
 
@@ -78,9 +78,9 @@ def test_chunks_that_are_not_stored_cost_nothing(tmp_path: Path, monkeypatch: py
     view[8:12, 396:] = np.full((4, 4), 9, "u2")
     found, _ = sampling.read_box(view, ((0, 400), (0, 400)), [4, 4], is_labels=False)
     assert found[50, 30] == 7 and found[2, 99] == 9 and np.count_nonzero(found) == 2
-    monkeypatch.setattr(grey, "_SAMPLE", 1000)
-    assert grey.contrast_of(view, {})["range"] == [7, 9]
-    assert grey.contrast_of(view, {1: 397})["range"] == [0, 9]
+    monkeypatch.setattr(sampling, "_SAMPLE", 1000)
+    assert sampling.contrast_of(view, {})["range"] == [7, 9]
+    assert sampling.contrast_of(view, {1: 397})["range"] == [0, 9]
 
 
 def test_contrast_projection_and_lines_come_from_what_can_be_read(tmp_path: Path) -> None:
@@ -88,15 +88,15 @@ def test_contrast_projection_and_lines_come_from_what_can_be_read(tmp_path: Path
     view = _with_damage(tmp_path / "a.zarr", values, (2, 6, 6), "1/2/1")
     left = values.copy()
     left[2:, 12:18, 6:12] = 0
-    known = grey.contrast_of(view, {})
+    known = sampling.contrast_of(view, {})
     assert known["range"] == [left[left > 0].min(), left.max()] and known["window"][1] > 900
-    found = volume.find_volume(image_of(view), [0, 0, 0]).read()
+    found = tiles.find_volume(image_of(view), [0, 0, 0]).read()
     np.testing.assert_array_equal(found, left)
-    line = volume.find_line(view, (1, 2), [3, 0, 0], [14, 0, 14, 23]).read()
+    line = tiles.find_line(view, (1, 2), [3, 0, 0], [14, 0, 14, 23]).read()
     assert line == [n or None for n in left[3, 14].tolist()]
     bad = [f"{z}/{y}/{x}" for z in range(2) for y in range(4) for x in range(4)]
     with pytest.raises(ChunkwiseError):
-        grey.contrast_of(_with_damage(tmp_path / "b.zarr", values, (2, 6, 6), *bad), {})
+        sampling.contrast_of(_with_damage(tmp_path / "b.zarr", values, (2, 6, 6), *bad), {})
 
 
 def test_headless_draws_and_names_what_it_can_not_read(tmp_path: Path, capsys: Any) -> None:

@@ -16,8 +16,7 @@ import pytest
 
 import chunkwise
 from chunkwise.errors import NotFoundError, StorageError
-from chunkwise.images.server.app import make_app
-from chunkwise.images.server.limits import Limits
+from chunkwise.images.server.app import Limits, make_app
 from chunkwise.images.server.sources import sources_of
 
 LONG = {"k": "v" * 900}

@@ -11,8 +11,8 @@ from driven_page import keep, pixels, show, wait
 
 import chunkwise
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.images.multiscale.grey import NAN_COLOR
-from chunkwise.images.server import volume
+from chunkwise.images.multiscale.sampling import NAN_COLOR
+from chunkwise.images.server import tiles
 from chunkwise.images.server.drawing import draw_first_view, label_color
 from chunkwise.images.server.image import image_of
 
@@ -228,23 +228,23 @@ def test_volumes_are_made_small_and_lines_stay_inside(monkeypatch: pytest.Monkey
     values[1, 0, 0, 0] = np.nan
     store = chunkwise.array(values)[chunkwise.d[:].label["x", "c", "y", "z"]]
     image = image_of(store)
-    monkeypatch.setattr(volume, "_MOST_VOXELS", 60)
-    found = volume.find_volume(image, [0, 2, 0, 0])
+    monkeypatch.setattr(tiles, "_MOST_VOXELS", 60)
+    found = tiles.find_volume(image, [0, 2, 0, 0])
     voxels, whole = found.read(), values[:, 2].transpose(2, 1, 0)
     assert voxels.size <= 60
     for at, value in np.ndenumerate(voxels):
         part = whole[tuple(slice(i * f, (i + 1) * f) for i, f in zip(at, found.factors, strict=True))]
         assert value == np.nanmax(part)
-    monkeypatch.setattr(volume, "_MOST_READ", 200)
+    monkeypatch.setattr(tiles, "_MOST_READ", 200)
     with pytest.raises(UnsupportedError, match="315 elements, of at most 200"):
-        volume.find_volume(image, [0, 2, 0, 0])
+        tiles.find_volume(image, [0, 2, 0, 0])
     with pytest.raises(UnsupportedError, match="three dimensions"):
-        volume.find_volume(image_of(chunkwise.array(values[0, 0])), [0, 0])
+        tiles.find_volume(image_of(chunkwise.array(values[0, 0])), [0, 0])
     for at in ([0, 0, 0], [0, 3, 0, 0]):
         with pytest.raises(InvalidArgumentError, match="at"):
-            volume.find_volume(image, at)
+            tiles.find_volume(image, at)
     np.testing.assert_array_equal(
-        volume.find_line(store, (2, 0), [0, 1, 0, 6], [0, 4, 8, 0]).read(),
+        tiles.find_line(store, (2, 0), [0, 1, 0, 6], [0, 4, 8, 0]).read(),
         values[np.rint(np.linspace(4, 0, 9)).astype(int), 1, np.arange(9), 6],
     )
     for dims, ends in (
@@ -254,4 +254,4 @@ def test_volumes_are_made_small_and_lines_stay_inside(monkeypatch: pytest.Monkey
         ((4, 0), [0, 0, 1, 1]),
     ):
         with pytest.raises(InvalidArgumentError, match=r"line|dims"):
-            volume.find_line(store, dims, [0, 1, 0, 6], ends)
+            tiles.find_line(store, dims, [0, 1, 0, 6], ends)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from driven_page import PLATE_IDLE, keep, wait
+from tests.trace_store import TraceStore
 
 import chunkwise
-from chunkwise.core.kvstore.adapter.trace import TraceStore
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.images.server.answer import Computed
 from chunkwise.images.server.drawing import label_color

@@ -11,9 +11,9 @@ import pytest
 from driven_page import PIXELS, keep, pixels, show, wait
 
 import chunkwise
-from chunkwise.images.multiscale.grey import contrast_of
+from chunkwise.images.multiscale.sampling import contrast_of
 from chunkwise.images.server.image import image_of
-from chunkwise.images.server.label_list import find_labels
+from chunkwise.images.server.tiles import find_labels
 
 CROSS = "[...window.chunkwise.view.cross]"
 
@@ -72,10 +72,10 @@ def _labels() -> np.ndarray:
 
 @pytest.mark.parametrize("step", [1, 2])
 def test_labels_are_listed_by_size_with_a_place_in_each(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
-    from chunkwise.images.server import label_list
+    from chunkwise.images.server import tiles
 
     labels = _labels()
-    monkeypatch.setattr(label_list, "_MOST_READ", labels.size // (step**3 - (step > 1)))
+    monkeypatch.setattr(tiles, "_MOST_LABELLED", labels.size // (step**3 - (step > 1)))
     found = find_labels(image_of(chunkwise.array(labels)), [0, 0, 0]).read()
     names = [name for name, _, _ in found["labels"]]
     assert names[:2] == ["7", str(2**63 + 5)] and found["sampled"] == (step > 1)

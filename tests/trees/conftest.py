@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from tests.trace_store import TraceStore
 
-from chunkwise.core.kvstore.adapter.trace import TraceStore
 from chunkwise.core.kvstore.memory import MemoryStore
 
 FORMATS = ("zarr3", "zarr2", "n5")

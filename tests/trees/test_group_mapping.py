@@ -6,12 +6,18 @@ import json
 
 import numpy as np
 import pytest
+from tests.trace_store import TraceStore
 
 import chunkwise as cw
-from chunkwise.core.kvstore.adapter.trace import TraceStore
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
-from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, NodeNotFoundError, UnsupportedError
+from chunkwise.errors import (
+    AlreadyExistsError,
+    ChunkwiseError,
+    FailedPreconditionError,
+    NodeNotFoundError,
+    UnsupportedError,
+)
 
 
 @pytest.fixture
@@ -167,6 +173,23 @@ def test_move_where_nothing_can_be_renamed(format):
     assert not any(key.startswith("a/") for key in store.list())
     del group["c"]
     assert list(group) == []
+
+
+@pytest.mark.parametrize("store", ["files", "memory", "where nothing can be renamed"])
+def test_nothing_is_moved_into_itself_by_a_link(tmp_path, format, store):
+    place = {"files": tmp_path / "x", "memory": MemoryStore()}.get(store, TraceStore(MemoryStore()))
+    group = cw.create_group(place, format=format)
+    group.create_array("real/a/b", data=np.arange(10), chunks=(5,))
+    group.create_link("link", "/real")
+    group.create_link("here", "/real/a")
+    within = [f"{path}{below}" for path in ("real/a", "link/a", "here", "real/a/b") for below in ("", "/n")]
+    moves = [(source, target) for source in ("real/a", "link/a") for target in within]
+    before = [(path, member.__class__) for path, member in group.walk()]
+    for source, target in [*moves, ("here/b", "link/a/b"), ("here/b", "link/a/b/n"), ("link", "link/n")]:
+        with pytest.raises(ChunkwiseError):
+            group.move(source, target)
+        assert [(path, member.__class__) for path, member in group.walk()] == before
+        assert group["real/a/b"].read().result().tolist() == list(range(10)), (source, target)
 
 
 def test_modes(tmp_path, format):

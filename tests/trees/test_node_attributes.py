@@ -13,9 +13,9 @@ import pytest
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.trace_store import TraceStore
 
 import chunkwise as cw
-from chunkwise.core.kvstore.adapter.trace import TraceStore
 from chunkwise.core.kvstore.file import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.trees.attribute_value import has_non_finite, to_json_value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -192,3 +193,19 @@ def test_in_consolidated_metadata(tmp_path):
         opened = cw.open_group(tmp_path / format, consolidated=True)
         assert opened["a/l"].read().result().tolist() == [1, 2]
         assert opened["a"].keys() == ["b", "l"] and "-> /a/b" in str(opened.tree())
+
+
+def test_a_node_at_the_place_of_a_link_is_what_all_doors_show(tmp_path, format):
+    """Other programs can put one there; chunkwise refuses to."""
+    group = cw.create_group(tmp_path / "t", format=format)
+    group.create_array("b", data=np.arange(5))
+    group.create_link("link", "/b")
+    shutil.copytree(tmp_path / "t/b", tmp_path / "t/link")
+    cw.open(tmp_path / "t/link", read=True, write=True).result()[...] = 7
+    group = cw.open_group(tmp_path / "t")
+    assert group["link"].read().result().tolist() == [7] * 5 and list(group) == ["b", "link"]
+    assert "-> /b" not in str(group.tree())
+    shutil.rmtree(tmp_path / "t/link")
+    if format != "n5":  # in which a directory is a group
+        (tmp_path / "t/link").mkdir()
+    assert group["link"].read().result().tolist() == [*range(5)] and "-> /b" in str(group.tree())

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from tests.fault_store import Fault, FaultStore
 
 import chunkwise as cw
-from chunkwise.core.kvstore.adapter.fault import Fault, FaultStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.errors import AlreadyExistsError, StorageError
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.trace_store import TraceStore
 
 import chunkwise as cw
-from chunkwise.core.kvstore.adapter.trace import TraceStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.trees.location import locate
 

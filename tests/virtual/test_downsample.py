@@ -182,6 +182,20 @@ def test_nan_is_the_greatest_number(factor):
     assert np.isnan(read["mode"]) if factor == 5 else read["mode"] == 4
 
 
+@pytest.mark.parametrize("large", [0, 10**9])
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3b11fnuz"])
+def test_cells_of_only_nan(name, large, monkeypatch):
+    """The least of no numbers is infinity, in types without it NaN, whether the cell is held whole or not."""
+    monkeypatch.setattr(execute, "_PIECE_NBYTES", 1)
+    monkeypatch.setattr(execute, "_LARGE_CELL", large)
+    dtype = ts.dtype(name).memory_dtype
+    base = ts.array(np.full(4, np.nan).astype(dtype))
+    found = [ts.downsample(base, [4], m)[0].read().result() for m in ("min", "max")]
+    with np.errstate(all="ignore"):
+        wanted = np.array([np.inf, -np.inf]).astype(dtype)
+    assert np.array_equal(np.array(found, float), wanted.astype(float), equal_nan=True)
+
+
 SMALL_FLOATS = ("float8_e4m3fn", "float8_e5m2", "float8_e3m4", "float4_e2m1fn", "float8_e4m3b11fnuz")
 
 

@@ -25,17 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["run_copy", "run_copy_tree", "run_shown", "show_copy", "show_left"]
 
-_ONE_ARRAY = {
-    "region": "--region",
-    "prices": "--prices",
-}
-
 
 def run_copy_tree(arguments: argparse.Namespace, source: ResolvedPlace, destination: Location) -> int:
     """Copy a group with everything in it, or an image; return `INCOMPLETE` if something was left out."""
-    for option, name in _ONE_ARRAY.items():
-        if getattr(arguments, option) not in (None, False):
-            raise UsageError(f"{name} is for single arrays; the arrays of a hierarchy keep theirs")
+    for option in ("region", "prices"):
+        if getattr(arguments, option) is not None:
+            raise UsageError(f"--{option} is for single arrays; the arrays of a hierarchy keep theirs")
     if arguments.format == "zarr1":
         raise UsageError("Zarr v1 has no groups")
     options, how, workers = template_options(arguments), copy_options(arguments), workers_of(arguments)

@@ -8,7 +8,7 @@ import warnings
 from typing import Any
 
 from chunkwise.cli.command import INCOMPLETE, UsageError, message, required, show, tell
-from chunkwise.cli.options import add_memory, add_on, copy_options, parse_codec, workers_of
+from chunkwise.cli.options import add_flags, add_memory, add_on, copy_options, parse_codec, workers_of
 from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.cli.servers import add_action_arguments
 from chunkwise.copying.conventions import converted_name
@@ -50,7 +50,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.add_argument("path", metavar="PATH", help="store or HDF5 file")
     convert.add_argument("path", metavar="SOURCE", help="store or HDF5 file")
     convert.add_argument("target", metavar="TARGET", help="store or HDF5 file to write")
-    convert.add_argument("--overwrite", action="store_true", help="replace TARGET")
     convert.add_argument(
         "--codec",
         metavar="CODEC",
@@ -58,14 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_on(convert)
     add_memory(convert, "how much a process may use for large datasets, such as 2GB")
-    convert.add_argument(
-        "--verify",
-        action="store_true",
-        help="read everything again and compare it with the source, as `chunkwise diff` does",
-    )
-    convert.add_argument(
-        "--resume", action="store_true", help="continue an interrupted conversion, if there is one"
-    )
+    add_flags(convert, _TAKEN)
     repack.add_argument(
         "path", metavar="PATH", help="local store; the old one is kept until the new one is complete"
     )
@@ -104,11 +96,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _info(arguments: argparse.Namespace) -> int:
-    from chunkwise.hdmf.opening import is_hdf5, open_store
-    from chunkwise.hdmf.summary import summarize, summarize_h5
+    from chunkwise.hdmf.opening import open_file
+    from chunkwise.hdmf.summary import summarize
 
-    path = arguments.path
-    found = summarize_h5(path) if is_hdf5(path) else summarize(open_store(path))
+    found = summarize(open_file(arguments.path))
     counts = found["counts"]
     nouns = {"groups": "group", "datasets": "dataset", "links": "link", "references": "reference dataset"}
     names = ("source", "format", "consolidated", "type", "nwb_version", "object_id")
@@ -230,32 +221,22 @@ def _repack(arguments: argparse.Namespace) -> int:
     return 0
 
 
-_OPTIONS = {
-    "dtype": "--dtype",
-    "chunk": "--chunk",
-    "shard": "--shard",
-    "fill_value": "--fill-value",
-    "dimension_names": "--dimension-names",
-    "units": "--units",
-    "codec": "--codec",
-    "region": "--region",
-    "layout": "--layout",
-    "part": "--part",
-    "dry_run": "--dry-run",
-    "checksum": "--checksum",
-}
+_OPTIONS = (
+    "dtype", "chunk", "shard", "fill_value", "dimension_names", "units", "codec", "region", "layout", "part",
+    "dry_run", "checksum",
+)  # fmt: skip
 """Options of ``cp`` that a conversion doesn't have, beside those of `CopyOptions`."""
-
-_TAKEN = {"verify", "resume", "overwrite"}
+_TAKEN = ("verify", "resume", "overwrite")
 
 
 def copy_nwb(arguments: argparse.Namespace, root: Node) -> int:
     """Convert the file at the source, of which `root` is the root."""
-    values = {name: getattr(arguments, option, None) for option, name in _OPTIONS.items()}
     how = copy_options(arguments)
     flags = [flag for flag in flags_of_copies() if flag.name not in _TAKEN]
     given = [flag.metadata["flag"] for flag in flags if getattr(how, flag.name) != flag.default]
-    given += [name for name, value in values.items() if value is not None and value is not False]
+    for option in _OPTIONS:
+        value = getattr(arguments, option, None)
+        given += [f"--{option.replace('_', '-')}"] if value is not None and value is not False else []
     if given:
         raise UsageError(
             f"{arguments.source} is an NWB file, which is converted as by `chunkwise nwb convert`, without "

@@ -21,8 +21,8 @@ from PIL import Image, ImageDraw, ImageFont, PngImagePlugin
 from chunkwise import TensorStore
 from chunkwise.cli.command import UsageError
 from chunkwise.copying.quantities import format_shape
-from chunkwise.images.multiscale.grey import contrast_limits, round_levels, scale_levels, to_real
-from chunkwise.images.multiscale.image_axes import memory_order
+from chunkwise.images.multiscale.metadata import memory_order
+from chunkwise.images.multiscale.sampling import contrast_limits, round_levels, scale_levels, to_real
 
 __all__ = ["encode_png", "orthogonal_picture", "plain_picture"]
 

@@ -15,7 +15,7 @@ from chunkwise.cli.region import add_view, view_of
 from chunkwise.copying.copy_source import replacing
 from chunkwise.copying.quantities import format_nbytes
 from chunkwise.extension.inside import divide, work_through
-from chunkwise.images.multiscale.grey import PERCENTILES
+from chunkwise.images.multiscale.sampling import PERCENTILES
 
 __all__ = ["add_arguments", "run"]
 

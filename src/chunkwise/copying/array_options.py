@@ -9,6 +9,7 @@ Whatever doesn't fit is an `OptionError` that names the option: never a reason t
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -34,6 +35,7 @@ __all__ = [
     "Units",
     "array_options",
     "auto_chunks",
+    "check_divisible",
     "check_named",
     "data_type",
     "each_size",
@@ -139,7 +141,7 @@ def for_array(options: Mapping[str, Any], template: ArrayTemplate) -> dict[str, 
             out["shards"] = _shards(template.shape, wanted, chunks, itemsize)
     shards = out.get("shards", template.shards)
     if shards is not None and chunks is not None and {"chunks", "shards"} & out.keys():
-        _check_divisible(shards, chunks)
+        check_divisible(shards, chunks)
     return out
 
 
@@ -357,7 +359,7 @@ def shard_sizes(
     if given is None:
         return None
     out = _shards(shape, _unnamed("shards", given, len(shape)), chunks, itemsize)
-    _check_divisible(out, chunks)
+    check_divisible(out, chunks)
     return out
 
 
@@ -368,8 +370,9 @@ def _unnamed(option: str, sizes: _Read, rank: int) -> list[int | str]:
     return wanted
 
 
-def _check_divisible(shards: Sequence[int], chunks: Sequence[int]) -> None:
-    if any(outer % inner for outer, inner in zip(shards, chunks, strict=True)):
+def check_divisible(shards: Sequence[int], chunks: Sequence[int]) -> None:
+    """Raise OptionError unless shards are whole chunks."""
+    if len(shards) != len(chunks) or any(map(operator.mod, shards, chunks)):
         raise OptionError(f"shards of {list(shards)} can't be divided into chunks of {list(chunks)}")
 
 

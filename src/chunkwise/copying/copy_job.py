@@ -106,7 +106,7 @@ class ArrayJob:
         yield from self._stages(self.what, self.steps, runner, fence, pending, done, how)
 
     def verify_stages(
-        self, runner: TaskRunner, fence: Fence | None, advance: Callable[[int], None], **how: Any
+        self, runner: TaskRunner, fence: Fence | None, advance: Callable[[int], object], **how: Any
     ) -> Iterator[Stage]:
         """Yield the stages that read source and copy again; raise DataCorruptionError if they differ.
 
@@ -272,48 +272,37 @@ def planned_job(
     It is an OptionError if the array could be copied without an option.
     """
     options = for_array(for_format(options, format), source.template)
+
+    def planned(given: Mapping[str, Any], extent: tuple[float, float] | None) -> CopyJob:
+        dtype = given.get("dtype")
+        convert = None if dtype is None else narrowing(source.store, dtype, how.cast, extent)
+        target = target_spec(_with_options(source.template, format, given, convert), format, list(given))
+        return CopyJob(source.store, destination, format, target, convert, node=source.node, how=how)
+
     try:
-        return _planned(source, destination, format, options, how, extent)
+        return planned(options, extent)
     except (InvalidArgumentError, UnsupportedError) as e:
         if isinstance(e, MisfitError):  # the values of this array
             raise
-        wrong = [option_of(name) for name in _wrong_options(source, destination, format, options, how)]
+        wrong = [option_of(name) for name in _wrong_options(options, lambda some: planned(some, (0.0, 1.0)))]
         if not wrong:
             raise
         named = e.message.startswith(tuple(f"{name}: " for name in wrong))
         raise OptionError(e.message if named else f"{', '.join(wrong)}: {e.message}") from None
 
 
-def _wrong_options(
-    source: CopySource, destination: Location, format: str, options: Mapping[str, Any], how: CopyOptions
-) -> list[str]:
+def _wrong_options(options: Mapping[str, Any], planned: Callable[[Mapping[str, Any]], CopyJob]) -> list[str]:
     """Return options without any of which, or else without all of which, an array could be copied."""
 
     def is_planned(names: Collection[str]) -> bool:
         try:
-            given = {name: options[name] for name in names}
-            _planned(source, destination, format, given, how, (0.0, 1.0))
+            planned({name: options[name] for name in names})
         except ChunkwiseError:
             return False
         return True
 
     one = [name for name in options if is_planned(options.keys() - {name})]
     return one or (list(options) if is_planned(()) else [])
-
-
-def _planned(
-    source: CopySource,
-    destination: Location,
-    format: str,
-    options: Mapping[str, Any],
-    how: CopyOptions,
-    extent: tuple[float, float] | None,
-) -> CopyJob:
-    dtype = options.get("dtype")
-    convert = None if dtype is None else narrowing(source.store, dtype, how.cast, extent)
-    template = _with_options(source.template, format, options, convert)
-    target = target_spec(template, format, list(options))
-    return CopyJob(source.store, destination, format, target, convert, node=source.node, how=how)
 
 
 def _with_options(

@@ -17,9 +17,10 @@ from chunkwise.core.base.arguments import check_choice, check_flag
 __all__ = ["CopyOptions", "flags_of_copies"]
 
 
-def _flag(flag: str, help: str, **how: Any) -> dict[str, Any]:
-    """Return the metadata of a field with a flag; `how` is for `argparse.ArgumentParser.add_argument`."""
-    return {"flag": flag, "help": help, **how}
+def _flag(default: Any, flag: str, help: str, **how: Any) -> Any:
+    """Return a field with a flag: a switch, unless `how`, for `ArgumentParser.add_argument`, says else."""
+    how = how or {"action": "store_false" if default else "store_true"}
+    return field(default=default, metadata={"flag": flag, "help": help, **how})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,51 +29,29 @@ class CopyOptions:
 
     memory: int | None = None  # of a worker process; by default a share of the machine's
     part: Part | None = None  # of a copy that several processes make; by default all of it
-    strict: bool = field(
-        default=False,
-        metadata=_flag(
-            "--strict",
-            "with -r, fail if the format can't hold an array, instead of leaving it out",
-            action="store_true",
-        ),
+    strict: bool = _flag(
+        False, "--strict", "with -r, fail if the format can't hold an array, instead of leaving it out"
     )
-    cast: Cast = field(
-        default="error",
-        metadata=_flag(
-            "--cast",
-            "what to do with values that --dtype can't hold: raise an error (the default), take the nearest "
-            "value, wrap integers around, or scale all values to its range",
-            choices=CASTS,
-        ),
+    cast: Cast = _flag(
+        "error",
+        "--cast",
+        "what to do with values that --dtype can't hold: raise an error (the default), take the nearest "
+        "value, wrap integers around, or scale all values to its range",
+        choices=CASTS,
     )
-    verify: bool = field(
-        default=False,
-        metadata=_flag("--verify", "read everything again and compare", action="store_true"),
+    verify: bool = _flag(False, "--verify", "read everything again and compare")
+    resume: bool = _flag(False, "--resume", "continue an interrupted copy, if there is one")
+    overwrite: bool = _flag(False, "--overwrite", "replace what is there, once the copy is complete")
+    sync: bool = _flag(
+        True,
+        "--no-sync",
+        "don't wait for the disk: faster, but after a power failure parts of the copy may be missing",
     )
-    resume: bool = field(
-        default=False,
-        metadata=_flag("--resume", "continue an interrupted copy, if there is one", action="store_true"),
-    )
-    overwrite: bool = field(
-        default=False,
-        metadata=_flag("--overwrite", "replace DST, once the copy is complete", action="store_true"),
-    )
-    sync: bool = field(
-        default=True,
-        metadata=_flag(
-            "--no-sync",
-            "don't wait for the disk: faster, but after a power failure parts of the copy may be missing",
-            action="store_false",
-        ),
-    )
-    keep_fingerprint: bool = field(
-        default=False,
-        metadata=_flag(
-            "--keep-fingerprint",
-            "keep a fingerprint of the elements as an attribute, with which `chunkwise verify` also finds "
-            "chunks that are missing or were swapped",
-            action="store_true",
-        ),
+    keep_fingerprint: bool = _flag(
+        False,
+        "--keep-fingerprint",
+        "keep a fingerprint of the elements as an attribute, with which `chunkwise verify` also finds chunks "
+        "that are missing or were swapped",
     )
 
     def __post_init__(self) -> None:

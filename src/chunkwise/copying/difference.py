@@ -248,8 +248,7 @@ def _read(at: Node | CopySource) -> _Read:
         return _group_attributes(at)
     if at.format is None or at.found is None or traits_of(at.location.store).by_reference:
         return stored_source(at.location, at)
-    tree = Tree(root=at.location, format=at.format, writable=False, open_other=lambda _, tree: tree)
-    return tree_source(tree, (), at)
+    return tree_source(Tree(root=at.location, format=at.format), (), at)
 
 
 def _store_of(at: Node | CopySource) -> object:

@@ -79,16 +79,16 @@ class Narrowing:
                 self.n_changed += int(np.count_nonzero(misfits))
         return cast_values(values, memory, "nearest-even", rule)
 
-    def __str__(self) -> str:
-        """Return a text on how values were changed; empty if none were."""
+    def text(self, n_changed: int) -> str:
+        """Return how values were changed, of which so many didn't fit; empty if none were."""
         if self.rule == "scale" and self.extent is not None:
             low, high = value_range(self._target.memory_dtype) if self._target.kind == "int" else (0, 1)
             return f"values from {self.extent[0]:.6g} to {self.extent[1]:.6g} became {low} to {high}"
         how = {"clamp": "became the nearest value that does", "wrap": "wrapped around"}.get(self.rule)
-        if not self.n_changed or how is None:
+        if not n_changed or how is None:
             return ""
-        what = "value that doesn't" if self.n_changed == 1 else "values that don't"
-        return f"{self.n_changed:,} {what} fit {self._target.name} {how}"
+        what = "value that doesn't" if n_changed == 1 else "values that don't"
+        return f"{n_changed:,} {what} fit {self._target.name} {how}"
 
     def _scaled(self, values: Array) -> Array:
         assert self.extent is not None

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
+from chunkwise.copying.array_options import check_divisible
 from chunkwise.copying.array_template import (
     NAMES,
     UNITS,
@@ -254,12 +255,7 @@ def _zarr3_chunks(
     if template.shards is not None:
         if template.chunks is None:
             raise InvalidArgumentError("shards need chunks inside: say how large these are (--chunk)")
-        if len(template.shards) != len(template.chunks) or any(
-            outer % inner for outer, inner in zip(template.shards, template.chunks, strict=True)
-        ):
-            raise InvalidArgumentError(
-                f"shards of {list(template.shards)} can't be divided into chunks of {list(template.chunks)}"
-            )
+        check_divisible(template.shards, template.chunks)
         chain = sharded(shard, template.chunks, chain)
     out: dict[str, JSON] = {"codecs": chain}
     outer = template.shards or template.chunks

@@ -17,7 +17,6 @@ from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.this_process import ProcessName, process_name
 from chunkwise.core.specs.driver_spec import DriverSpec
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
-from chunkwise.core.specs.kvstores.adapter import AdapterKvStoreSpec
 from chunkwise.core.trees.location import Location, locate, location_of
 from chunkwise.core.trees.node import JOURNAL
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
@@ -135,12 +134,7 @@ def _kvstores(spec: DriverSpec | KvStoreSpec) -> Iterator[KvStoreSpec]:
     """Yield the kvstores of all arrays in a bound spec, and those that they adapt."""
     if isinstance(spec, KvStoreSpec):
         yield spec
-        for base in spec.bases() if isinstance(spec, AdapterKvStoreSpec) else ():
-            yield from _kvstores(base)
-        return
-    if spec.kvstore is not None:
-        yield from _kvstores(spec.kvstore)
-    for part in spec.parts():
+    for part in spec.inner():
         yield from _kvstores(part)
 
 

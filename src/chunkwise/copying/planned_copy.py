@@ -19,18 +19,18 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from copy import copy
+from functools import partial
 from itertools import islice
 from typing import ClassVar
 
 from chunkwise.copying.copy_arrays import LostBlockError, StepResult
 from chunkwise.copying.copy_job import ArrayJob
 from chunkwise.copying.copy_options import CopyOptions
-from chunkwise.copying.copy_passes import LARGE, SMALL, CopyPasses
+from chunkwise.copying.copy_passes import LARGE, SMALL, CopyPasses, PartJournals, n_parts
 from chunkwise.copying.copy_place import CopyPlace, is_session, journal_location, unfinished_copy_error
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.fence import Fence
-from chunkwise.copying.journal import Journal, Part, PartJournals, n_parts
+from chunkwise.copying.journal import Journal, Part
 from chunkwise.copying.journal_document import JournalDocument, read_journal
 from chunkwise.copying.losses import CopyReport
 from chunkwise.copying.narrowing import MisfitError, Narrowing
@@ -38,7 +38,7 @@ from chunkwise.copying.overlap import check_reachable
 from chunkwise.copying.small_arrays import SmallArrays
 from chunkwise.copying.tasks import Chain, Stage
 from chunkwise.copying.tree_plan import TreePlan
-from chunkwise.copying.work import TaskRunner, Work
+from chunkwise.copying.work import TaskRunner
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.trees.key_ownership import delete_own
 from chunkwise.errors import (
@@ -93,10 +93,7 @@ class PlannedCopy(ABC):
 
     @abstractmethod
     def _check_free(self) -> list[tuple[int, int]]:
-        """Raise AlreadyExistsError if something is in the way; return the arrays that are there already.
-
-        They are pairs, as the journal has them: of a pass, and of a number.
-        """
+        """Raise AlreadyExistsError if something is in the way; return pass and number of those made."""
 
     @abstractmethod
     def _delete_own(self) -> bool:
@@ -155,12 +152,7 @@ class PlannedCopy(ABC):
             self._journal.resume()
             if self._parts is not None:
                 self._parts.join(self._journal)
-            self._done_before = [
-                (at, number)
-                for at in (SMALL, LARGE)
-                for start, stop in self._journal.done(at)
-                for number in range(start, stop)
-            ]
+            self._done_before = self._passes.arrays(self._journal)
         elif not (self._how.resume and self._found_complete()):
             self._done_before = done = self._begin_new(self._journal)
             if self._session:
@@ -196,15 +188,13 @@ class PlannedCopy(ABC):
                     raise
                 self._follow()  # another part was faster: its plan counts
         assert self._parts is not None, "there are parts"
-        self._journal, _ = self._parts.begin(part, self._whole)
+        self._journal = self._parts.begin(part, self._whole)
 
     def _found_complete(self) -> bool:
         """Return True if the copy was made before."""
         self.complete = self._is_there()
         if self.complete:
-            self._done_before = [
-                (at, number) for at, n in enumerate(self._passes.n_arrays) for number in range(n)
-            ]
+            self._done_before = self._passes.arrays()
         return self.complete
 
     def run(
@@ -376,8 +366,8 @@ class PlannedCopy(ABC):
             job.use_plan(job.arrays.plan_whole(), summed=False, intermediate="")
         else:
             path, job = list(self.plan.large.items())[number]
-        failed = self._naming("verifying", path, range(0) if fence is not None else None)
-        yield from self._comparing(runner, path, job, fence, failed)
+        distrusted = None if fence is None else range(0)
+        yield from self._comparing(runner, path, job, fence, self._naming("verifying", path, distrusted))
 
     def _comparing(
         self,
@@ -388,34 +378,19 @@ class PlannedCopy(ABC):
         failed: Callable[[BaseException], None],
     ) -> Iterator[Stage]:
         started = time.monotonic()
-
-        def advance(nbytes: int) -> None:
-            self._compared(path, nbytes)
-
-        yield from job.verify_stages(runner, fence, advance, failed=failed)
+        yield from job.verify_stages(runner, fence, partial(self._compared, path), failed=failed)
         self.seconds_compared += time.monotonic() - started
 
     def _small_stage(self, runner: TaskRunner) -> Stage:
-        plan, journal = self.plan, self._journal
-        work = Work("copy-arrays", [self._small], self._fence(SMALL))
-
         def done(start: int, stop: int, results: list[StepResult]) -> None:
-            journal.mark(start, stop, SMALL)
-            for array, result in zip(plan.small[start:stop], results, strict=True):
+            self._journal.mark(start, stop, SMALL)
+            for array, result in zip(self.plan.small[start:stop], results, strict=True):
                 self._note_changes(array.path, array.narrowing, result.n_changed)
                 self._progress(array.path, result.nbytes)
                 if self._how.verify:
                     self._compared(array.path, result.nbytes)
 
-        return runner.stage(
-            work,
-            0,
-            journal.missing(SMALL),
-            done,
-            kind="small",
-            n_together=self._small.n_together,
-            name=lambda number: f"the copy of {plan.small[number].path}",
-        )
+        return self._small.stage(runner, self._fence(SMALL), self._journal.missing(SMALL), done)
 
     def _stages_of(self, runner: TaskRunner, number: int, path: str, job: ArrayJob) -> Iterator[Stage]:
         """Yield the passes over one of the larger arrays, then make it an array."""
@@ -470,8 +445,5 @@ class PlannedCopy(ABC):
 
     def _note_changes(self, path: str, narrowing: Narrowing | None, n_changed: int) -> None:
         """Record the treatment of values that the new type doesn't hold."""
-        if narrowing is not None:
-            own = copy(narrowing)
-            own.n_changed = n_changed
-            if text := str(own):
-                self._report.notes.append((path, text))
+        if narrowing is not None and (text := narrowing.text(n_changed)):
+            self._report.notes.append((path, text))

@@ -33,7 +33,7 @@ from chunkwise.core.base.caller import warn_caller
 from chunkwise.core.base.catalogue import DRIVERS, hooks
 from chunkwise.core.driver.tree_formats import FORMATS
 from chunkwise.core.engine.concurrent_requests import is_slow
-from chunkwise.core.specs.context import Context
+from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.core.specs.spec import Spec
 from chunkwise.core.trees.location import (
@@ -226,14 +226,7 @@ class ResolvedPlace(Resolvable):
         if node.format and is_array and rules.group_key and is_slow(location.store):  # asked once
             if rules.has_containers:
                 check_container_of(location, node.document)
-            context = Context() if self.context is None else self.context
-            tree = Tree(
-                root=location,
-                format=node.format,
-                writable=False,
-                context=context,
-                open_other=lambda _, tree: tree,
-            )
+            tree = Tree(root=location, format=node.format, context=as_context(self.context))
             return open_node(tree, (), node)
         return open_array(location, found=node, read=True, context=self.context)
 
@@ -344,8 +337,7 @@ def _spec(place: object, context: Context | None) -> ResolvedPlace | None:
         return ResolvedPlace(named, view=array, is_spec=True)
     json = place.to_json() if isinstance(place, Spec) else place
     if isinstance(json, Mapping) and json.get("driver") in DRIVERS and json.get("driver") != "auto":
-        array = open_spec(json, read=True, context=context).result()
-        return ResolvedPlace(named, view=array, is_spec=True)
+        return ResolvedPlace(named, view=open_spec(json, read=True, context=context).result(), is_spec=True)
     return None
 
 

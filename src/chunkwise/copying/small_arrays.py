@@ -8,10 +8,10 @@ So an array costs a request for each of its chunks and one for the metadata of t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import NamedTuple, NoReturn, Self
+from typing import NamedTuple, Self
 from zlib import compress, decompress
 
 from chunkwise.copying.copy_arrays import StepResult
@@ -20,10 +20,12 @@ from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_place import is_session
 from chunkwise.copying.copy_plan import COPIES
 from chunkwise.copying.executors import Room
-from chunkwise.copying.fence import Guard, Tasks
+from chunkwise.copying.fence import Fence, Guard, Tasks
 from chunkwise.copying.narrowing import Narrowing
 from chunkwise.copying.new_array import Target, open_node
 from chunkwise.copying.node_arrays import check_array_visible, check_node_visible
+from chunkwise.copying.tasks import Stage
+from chunkwise.copying.work import TaskRunner, Work
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.cached import cached_property
@@ -135,6 +137,24 @@ class SmallArrays:
         groups = (each[i : i + self.n_together] for i in range(0, len(each), self.n_together))
         return [result for group in groups for own in map_requests(store, copy_each, group) for result in own]
 
+    def stage(
+        self,
+        runner: TaskRunner,
+        fence: Fence,
+        pending: Iterable[tuple[int, int]],
+        done: Callable[[int, int, list[StepResult]], None],
+    ) -> Stage:
+        """Return the stage of those that are pending."""
+        return runner.stage(
+            Work("copy-arrays", [self], fence),
+            0,
+            pending,
+            done,
+            kind="small",
+            n_together=self.n_together,
+            name=lambda number: f"the copy of {self.arrays[number].path}",
+        )
+
     def job(self, array: SmallArray) -> CopyJob:
         """Return the copy of an array."""
         if array.view is not None:
@@ -154,8 +174,7 @@ class SmallArrays:
 
     @cached_property
     def _tree(self) -> Tree:
-        format = self.arrays[0].format
-        return Tree(root=self.source, format=format, writable=False, open_other=_no_other)
+        return Tree(root=self.source, format=self.arrays[0].format)
 
     def _copy(self, array: SmallArray, guard: Guard | None) -> StepResult:
         try:
@@ -201,7 +220,3 @@ def n_together(arrays: Sequence[SmallArray], room: Room) -> int:
 def location_below(top: Location, path: str) -> Location:
     """Return the location of a node, given its path from the top, which may be empty."""
     return top.child(path) if path else top
-
-
-def _no_other(location: Location, tree: Tree) -> NoReturn:
-    raise AssertionError("links are not followed here")

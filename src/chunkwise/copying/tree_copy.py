@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import NoReturn
 
 from chunkwise.copying.copy_arrays import intermediate_name
 from chunkwise.copying.copy_job import ArrayJob
@@ -29,10 +28,10 @@ from chunkwise.core.trees.consolidated_tree import consolidate, renew_copies_abo
 from chunkwise.core.trees.container import check_container, container_root, create_container, mark_container
 from chunkwise.core.trees.create import write_group
 from chunkwise.core.trees.key_ownership import delete_own
-from chunkwise.core.trees.link import Link, group_links, with_link
+from chunkwise.core.trees.link import Link, with_link
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import JOURNAL, find_node, nodes_below
-from chunkwise.core.trees.tree import Tree
+from chunkwise.core.trees.tree import Tree, group_links
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError
 from chunkwise.extension.trees import Kind, check_outside_arrays, check_place, create_parents, looking
 
@@ -337,7 +336,7 @@ def tree_copy_to(
         at = seen if archive is None else there
         to = CopyPlace.choose(at, "group", format, overwrite=how.overwrite, go_on=how.go_on)
     to = to.in_store(there.store)
-    target = Tree(root=to.place, format=format, writable=True, non_finite="literal", open_other=_no_other)
+    target = Tree(root=to.place, format=format, writable=True, non_finite="literal")
     copy = TreeCopy(source, target, (), how, destination=to, workers=workers, consolidated=consolidated)
     copy.archive = archive
     return copy
@@ -350,7 +349,3 @@ def check_new(there: Location, kind: Kind, format: FormatName) -> None:
     with looking(there) as seen:
         check_outside_arrays(seen)
         check_place(seen, kind, format)
-
-
-def _no_other(location: Location, tree: Tree) -> NoReturn:
-    raise UnsupportedError("links out of a copy aren't followed while it is made")

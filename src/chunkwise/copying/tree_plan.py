@@ -25,18 +25,11 @@ from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.trees.attributes import left_out_attributes
-from chunkwise.core.trees.link import (
-    Link,
-    ResolvedNode,
-    links_of,
-    source_location,
-    target_names,
-    without_links,
-)
+from chunkwise.core.trees.link import Link, links_of, target_names, without_links
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import Node
 from chunkwise.core.trees.node_name import check_new_names
-from chunkwise.core.trees.tree import Tree
+from chunkwise.core.trees.tree import ResolvedNode, Tree, source_location
 from chunkwise.core.trees.walk import UNREADABLE
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, UnsupportedError, prefix
 

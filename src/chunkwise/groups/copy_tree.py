@@ -24,9 +24,9 @@ from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.base.unknown_names import options_of
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.consolidated_tree import is_consolidated
-from chunkwise.core.trees.link import ResolvedNode
 from chunkwise.core.trees.location import Location, LocationLike, locate, located
 from chunkwise.core.trees.node import Node
+from chunkwise.core.trees.tree import ResolvedNode
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError
 from chunkwise.extension.trees import FormatName, format_of, is_volume
 from chunkwise.groups.group import Group

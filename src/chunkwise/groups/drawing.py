@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from chunkwise.copying.summary import shape_text, summarize
-from chunkwise.core.trees.link import group_links, without_links
+from chunkwise.core.trees.link import without_links
 from chunkwise.core.trees.node import Node
-from chunkwise.core.trees.tree import Tree
+from chunkwise.core.trees.tree import Tree, group_links
 from chunkwise.errors import ChunkwiseError
 
 __all__ = ["Drawing", "branch", "describe_node", "rails", "short"]
@@ -61,19 +61,18 @@ class Drawing:
         depth = len(last) + 1
         if self._depth is not None and depth > self._depth:
             return
+        children = set(self._tree.children(names, node))
         links = group_links(self._tree, names, node)
-        children = [name for name in self._tree.children(names, node) if name not in links]
-        entries = sorted([*children, *links])
+        entries = sorted(children.union(links))
         shown = entries if self._most is None else entries[: self._most]
         left = len(entries) - len(shown)
         for number, name in enumerate(shown):
             ends = (*last, number == len(shown) - 1 and not left)
-            if name in links:
-                yield _Line(depth, name, f"-> {links[name]}", {}, ends, False)
+            below = self._find((*names, name), node) if name in children else None
+            if below is None:  # a directory that isn't part of the tree, or only a link
+                if name in links:
+                    yield _Line(depth, name, f"-> {links[name]}", {}, ends, False)
                 continue
-            below = self._find((*names, name), node)
-            if below is None:
-                continue  # a directory that isn't part of the tree
             if isinstance(below, str):
                 yield _Line(depth, name, below, {}, ends, False)
                 continue

@@ -23,13 +23,11 @@ from chunkwise.core.specs.kvstore_spec import place_of
 from chunkwise.core.trees.change import make_link, move_node
 from chunkwise.core.trees.consolidated_tree import consolidate
 from chunkwise.core.trees.create import make_groups
-from chunkwise.core.trees.link import Link, ResolvedNode, group_links, resolve
-from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.link import Link
 from chunkwise.core.trees.node_name import split_path
-from chunkwise.core.trees.tree import Tree
+from chunkwise.core.trees.tree import ResolvedNode, Tree, group_links, resolve
 from chunkwise.errors import (
     InvalidArgumentError,
-    UnsupportedError,
 )
 from chunkwise.extension.trees import removed_after_failure
 from chunkwise.groups.writable_group import WritableGroup
@@ -260,9 +258,4 @@ def _resolved(source: Group | TensorStore) -> ResolvedNode:
     node = source._whole_node()
     if node is None:
         raise InvalidArgumentError("a view of an array can't be copied as a node; write it to a new array")
-    tree = Tree(root=node.location, format=node.format or "zarr3", writable=False, open_other=_no_other)
-    return ResolvedNode(tree, (), node)
-
-
-def _no_other(location: Location, tree: Tree) -> Tree:
-    raise UnsupportedError("an array has no links")
+    return ResolvedNode(Tree(root=node.location, format=node.format or "zarr3"), (), node)

@@ -25,7 +25,7 @@ from chunkwise.extension.trees import Node
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.reference import Reference, join_path
 from chunkwise.hdmf.model.region import same_region
-from chunkwise.hdmf.opening import enclosing_store, is_hdf5, open_store
+from chunkwise.hdmf.opening import enclosing_store, open_file
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, StoreSet, Target
 from chunkwise.hdmf.storage.store import Dataset, HdmfStore
 
@@ -164,12 +164,6 @@ def differences_of_copy(
     return _Stores(source, copy, how, compared).run("/", "/")
 
 
-def _open_other(source: str) -> HdmfStore:
-    store = open_store(f"{source}|hdf5:" if is_hdf5(source) else source)
-    store.source = source
-    return store
-
-
 @dataclass
 class _Stores:
     """Two stores to compare."""
@@ -180,7 +174,7 @@ class _Stores:
     compared: Collection[str] = ()  # paths, on the right, of datasets whose values are known to be equal
 
     def __post_init__(self) -> None:
-        self.meanings = [Meaning(StoreSet(store, _open_other)) for store in (self.left, self.right)]
+        self.meanings = [Meaning(StoreSet(store, open_file)) for store in (self.left, self.right)]
 
     def run(self, left: str, right: str) -> Iterator[Difference]:
         """Yield the differences between two paths."""

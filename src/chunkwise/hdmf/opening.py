@@ -31,8 +31,8 @@ from chunkwise.hdmf.model.attributes import SPECLOC
 from chunkwise.hdmf.model.place import Place, named_place, place_of, source_name
 from chunkwise.hdmf.model.tree import Format, HdmfTree, detect_format, read_tree
 from chunkwise.hdmf.replacement import read_replacement, replace_encoded
+from chunkwise.hdmf.storage.node_writer import UnsyncedStore
 from chunkwise.hdmf.storage.store import HdmfStore
-from chunkwise.hdmf.storage.unsynced import UnsyncedStore
 
 __all__ = [
     "UNFINISHED",
@@ -44,6 +44,7 @@ __all__ = [
     "is_root_of_hdmf",
     "new_store",
     "no_store",
+    "open_file",
     "open_store",
 ]
 
@@ -148,6 +149,15 @@ def open_store(
         if isinstance(own, dict) and SPECLOC in own:
             root.attributes[SPECLOC] = own[SPECLOC]
     return HdmfStore(location, source_name(place), tree, pool, replace_encoded)
+
+
+def open_file(place: Place) -> HdmfStore:
+    """Open a store, or an HDF5 file as one, under its own name."""
+    if not isinstance(place, str | os.PathLike) or not is_hdf5(place):
+        return open_store(place)
+    store = open_store(f"{os.fspath(place)}|hdf5:")
+    store.source = source_name(place)
+    return store
 
 
 def is_root_of_hdmf(attributes: Mapping[str, Any]) -> bool:

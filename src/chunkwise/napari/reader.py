@@ -19,14 +19,12 @@ from chunkwise.errors import ChunkwiseError
 from chunkwise.extension.inside import warn_caller
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.images.conventions.ome_members import label_properties
+from chunkwise.images.conventions.convention import label_properties
 from chunkwise.images.conventions.ome_plates import Plate, Well, plate_image
-from chunkwise.images.multiscale.grey import contrast_level, contrast_of
 from chunkwise.images.multiscale.image import MultiscaleImage, most_voted
-from chunkwise.images.multiscale.image_axes import ngff_unit
-from chunkwise.images.multiscale.metadata import Window
-from chunkwise.images.multiscale.open import Multiscale, open_multiscale
-from chunkwise.images.multiscale.single_array import single_array
+from chunkwise.images.multiscale.metadata import Window, ngff_unit
+from chunkwise.images.multiscale.open import Multiscale, open_multiscale, single_array
+from chunkwise.images.multiscale.sampling import contrast_level, contrast_of
 
 __all__ = ["LayerData", "get_reader", "layers_of"]
 

@@ -13,7 +13,8 @@ from PIL import Image
 from chunkwise import TensorStore
 from chunkwise.cli.picture import encode_png
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
-from chunkwise.images.multiscale.grey import (
+from chunkwise.images.multiscale.image import MultiscaleImage
+from chunkwise.images.multiscale.sampling import (
     NAN_COLOR,
     contrast_level,
     contrast_limits,
@@ -22,7 +23,6 @@ from chunkwise.images.multiscale.grey import (
     scale_levels,
     to_real,
 )
-from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.server.drawing import label_pixels
 from chunkwise.images.server.image import image_of, level_with, shown_dims
 from chunkwise.images.server.tiles import MOST_PIXELS, Damage, Plane, read_plane

@@ -17,7 +17,7 @@ from chunkwise.copying.array_options import array_options, check_named, for_arra
 from chunkwise.copying.array_template import NAMES, ArrayTemplate
 from chunkwise.copying.codec_option import Compressor, parse_compressor
 from chunkwise.copying.new_array import Target, create_array, open_array, target_spec
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, prefix
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, prefixed
 from chunkwise.extension.inside import as_integer, as_items, hooks, parse_fill_value_zarr3
 from chunkwise.extension.trees import (
     Location,
@@ -89,7 +89,7 @@ def _is_apart(variable: Any, array: TensorStore) -> bool:
 def plan_variable(location: Location, name: str, encoded: Encoded, format: str, *, asked: bool) -> Target:
     """Return the plan of a variable's array; a layout that was not `asked` for is dropped if it doesn't
     fit."""
-    try:
+    with prefixed(f'Error creating variable "{name}"', Exception):
         variable = encoded.variable
         dtype = DataType(encoded.dtype)
         names, rules = tuple(str(dim) for dim in variable.dims), tree_format(format)
@@ -122,8 +122,6 @@ def plan_variable(location: Location, name: str, encoded: Encoded, format: str, 
             {**target.spec, "kvstore": location.kvstore(), "open": True, "assume_metadata": True}
         ).result()
         return target
-    except Exception as e:
-        raise prefix(e, f'Error creating variable "{name}"') from None
 
 
 def _with_null(metadata: dict[str, Any]) -> dict[str, Any]:

@@ -82,8 +82,7 @@ def copy_into(target: ArrayView, source: ArrayView, batch: Batch | None = None) 
     try:
         copy = BlockCopy(target, source[align(source.domain, target.domain)])
     except ChunkwiseError as e:
-        failed: Future[None] = Future.failed(e)
-        return WriteFutures.of(failed, failed)
+        return WriteFutures.failed(e)
     if batch is not None:
         return _in_one_go(copy, copy.source.read(batch=batch))
     if copy.source.size * item_nbytes(source) <= _SMALL_NBYTES:

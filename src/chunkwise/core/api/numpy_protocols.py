@@ -17,9 +17,9 @@ from chunkwise.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from chunkwise.core.dtypes.data_type import DataType
-    from chunkwise.core.index_space import IndexDomain
+    from chunkwise.core.index_space import IndexDomain, IndexTransform
 
-__all__ = ["NumpyProtocols", "writable_view"]
+__all__ = ["NumpyProtocols", "unlike_numpy", "writable_view"]
 
 _AT_ONCE = 1 << 20  # number of elements that iteration reads ahead
 
@@ -167,3 +167,29 @@ def writable_view(out: Any) -> npt.NDArray[Any]:
 
 
 _PROCESSOR = (1, 3, 11)  # DLPack devices, including pinned memory of CUDA and ROCm
+
+
+def unlike_numpy(key: Any, transform: IndexTransform) -> str:
+    """Return the advice for a key that means something in NumPy; empty for other keys."""
+    if isinstance(key, str):
+        return "the elements have no fields; names of dimensions are chosen by chunkwise.d[name]"
+    terms = key if isinstance(key, tuple) else (key,)
+    if any(
+        isinstance(term, str) or (isinstance(term, list) and term and isinstance(term[0], str))
+        for term in terms
+    ):
+        return (
+            "a field of records is chosen alone, and then elements: array[field][0:2]; several fields are "
+            "those of the values read: array.read().result()[[field, field]]"
+        )
+    numbers = [n for t in terms for n in ((t.start, t.stop) if isinstance(t, slice) else (t,))]
+    if any(transform.input_inclusive_min):
+        return (
+            f"the view keeps the indices of its array, {transform.domain}; view.translate_to[0] begins at 0"
+        )
+    if not any(isinstance(n, int | np.integer) and n < 0 for n in numbers):
+        return ""
+    return (
+        "indices are TensorStore's: negative ones don't count from the end; of the first dimension "
+        "array[array.shape[0] - 1] is the last, array[array.shape[0] - 2 :] are the last two"
+    )

@@ -32,7 +32,7 @@ from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.spec import Spec
 from chunkwise.core.specs.unit import Unit
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfBoundsError, as_value_error, prefix
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfBoundsError, as_value_error, prefixed
 
 __all__ = ["check_only_image", "concat", "overlay", "stack"]
 
@@ -192,12 +192,10 @@ def _opened(layers: Iterable[LayerLike], context: Context | None) -> list[AnyLay
     ]
     found: list[AnyLayer] = []
     for i, (layer, given) in enumerate(zip(pending, layers, strict=True)):
-        try:
+        with prefixed(f"Layer {i}", ChunkwiseError):
             found.append(layer.result() if isinstance(layer, Future) else layer)
             if isinstance(given, str | os.PathLike):
                 check_only_image(layer.result(), os.fspath(given))
-        except ChunkwiseError as e:
-            raise prefix(e, f"Layer {i}") from None
     return found
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.api.array_view import not_writable
-from chunkwise.core.api.numpy_protocols import NumpyProtocols, writable_view
+from chunkwise.core.api.numpy_protocols import NumpyProtocols, unlike_numpy, writable_view
 from chunkwise.core.api.storage_statistics import StorageStatistics
 from chunkwise.core.api.storage_view import StorageView
 from chunkwise.core.api.transaction import (
@@ -161,7 +161,7 @@ class TensorStore(StorageView, NumpyProtocols):
         try:
             return self._apply_transform_fn(lambda t: t[key])
         except OutOfBoundsError as e:
-            raise noted(e, _unlike_numpy(key, self._transform)) from None
+            raise noted(e, unlike_numpy(key, self._transform)) from None
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(key, str):
@@ -170,7 +170,7 @@ class TensorStore(StorageView, NumpyProtocols):
         try:
             transform = self._transform[key]
         except OutOfBoundsError as e:
-            raise noted(e, _unlike_numpy(key, self._transform)) from None
+            raise noted(e, unlike_numpy(key, self._transform)) from None
         self._write_at(transform, value)
 
     def _apply_transform_fn(self, fn: Callable[[IndexTransform], IndexTransform]) -> TensorStore:
@@ -421,32 +421,6 @@ class TensorStore(StorageView, NumpyProtocols):
 
 
 Indexable.register(TensorStore)
-
-
-def _unlike_numpy(key: Any, transform: IndexTransform) -> str:
-    """Return the advice for a key that means something in NumPy; empty for other keys."""
-    if isinstance(key, str):
-        return "the elements have no fields; names of dimensions are chosen by chunkwise.d[name]"
-    terms = key if isinstance(key, tuple) else (key,)
-    if any(
-        isinstance(term, str) or (isinstance(term, list) and term and isinstance(term[0], str))
-        for term in terms
-    ):
-        return (
-            "a field of records is chosen alone, and then elements: array[field][0:2]; several fields are "
-            "those of the values read: array.read().result()[[field, field]]"
-        )
-    numbers = [n for t in terms for n in ((t.start, t.stop) if isinstance(t, slice) else (t,))]
-    if any(transform.input_inclusive_min):
-        return (
-            f"the view keeps the indices of its array, {transform.domain}; view.translate_to[0] begins at 0"
-        )
-    if not any(isinstance(n, int | np.integer) and n < 0 for n in numbers):
-        return ""
-    return (
-        "indices are TensorStore's: negative ones don't count from the end; of the first dimension "
-        "array[array.shape[0] - 1] is the last, array[array.shape[0] - 2 :] are the last two"
-    )
 
 
 def _is_finite(transform: IndexTransform) -> bool:

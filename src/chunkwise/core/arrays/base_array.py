@@ -14,13 +14,7 @@ from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.index_space.output_map import single_map
 from chunkwise.core.kvstore.protocol import offers
 from chunkwise.core.specs.spec import Spec
-from chunkwise.errors import (
-    ChunkwiseError,
-    OutOfBoundsError,
-    UnsupportedError,
-    as_value_error,
-    prefix,
-)
+from chunkwise.errors import ChunkwiseError, OutOfBoundsError, UnsupportedError, as_value_error, prefixed
 
 __all__ = ["AdapterArray", "Base", "chunk_shape", "in_transaction", "open_base"]
 
@@ -113,14 +107,12 @@ class AdapterArray:
 def open_base(spec: Spec, *, readable: bool, writable: bool, wrap: WrapStore | None = None) -> Base:
     """Open the array of a bound spec; errors begin with ``Error opening "n5" driver``."""
     driver = spec._driver
-    try:
+    with prefixed(f'Error opening "{driver.driver}" driver', ChunkwiseError):
         options = {} if wrap is None else {"wrap": wrap}
         array: OpenArray = arrays.find(driver.driver)(driver, readable=readable, writable=writable, **options)
         transform = IndexTransform.identity(array.domain)
         if spec.transform is not None:
             transform = transform.compose(spec.transform)
-    except ChunkwiseError as e:
-        raise prefix(e, f'Error opening "{driver.driver}" driver') from None
     return Base(array, transform)
 
 

@@ -127,8 +127,7 @@ class CastArray(AdapterArray):
             try:
                 return base.write_from(onto, _native(convert, source))
             except (ChunkwiseError, ValueError, TypeError, OverflowError) as e:
-                failed: Future[None] = Future.failed(e)
-                return WriteFutures.of(failed, failed)
+                return WriteFutures.failed(e)
 
         def write(part: IndexTransform, at: tuple[Any, ...]) -> None:
             base.write_from(part, _native(convert, source[at])).result()

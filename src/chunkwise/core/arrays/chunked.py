@@ -47,6 +47,10 @@ from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArg
 
 __all__ = ["ChunkedArray"]
 
+# arguments of the constructor, which are attributes with and without an underscore
+_GIVEN = ("spec", "request", "shared", "opened", "store", "outside", "wrap", "units")
+_SHOWN = ("pool", "readable", "writable")
+
 
 class ChunkedArray:
     """An array with chunks in a kvstore."""
@@ -132,18 +136,8 @@ class ChunkedArray:
 
     def _like(self, **changed: Any) -> Self:
         """Return the array with some arguments of the constructor changed."""
-        own = {
-            "spec": self._spec,
-            "request": self._request,
-            "shared": self._shared,
-            "opened": self._opened,
-            "store": self._store,
-            "pool": self.pool,
-            "readable": self.readable,
-            "writable": self.writable,
-            "outside": self._outside,
-            "wrap": self._wrap,
-            "units": self._units,
+        own = {name: getattr(self, f"_{name}") for name in _GIVEN} | {
+            name: getattr(self, name) for name in _SHOWN
         }
         return type(self)(**{**own, **changed})
 
@@ -388,19 +382,15 @@ class ChunkedArray:
 
     def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
         """Change the shape; chunks wholly outside are deleted, unless only metadata is to change."""
-        if self._request.mode.assume_metadata:
-            return Future.failed(
-                InvalidArgumentError("Resize not supported because assume_metadata was specified")
-            )
         rank = len(self._opened.metadata.shape)
         changed = any(b is not None for b in (*request.inclusive_min, *request.exclusive_max))
-        if changed and self._stored.field is not None and not request.tied:
-            return Future.failed(
-                FailedPreconditionError(
+        try:
+            if self._request.mode.assume_metadata:
+                raise InvalidArgumentError("Resize not supported because assume_metadata was specified")
+            if changed and self._stored.field is not None and not request.tied:
+                raise FailedPreconditionError(
                     "Resize operation would affect other fields but `resize_tied_bounds` was not specified"
                 )
-            )
-        try:
             with self._shared.lock:
                 opened, before = run(
                     resize_array(

@@ -24,17 +24,12 @@ from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.downsample import downsample_into, open_reduction
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool
-from chunkwise.core.index_space import (
-    IndexDomain,
-    IndexTransform,
-    merge_domains,
-    resolve_bounds,
-)
+from chunkwise.core.index_space import IndexDomain, IndexTransform, merge_domains, resolve_bounds
 from chunkwise.core.index_space.bounds import check_unread
 from chunkwise.core.plan.accumulate import open_accumulator
 from chunkwise.core.specs.context import ContextSpec
 from chunkwise.core.specs.schema import Schema
-from chunkwise.errors import InvalidArgumentError, prefix
+from chunkwise.errors import InvalidArgumentError, prefixed
 
 __all__ = ["DownsampleArray", "open_downsample"]
 
@@ -137,8 +132,7 @@ class DownsampleArray(AdapterArray, FixedArray):
 
     def write_from(self, transform: IndexTransform, source: Array) -> WriteFutures:
         """Fail: `source` doesn't determine the elements of the base."""
-        failed: Future[None] = Future.failed(InvalidArgumentError("Destination does not support writing."))
-        return WriteFutures.of(failed, failed)
+        return WriteFutures.failed(InvalidArgumentError("Destination does not support writing."))
 
     def schema(self) -> Schema:
         """The schema of the base at the lower resolution."""
@@ -174,8 +168,6 @@ def open_downsample(
     base = open_base(spec.base, readable=True, writable=False, wrap=wrap)
     array = DownsampleArray(base, spec.factors, spec.method, pool_under(spec), spec.context)
     if spec.schema.domain is not None:
-        try:
+        with prefixed("downsampled domain does not match domain in schema"):
             merge_domains(spec.schema.domain, array.domain)
-        except InvalidArgumentError as e:
-            raise prefix(e, "downsampled domain does not match domain in schema") from None
     return array

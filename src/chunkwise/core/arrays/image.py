@@ -41,7 +41,7 @@ from chunkwise.errors import (
     InvalidArgumentError,
     NotFoundError,
     UnsupportedError,
-    prefix,
+    prefixed,
 )
 
 __all__ = ["ImageArray", "open_image", "picture_shape", "read_pixels"]
@@ -160,10 +160,8 @@ class ImageArray(FixedArray):
         self.readable = True
         self.writable = False
         value = self._load()
-        try:
+        with prefixed(f"Error reading {store.describe(key)}", ChunkwiseError):
             shape = picture_shape(spec.driver, value, spec.page)
-        except ChunkwiseError as e:
-            raise prefix(e, f"Error reading {store.describe(key)}") from None
         self._domain = IndexDomain(shape=shape)
         if spec.schema.domain is not None:
             self._domain = merge_domains(self._domain, spec.schema.domain)
@@ -191,10 +189,8 @@ class ImageArray(FixedArray):
         def read(_: None) -> None:
             where = self._store.describe(self._key)
             value = self._load()
-            try:
+            with prefixed(f"Error reading {where}", ChunkwiseError):
                 pixels = read_pixels(self._spec.driver, value, self._spec.page)
-            except ChunkwiseError as e:
-                raise prefix(e, f"Error reading {where}") from None
             if pixels.shape != self.domain.shape:
                 raise FailedPreconditionError(
                     f"{where} is a picture of shape {list(pixels.shape)} now, and had "
@@ -207,8 +203,7 @@ class ImageArray(FixedArray):
 
     def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Fail: pictures are read-only."""
-        failed: Future[None] = Future.failed(UnsupportedError(f'"{self._spec.driver}" driver only reads'))
-        return WriteFutures.of(failed, failed)
+        return WriteFutures.failed(UnsupportedError(f'"{self._spec.driver}" driver only reads'))
 
     def in_transaction(self, wrap: WrapStore | None) -> ImageArray:
         """Return the picture, which no transaction changes."""

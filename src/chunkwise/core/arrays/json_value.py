@@ -41,7 +41,7 @@ from chunkwise.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
-    prefix,
+    prefixed,
 )
 
 __all__ = ["JsonArray", "open_json"]
@@ -155,10 +155,8 @@ class JsonArray(FixedArray):
         known = self._current()
         if known.value is None:
             raise NotFoundError(f"Error reading {where}")
-        try:
+        with prefixed(f"Error reading {where}", ChunkwiseError):
             return read_at(_decode(known.value), self._tokens)
-        except ChunkwiseError as e:
-            raise prefix(e, f"Error reading {where}") from None
 
     def _current(self) -> Stamped:
         """Return the stored bytes, read again if the known ones are too old."""
@@ -196,10 +194,8 @@ class JsonArray(FixedArray):
         """Write once; return the generation that another writer has replaced, None if done."""
         stored = read_bounded(self._store, self._key) if self._tokens else None
         value = self._decoded(None if stored is None else stored.value)
-        try:
+        with prefixed(f"Error writing {self._store.describe(self._key)}", ChunkwiseError):
             raw = _encode(written_at(value, self._tokens, new))
-        except ChunkwiseError as e:
-            raise prefix(e, f"Error writing {self._store.describe(self._key)}") from None
         if_equal = None if stored is None else stored.generation
         written = self._store.write(self._key, raw, if_equal=if_equal)
         if written is None:
@@ -211,10 +207,8 @@ class JsonArray(FixedArray):
         """Return the document in which a value will be replaced."""
         if not self._tokens or stored is None:
             return MISSING_VALUE
-        try:
+        with prefixed(f"Error reading {self._store.describe(self._key)}", ChunkwiseError):
             return _decode(stored)
-        except ChunkwiseError as e:
-            raise prefix(e, f"Error reading {self._store.describe(self._key)}") from None
 
     def _written_in_transaction(self, new: Any, stored: Buffer | None) -> bytes:
         self._document.stamped = None  # the last call is the one that is committed

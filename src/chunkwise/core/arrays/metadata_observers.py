@@ -81,7 +81,7 @@ def place_check(
     def check() -> None:
         whole, where = whole_path(store, path)
         seen = whole if wrap is None else wrapped(spec, whole, wrap)
-        catalogue.hooks.find("check of a new place")(seen, where, spec.kvstore)
+        catalogue.hooks.find("check of a new place")(seen, where, spec.kvstore, unfinished=spec.in_tree)
 
     return check
 

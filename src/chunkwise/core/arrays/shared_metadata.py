@@ -25,7 +25,7 @@ from chunkwise.core.kvstore.adapter.value_cache import CacheEntry, ValueCache
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.replaced_places import Place, changes, is_replaced, note_replaced, place_of
 from chunkwise.core.specs.resources.live import CachePool
-from chunkwise.errors import ChunkwiseError, prefix
+from chunkwise.errors import ChunkwiseError, prefixed
 
 __all__ = [
     "ArrayDocument",
@@ -190,12 +190,10 @@ class ArrayDocument(NamedTuple):
         Changes of chunks that a resize has left outside are dropped, as if the resize came after them.
         """
         request, known = self.request, self.opened.metadata
-        try:
+        with prefixed(f"Error writing {self.store.describe(request.path)}", ChunkwiseError):
             found = run(read_metadata(request, self.opened), self.store)
             if not request.format.same_but_resized(known, found.metadata):
                 raise replaced(request, known, found.metadata)
-        except ChunkwiseError as e:
-            raise prefix(e, f"Error writing {self.store.describe(request.path)}") from None
         if any(map(lt, found.metadata.shape, self.shape)):
             stored = layout_of(request.format, found.metadata, request.path, request.options).stored
             limits = [stored.grid.n_cells(dim, size) for dim, size in enumerate(stored.shape)]

@@ -49,7 +49,7 @@ from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.core.plan.layer_requests import NO_LAYER, LayerRequest, LayerRequests, Region
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.spec import Spec
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix, prefixed
 
 __all__ = ["Layer", "LayerTable", "LayerTables", "StackLayers", "layer_tables", "naming"]
 
@@ -99,13 +99,11 @@ class Layer(NamedTuple):
         if isinstance(base, Spec):
             driver = base._driver
             _count_opened()
-            try:
+            with prefixed(f"While opening layer {number}", ChunkwiseError):
                 if not write and driver.own_mode().create:
                     error = InvalidArgumentError("Cannot specify an open mode of `create` without `write`")
                     raise prefix(error, f'Error opening "{driver.driver}" driver')
                 base = open_base(base, readable=not write, writable=write, wrap=wrap)
-            except ChunkwiseError as e:
-                raise prefix(e, f"While opening layer {number}") from None
         if not (base.array.writable if write else base.array.readable):
             raise InvalidArgumentError(f"Layer {number}: {'Write' if write else 'Read'} mode not supported")
         return base
@@ -207,10 +205,8 @@ class StackLayers:
 @contextmanager
 def naming(layer: int) -> Iterator[None]:
     """Add the layer's number to errors."""
-    try:
+    with prefixed(f"Layer {layer}", ChunkwiseError):
         yield
-    except ChunkwiseError as e:
-        raise prefix(e, f"Layer {layer}") from None
 
 
 Array: TypeAlias = "npt.NDArray[Any]"

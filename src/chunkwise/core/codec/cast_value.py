@@ -41,7 +41,7 @@ from chunkwise.core.codec.casting import (
     parse_number,
 )
 from chunkwise.core.codec.protocol import ArrayToArray, ChunkSpec
-from chunkwise.errors import CodecError, DataCorruptionError, InvalidArgumentError, prefix
+from chunkwise.errors import CodecError, DataCorruptionError, InvalidArgumentError, prefix, prefixed
 
 __all__ = ["CastValue"]
 
@@ -121,10 +121,8 @@ class CastValue(ArrayToArray):
         encode = self._caster(item.dtype, target, "encode")
         decode = self._caster(target, item.dtype, "decode")
         fill = item.fill_value.reshape(1)
-        try:
+        with prefixed(f"Fill value {fill[0]}", CodecError):
             decode(encode(fill))
-        except CodecError as e:
-            raise prefix(e, f"Fill value {fill[0]}") from None
         return self
 
     def output(self, item: ChunkSpec) -> ChunkSpec:

@@ -19,7 +19,7 @@ from chunkwise.core.base import catalogue
 from chunkwise.core.base.binding import JSON, Members, expect_bool, expect_object, expect_string, parse_array
 from chunkwise.core.codec.notation import notation_of
 from chunkwise.core.codec.protocol import Codec
-from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, prefix
+from chunkwise.errors import SpecError, UnknownExtensionError, prefixed
 
 __all__ = ["codec_name", "codec_to_json", "codecs_to_json", "find_codec", "parse_codec", "parse_codecs"]
 
@@ -39,18 +39,14 @@ def parse_codec(value: JSON, format: str = "zarr3") -> Codec:
     configuration = members.take("configuration", expect_object, {})
     members.finish()
     cls = find_codec(name, format, "name")
-    try:
+    with prefixed('Error parsing object member "configuration"'):
         return cls.parse(format, name, configuration)
-    except InvalidArgumentError as e:
-        raise prefix(e, 'Error parsing object member "configuration"') from None
 
 
 def find_codec(name: str, format: str, member: str = "name") -> type[Codec]:
     """Return the class that is registered for a name; errors name the member that holds it."""
-    try:
+    with prefixed(f'Error parsing object member "{member}"', UnknownExtensionError):
         found = catalogue.codecs.find(name, format)
-    except UnknownExtensionError as e:
-        raise prefix(e, f'Error parsing object member "{member}"') from None
     if not (isinstance(found, type) and issubclass(found, Codec)):
         raise SpecError(
             f'codec "{name}" is registered as {found!r}, but expected a subclass of ArrayToArray, '

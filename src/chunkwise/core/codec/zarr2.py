@@ -19,7 +19,7 @@ from chunkwise.core.codec.chain import prepare_chain
 from chunkwise.core.codec.codec_json import parse_codec
 from chunkwise.core.codec.protocol import ArrayToArray, ArrayToBytes, BytesToBytes, ChunkSpec, Codec
 from chunkwise.core.codec.transpose import Transpose
-from chunkwise.errors import InvalidArgumentError, UnknownExtensionError, prefix
+from chunkwise.errors import UnknownExtensionError, prefixed
 
 __all__ = ["parse_zarr2", "parse_zarr2_codecs", "parse_zarr2_step"]
 
@@ -51,10 +51,8 @@ def parse_zarr2(
     if compressor is not None:
         steps.append(("compressor", compressor))
     for n, (where, step) in enumerate(steps, 1):
-        try:
+        with prefixed(f'Error parsing object member "{where}"'):
             codec = parse_zarr2_step(step, is_last=n == len(steps), serialized=serialized, stored=stored)
-        except InvalidArgumentError as e:
-            raise prefix(e, f'Error parsing object member "{where}"') from None
         if isinstance(codec, BytesToBytes) and not serialized:
             codecs.append(_bytes_of(stored))
             serialized = True

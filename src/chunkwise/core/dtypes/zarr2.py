@@ -19,7 +19,7 @@ from chunkwise.core.dtypes.fill_value import parse_element, print_element
 from chunkwise.core.dtypes.integer import show
 from chunkwise.core.dtypes.names import ZARR2, pack
 from chunkwise.core.dtypes.struct import members_of
-from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, UnsupportedError, prefix
+from chunkwise.errors import SpecError, UnknownExtensionError, UnsupportedError, prefixed
 
 __all__ = [
     "fill_value_to_zarr2",
@@ -96,15 +96,13 @@ def _field(value: JSON) -> tuple[Any, ...]:
     if len(parts) not in (2, 3):
         raise SpecError(f"Expected [name, dtype] or [name, dtype, shape], but received: {show(value)}")
     name = expect_string(parts[0])
-    try:
+    with prefixed(f'Error parsing field "{name}"'):
         dtype, stored = parse_zarr2(parts[1])
         if dtype.memory_dtype.hasobject:
             raise SpecError(f"Expected a dtype of fixed size, but received: {show(parts[1])}")
         if len(parts) == 2:
             return name, stored
         return name, stored, tuple(parse_array(parts[2], lambda v: expect_int(v, 0)))
-    except InvalidArgumentError as e:
-        raise prefix(e, f'Error parsing field "{name}"') from None
 
 
 def _gap(i: int, dtype: np.dtype[Any]) -> str:

@@ -30,7 +30,7 @@ from chunkwise.core.dtypes.extension import find_extension
 from chunkwise.core.dtypes.fill_value import parse_element, print_element
 from chunkwise.core.dtypes.names import ZARR3, pack
 from chunkwise.core.dtypes.struct import members_of
-from chunkwise.errors import InvalidArgumentError, SpecError, UnsupportedError, prefix
+from chunkwise.errors import InvalidArgumentError, SpecError, UnsupportedError, prefixed
 
 __all__ = ["fill_value_to_zarr3", "parse_fill_value_zarr3", "parse_zarr3", "to_zarr3"]
 
@@ -60,11 +60,9 @@ def parse_zarr3(value: JSON) -> DataType:
     members.finish()
     if name in _SIZED or name in _TIMES or name in ("struct", "structured"):
         options = Members({} if configuration is None else configuration)
-        try:
+        with prefixed(f'Error parsing configuration of "{name}"'):
             dtype = _configured(name, options)
             options.finish()
-        except InvalidArgumentError as e:
-            raise prefix(e, f'Error parsing configuration of "{name}"') from None
         return dtype
     if name not in _SIMPLE and not _RAW_BITS.fullmatch(name):
         return _extension(name, configuration or {})
@@ -86,10 +84,8 @@ def _simple(name: str) -> DataType:
 
 
 def _extension(name: str, configuration: Mapping[str, JSON]) -> DataType:
-    try:
+    with prefixed(f'Error parsing configuration of "{name}"'):
         found = find_extension(name, configuration)
-    except InvalidArgumentError as e:
-        raise prefix(e, f'Error parsing configuration of "{name}"') from None
     if found is not None:
         return DataType.of_extension(found)
     known = ", ".join(

@@ -1,15 +1,16 @@
-"""The future of a coroutine on an event loop."""
+"""Futures and event loops: the future of a coroutine, and a coroutine that waits for a future."""
 
 from __future__ import annotations
 
 import asyncio
-from asyncio import get_running_loop, run_coroutine_threadsafe
-from collections.abc import Callable, Coroutine
+from asyncio import CancelledError, get_running_loop, run_coroutine_threadsafe
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import suppress
 from typing import Any
 
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["future_of_coroutine"]
+__all__ = ["future_of_coroutine", "wait_in_loop"]
 
 
 def future_of_coroutine(
@@ -45,3 +46,26 @@ def future_of_coroutine(
     task.add_done_callback(finish)
     future._on_done(cancel)
     return future
+
+
+def wait_in_loop(future: Any) -> Generator[Any, None, None]:
+    """Wait for a future in the running loop; cancel it if the wait is cancelled."""
+    loop = get_running_loop()
+    waiter = loop.create_future()
+
+    def settle() -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    def wake(_: object) -> None:
+        with suppress(RuntimeError):  # the loop was closed; nothing waits any more
+            loop.call_soon_threadsafe(settle)
+
+    future.add_done_callback(wake)
+    try:
+        yield from waiter
+    except CancelledError:
+        future.cancel()
+        raise
+    finally:
+        future.remove_done_callback(wake)

@@ -74,8 +74,6 @@ def open_reduction(method: str, dtype: DataType) -> Reduction:
         extreme: Reduction = partial(
             extreme_float if kind == "float" else extreme_int, which="min" if method == "min" else "max"
         )
-        if kind == "float" and not _has_infinity(memory):
-            extreme = _without_infinity(extreme)
         return _in(work, extreme)
     raise InvalidArgumentError(f'Downsample method "{method}" does not support data type "{dtype.name}"')
 
@@ -158,20 +156,6 @@ def _work_type(dtype: DataType) -> np.dtype[Any]:
 
 def _in(work: np.dtype[Any], reduce: Reduction) -> Reduction:
     return lambda block: reduce(block.astype(work, copy=False))
-
-
-def _has_infinity(memory: np.dtype[Any]) -> bool:
-    with np.errstate(all="ignore"):
-        return bool(np.isinf(np.array(np.inf).astype(memory).astype(np.float32)))
-
-
-def _without_infinity(extreme: Reduction) -> Reduction:
-    # Such a type has no better value for a cell of only NaN.
-    def reduce(block: Array) -> Array:
-        out = extreme(block)
-        return np.where(np.isinf(out), np.float32(np.nan), out)
-
-    return reduce
 
 
 def _mode_bytes(block: Array) -> Array:

@@ -10,36 +10,29 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from contextlib import suppress
 from numbers import Number
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
-from chunkwise.core.base.fork import in_child
 from chunkwise.core.base.unknown_names import explains_foreign_names, explains_operators
-from chunkwise.core.engine.waiting import seconds_left, wait
+from chunkwise.core.engine.completion import (
+    CANCELLED,
+    ERROR,
+    PENDING,
+    VALUE,
+    complete,
+    raise_cancelled,
+    run_callbacks,
+)
+from chunkwise.core.engine.waiting import Process, seconds_left, wait
 from chunkwise.errors import ChunkwiseError
 
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["VALUE", "BrokenPromiseError", "Future", "Promise", "promise_of", "waiting_future"]
+__all__ = ["BrokenPromiseError", "Future", "Promise", "promise_of", "waiting_future"]
 
 T = TypeVar("T")
-
-_PENDING, VALUE, _ERROR, _CANCELLED = range(4)
-
-_n_forks = 0
-
-
-@in_child
-def _count_fork() -> None:
-    global _n_forks
-    _n_forks += 1
-
-
-def _count_of_forks() -> int:
-    return _n_forks
 
 
 class BrokenPromiseError(ChunkwiseError, ValueError):
@@ -124,7 +117,7 @@ class Future(Generic[T]):
         """
         self = _new(cls)
         self._value = error
-        self._state = _ERROR
+        self._state = ERROR
         self._failure = None
         return self
 
@@ -182,16 +175,16 @@ class Future(Generic[T]):
         """
         left = None if timeout is None and deadline is None else seconds_left(timeout, deadline)
         if self._state != VALUE:
-            if self._state == _PENDING:
-                wait(self, left, _count_of_forks)
-            if self._state == _ERROR:
+            if self._state == PENDING:
+                wait(self, left)
+            if self._state == ERROR:
                 self._take_failure()
                 try:
                     raise self._value
                 finally:
                     self = None  # type: ignore[assignment]  # else error, traceback, frame and self are a cycle
-            if self._state == _CANCELLED:
-                _raise_cancelled()
+            if self._state == CANCELLED:
+                raise_cancelled()
         return cast(T, self._value)
 
     def exception(self, timeout: float | None = None, deadline: float | None = None) -> BaseException | None:
@@ -218,62 +211,62 @@ class Future(Generic[T]):
             If it was cancelled.
         """
         left = None if timeout is None and deadline is None else seconds_left(timeout, deadline)
-        if self._state == _PENDING:
-            wait(self, left, _count_of_forks)
-        if self._state == _CANCELLED:
-            _raise_cancelled()
-        if self._state != _ERROR:
+        if self._state == PENDING:
+            wait(self, left)
+        if self._state == CANCELLED:
+            raise_cancelled()
+        if self._state != ERROR:
             return None
         self._take_failure()
         return cast(BaseException, self._value)
 
     def done(self) -> bool:
         """Return whether the work has ended: with a result, a failure or cancellation."""
-        return self._state != _PENDING
+        return self._state != PENDING
 
     def _has_value(self) -> bool:
         return self._state == VALUE
 
     def _watch(self, failed: Callable[[BaseException], Any]) -> None:
         """Keep ``failed(error)`` if the work fails, and call its method `take` when that is asked for."""
-        if self._state == _PENDING:
+        if self._state == PENDING:
             self._failure = failed
-            if self._state == _PENDING or self._failure is not failed:
+            if self._state == PENDING or self._failure is not failed:
                 return
-        self._failure = failed(self._value) if self._state == _ERROR else None
+        self._failure = failed(self._value) if self._state == ERROR else None
 
     def _take_failure(self) -> None:
         failure, self._failure = self._failure, None
-        if failure is not None and self._state == _ERROR:
+        if failure is not None and self._state == ERROR:
             failure.take()
 
     def cancelled(self) -> bool:
         """Return whether the future was cancelled."""
-        return self._state == _CANCELLED
+        return self._state == CANCELLED
 
     def cancel(self) -> bool:
         """Give up the result; return whether it was still pending.
 
         Work that is under way stops as soon as it notices.
         """
-        return _complete(self, _CANCELLED, None)
+        return complete(self, CANCELLED, None)
 
     def force(self) -> None:
         """Start work that would otherwise start when the result is first requested."""
-        if self._state != _PENDING or not self._start:
+        if self._state != PENDING or not self._start:
             return
         claim = object()
         try:
             if self._claims.setdefault("start", claim) is not claim:
                 return
-            self._forks = _n_forks
+            self._forks = Process.n_forks
             starts = [*self._start]  # None if the future was cancelled meanwhile
             self._start.clear()
             for start in starts:
                 start(self)
         except BaseException:  # Ctrl-C; no other thread will start the work
             if self._claims.get("start") is claim:
-                _complete(self, _ERROR, BrokenPromiseError())
+                complete(self, ERROR, BrokenPromiseError())
             raise
 
     def add_done_callback(self, callback: Callable[[Future[T]], Any]) -> None:
@@ -287,16 +280,16 @@ class Future(Generic[T]):
             Takes the future.
         """
         self._on_done(callback)
-        if self._state == _PENDING:
+        if self._state == PENDING:
             self.force()
 
     def _on_done(self, callback: Callable[[Future[T]], Any]) -> None:
-        if self._state != _PENDING:
+        if self._state != PENDING:
             callback(self)
             return
         self._callbacks.append(callback)
-        if self._state != _PENDING:
-            _run_callbacks(self)
+        if self._state != PENDING:
+            run_callbacks(self)
 
     def remove_done_callback(self, callback: Callable[[Future[T]], Any]) -> int:
         """Forget `callback`; return how often it was registered.
@@ -311,7 +304,7 @@ class Future(Generic[T]):
         int
         """
         n_removed = 0
-        while self._state == _PENDING:
+        while self._state == PENDING:
             try:
                 self._callbacks.remove(callback)
             except ValueError:
@@ -322,35 +315,17 @@ class Future(Generic[T]):
         return n_removed
 
     def __await__(self) -> Generator[Any, None, T]:
-        if self._state == _PENDING:
-            from asyncio import CancelledError, get_running_loop  # already loaded, since there is a loop
+        if self._state == PENDING:
+            from chunkwise.core.engine.coroutine import wait_in_loop  # only event loops use it
 
-            loop = get_running_loop()
-            waiter = loop.create_future()
-
-            def settle() -> None:
-                if not waiter.done():
-                    waiter.set_result(None)
-
-            def wake(_: Future[T]) -> None:
-                with suppress(RuntimeError):  # the loop was closed; nothing waits any more
-                    loop.call_soon_threadsafe(settle)
-
-            self.add_done_callback(wake)
-            try:
-                yield from waiter
-            except CancelledError:
-                self.cancel()
-                raise
-            finally:
-                self.remove_done_callback(wake)
+            yield from wait_in_loop(self)
         return self.result()
 
     def __repr__(self) -> str:
         state = ("pending", "done", "failed", "cancelled")[self._state]
-        if self._state == _PENDING and self._start:
+        if self._state == PENDING and self._start:
             state = "not begun"
-        elif self._state in (VALUE, _ERROR):
+        elif self._state in (VALUE, ERROR):
             from chunkwise.core.base.html import brief
 
             state += f": {brief(self._value) if self._state == VALUE else type(self._value).__name__}"
@@ -407,7 +382,7 @@ class Promise(Generic[T]):
         result : object
             Result of the future.
         """
-        _complete(self._future, VALUE, result)
+        complete(self._future, VALUE, result)
 
     def set_exception(self, exception: BaseException) -> None:
         """Complete the future with a failure.
@@ -419,15 +394,15 @@ class Promise(Generic[T]):
         """
         if not isinstance(exception, BaseException):
             raise TypeError(f"Expected an exception, but received: {exception!r}")
-        _complete(self._future, _ERROR, exception)
+        complete(self._future, ERROR, exception)
 
     def set_cancelled(self) -> None:
         """Cancel the future, if the work itself was cancelled."""
-        _complete(self._future, _CANCELLED, None)
+        complete(self._future, CANCELLED, None)
 
     def done(self) -> bool:
         """Return whether a result is no longer wanted: already set, or cancelled."""
-        return self._future._state != _PENDING
+        return self._future._state != PENDING
 
     @property
     def future(self) -> Future[T]:
@@ -436,8 +411,8 @@ class Promise(Generic[T]):
 
     def __del__(self) -> None:
         future = getattr(self, "_future", None)  # None after an interrupt while it was being made
-        if future is not None and future._state == _PENDING:
-            _complete(future, _ERROR, BrokenPromiseError())
+        if future is not None and future._state == PENDING:
+            complete(future, ERROR, BrokenPromiseError())
 
 
 _new = object.__new__
@@ -445,12 +420,12 @@ _new = object.__new__
 
 def _pending() -> Future[Any]:
     future = _new(Future)
-    future._state = _PENDING
+    future._state = PENDING
     future._value = None
     future._claims = {}
     future._callbacks = deque()
     future._start = []
-    future._forks = _n_forks
+    future._forks = Process.n_forks
     future._failure = None
     return future
 
@@ -468,50 +443,3 @@ def promise_of(future: Future[T]) -> Promise[T]:
     promise = _new(Promise)
     promise._future = future
     return promise
-
-
-def _complete(future: Future[Any], state: int, value: Any) -> bool:
-    """Complete a pending future; return False if it is already complete, or about to be."""
-    if future._state != _PENDING:
-        return False
-    claim = state, value
-    try:
-        if future._claims.setdefault("end", claim) is not claim:
-            return False
-        _settle(future, state, value)
-    except BaseException:  # Ctrl-C; waiters must be notified even so
-        if future._claims.get("end") is claim:
-            _settle(future, state, value)
-        raise
-    return True
-
-
-def _settle(future: Future[Any], state: int, value: Any) -> None:
-    if future._failure is not None:
-        future._failure = future._failure(value) if state == _ERROR else None
-    future._value = value
-    future._state = state
-    future._start.clear()
-    _run_callbacks(future)
-
-
-def _run_callbacks(future: Future[Any]) -> None:
-    callbacks = future._callbacks
-    while True:
-        try:
-            callback = callbacks.popleft()
-        except IndexError:
-            return
-        try:
-            callback(future)
-        except BaseException:  # the completing code must not fail, nor other callbacks be skipped
-            with suppress(MemoryError):
-                from traceback import print_exc
-
-                print_exc()
-
-
-def _raise_cancelled() -> NoReturn:
-    from asyncio import CancelledError  # the package is slow to load, and most programs never cancel
-
-    raise CancelledError

@@ -15,8 +15,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from chunkwise.core.base.fork import in_child
+from chunkwise.core.engine.completion import VALUE
 from chunkwise.core.engine.derived_futures import WriteFutures
-from chunkwise.core.engine.future import VALUE, Future, Promise
+from chunkwise.core.engine.future import Future, Promise
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.errors import AbortedError

@@ -17,13 +17,25 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from chunkwise.core.base.arguments import as_float
+from chunkwise.core.base.fork import in_child
 from chunkwise.errors import FailedPreconditionError
 
-__all__ = ["Awaited", "collecting", "give_up", "go_on_until", "seconds_left", "wait"]
+__all__ = ["Awaited", "Process", "collecting", "give_up", "go_on_until", "seconds_left", "wait"]
 
 # Seconds.  Windows delivers Ctrl-C only between waits.  Elsewhere a signal ends a wait, unless it arrives
 # just before, or in another thread.
 _LONGEST_WAIT = 0.1 if sys.platform == "win32" else 1.0
+
+
+class Process:
+    """This process."""
+
+    n_forks = 0  # how many forks have led to it
+
+
+@in_child
+def _count_fork() -> None:
+    Process.n_forks += 1
 
 
 class Awaited(Protocol):
@@ -72,17 +84,17 @@ def give_up(future: Awaited) -> None:
         _wait_until(ended.done, ended, None)
 
 
-def wait(future: Awaited, left: float | None, n_forks: Callable[[], int]) -> None:
+def wait(future: Awaited, left: float | None) -> None:
     """Wait until `future` is done; raise TimeoutError after `left` seconds."""
-    forks = n_forks()
+    forks = Process.n_forks
 
     def is_over() -> bool:
-        return future.done() or future._forks != n_forks()
+        return future.done() or future._forks != Process.n_forks
 
     try:
         in_time = _wait_until(is_over, future, left)
     except BaseException:  # Ctrl-C; abandoned work is given up
-        if forks == n_forks():
+        if forks == Process.n_forks:
             give_up(future)
         raise
     if future.done():

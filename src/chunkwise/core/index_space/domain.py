@@ -23,7 +23,7 @@ from chunkwise.core.index_space.label import MAX_RANK, check_unique, find_dimens
 from chunkwise.core.index_space.restrict import restrict
 from chunkwise.core.index_space.subscript import as_index_error, as_value_error
 from chunkwise.core.index_space.transform_args import bounds_from_arguments
-from chunkwise.errors import InvalidArgumentError, prefix
+from chunkwise.errors import InvalidArgumentError, prefix, prefixed
 
 __all__ = ["IndexDomain", "combine_domains", "merge_bounds", "merge_domains"]
 
@@ -249,14 +249,12 @@ class IndexDomain(Box, AllDimensionsMixin):
 
 
 def _parse_json(value: JSON) -> tuple[list[Bounds], tuple[str, ...]]:
-    try:
+    with prefixed("Error parsing index domain from JSON"):
         members = Members(plain_json(value))
         from chunkwise.core.index_space.transform_json import parse_bounds
 
         parsed = parse_bounds(members, "")
         members.finish()
-    except InvalidArgumentError as e:
-        raise prefix(e, "Error parsing index domain from JSON") from None
     return parsed
 
 

@@ -16,15 +16,10 @@ from chunkwise.core.index_space.fast_indexing import fast_index
 from chunkwise.core.index_space.indexing import IndexingMixin, index_mapping
 from chunkwise.core.index_space.interval import format_bounds
 from chunkwise.core.index_space.label import quote
-from chunkwise.core.index_space.output_map import (
-    OutputIndexMap,
-    OutputIndexMaps,
-    format_array,
-    single_map,
-)
+from chunkwise.core.index_space.output_map import OutputIndexMap, OutputIndexMaps, format_array, single_map
 from chunkwise.core.index_space.subscript import as_index_error
 from chunkwise.core.index_space.transform_args import bounds_from_arguments, checked_output
-from chunkwise.errors import InvalidArgumentError, OutOfRangeError, prefix
+from chunkwise.errors import InvalidArgumentError, OutOfRangeError, prefix, prefixed
 
 __all__ = ["IndexTransform"]
 
@@ -348,7 +343,7 @@ def _format_map(m: OutputIndexMap) -> str:
 
 
 def _parse_json(value: JSON) -> tuple[IndexDomain, tuple[OutputIndexMap, ...]]:
-    try:
+    with prefixed("Error parsing index transform from JSON"):
         members = Members(plain_json(value))
         from chunkwise.core.index_space.transform_json import parse_bounds, parse_output
 
@@ -356,5 +351,3 @@ def _parse_json(value: JSON) -> tuple[IndexDomain, tuple[OutputIndexMap, ...]]:
         output = members.take("output", parse_output, None)
         members.finish()
         return domain, _identity(domain.rank) if output is None else checked_output(domain, output)
-    except InvalidArgumentError as e:
-        raise prefix(e, "Error parsing index transform from JSON") from None

@@ -9,17 +9,16 @@ import hashlib
 import hmac
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlsplit
 from xml.etree import ElementTree
 
-from chunkwise.core.kvstore.bucket import Provider
 from chunkwise.core.kvstore.http_connection import host_of
 from chunkwise.core.kvstore.http_request import Answer
-from chunkwise.core.kvstore.key_source import Lease, answered_json, ask_service, expiry
+from chunkwise.core.kvstore.key_source import Lease, answered_json, ask_service, post_form, read_secret
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.errors import CredentialsError
 
@@ -118,26 +117,14 @@ def environment_keys(refused: bool) -> Lease[Keys]:
     return Lease(Keys(access, secret, get("AWS_SESSION_TOKEN", "")), 0.0)
 
 
-def provided_keys(provider: Provider) -> Callable[[bool], Lease[Keys]]:
-    """Return a source over a function of the caller, with obstore's names."""
-
-    def fetch(refused: bool) -> Lease[Keys]:
-        found = provider()
-        keys = Keys(found["access_key_id"], found["secret_access_key"], found.get("token") or "")
-        return Lease(keys, expiry(found))
-
-    return fetch
+def provided_keys(found: Mapping[str, Any]) -> Keys:
+    """Return the keys in what a function of the caller returns, with obstore's names."""
+    return Keys(found["access_key_id"], found["secret_access_key"], found.get("token") or "")
 
 
 def container_keys(url: str, token_file: str) -> Lease[Keys]:
     """Return the keys of a container from its endpoint."""
-    headers = []
-    if token_file:
-        try:
-            with open(token_file, encoding="utf-8") as file:
-                headers.append(("Authorization", file.read()))
-        except (OSError, UnicodeDecodeError) as e:
-            raise CredentialsError(f"No credentials: {e}") from e
+    headers = [("Authorization", read_secret(token_file))] if token_file else []
     return _lease_of_json(ask_service("GET", url, headers))
 
 
@@ -155,11 +142,6 @@ def instance_keys(service: str) -> Lease[Keys]:
 def web_identity_keys(refused: bool) -> Lease[Keys]:
     """Return keys of a role for the token of a web identity."""
     get = os.environ.get
-    try:
-        with open(os.environ["AWS_WEB_IDENTITY_TOKEN_FILE"], encoding="utf-8") as file:
-            token = file.read().strip()
-    except (OSError, UnicodeDecodeError) as e:
-        raise CredentialsError(f"No credentials: {e}") from e
     region = get("AWS_REGION") or get("AWS_DEFAULT_REGION") or "us-east-1"
     service = get("AWS_ENDPOINT_URL_STS") or f"https://sts.{region}.{aws_domain(region)}"
     wanted = {
@@ -168,10 +150,9 @@ def web_identity_keys(refused: bool) -> Lease[Keys]:
         "RoleArn": os.environ["AWS_ROLE_ARN"],
         "RoleSessionName": get("AWS_ROLE_SESSION_NAME") or "chunkwise",
         "Version": "2011-06-15",
-        "WebIdentityToken": token,
+        "WebIdentityToken": read_secret(os.environ["AWS_WEB_IDENTITY_TOKEN_FILE"]).strip(),
     }
-    headers = [("Content-Type", "application/x-www-form-urlencoded")]
-    answer = ask_service("POST", service, headers, urlencode(wanted).encode(), proxies=True)
+    answer = post_form(service, wanted)
     try:
         root = ElementTree.fromstring(bytes(answer.body))
     except ElementTree.ParseError as e:

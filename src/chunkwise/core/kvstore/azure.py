@@ -17,15 +17,15 @@ Azure has no ranges that count from the end, so the size of a value is requested
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import Any
 
 from chunkwise.core.kvstore.azure_keys import AzureKey, azure_source, provided_key
 from chunkwise.core.kvstore.azure_rest import AzureDialect, AzureRest
-from chunkwise.core.kvstore.bucket import Access, Provider
+from chunkwise.core.kvstore.bucket import Access, Bucket, Provider
 from chunkwise.core.kvstore.key_range import quote_key
-from chunkwise.core.kvstore.key_source import KeySource, Lease
+from chunkwise.core.kvstore.key_source import KeySource, provided
 from chunkwise.core.kvstore.object_failure import Failure
 from chunkwise.core.kvstore.request_limits import Retries
 from chunkwise.errors import CredentialsError, InvalidArgumentError
@@ -34,7 +34,7 @@ __all__ = ["AzureContainer"]
 
 
 @dataclass(frozen=True)
-class AzureContainer:
+class AzureContainer(Bucket):
     """A container, its server, and the credentials."""
 
     container: str
@@ -48,14 +48,6 @@ class AzureContainer:
     suffix_ranges = False
     lists_in_order = False
     refused_characters = "\\"
-    keeps_buffers = False
-    over_obstore = False
-    retries_itself = False
-    by_version = False
-
-    def __reduce__(self) -> tuple[object, ...]:
-        plain = replace(self, provider=None)
-        return AzureContainer, (plain.container, plain.account, plain.endpoint, plain.credentials)
 
     @property
     def identity(self) -> Hashable:
@@ -78,12 +70,6 @@ class AzureContainer:
             return (Access(True),)
         return (Access(True), Access(False)) if _from_environment() else (Access(False),)
 
-    def other_access(self, access: Access, failure: Failure) -> Access | None:
-        """Return the other access after a refusal."""
-        if failure.kind in ("denied", "credentials"):
-            return next((a for a in self.accesses() if a.signed != access.signed), None)
-        return None
-
     def connect(self, library: Any, access: Access, retries: Retries) -> AzureRest:
         """Return the requests to the container."""
         account, endpoint = self._account(), self._endpoint()
@@ -93,13 +79,13 @@ class AzureContainer:
                 "or set AZURE_STORAGE_ACCOUNT_NAME"
             )
         base = endpoint or f"https://{account}.blob.core.windows.net"
-        source = KeySource(self._fetch()) if access.signed else None
+        source = self._source() if access.signed else None
         url = f"{base.rstrip('/')}/{self.container}"
-        return AzureRest(AzureDialect(url, account, source), retries, in_order=False)
+        return AzureRest(AzureDialect(url, source, account), retries, in_order=False)
 
-    def _fetch(self) -> Callable[[bool], Lease[AzureKey]]:
+    def _source(self) -> KeySource[AzureKey]:
         if self.provider is not None:
-            return provided_key(self.provider)
+            return provided(self.provider, provided_key)
         found = _from_environment()
         if self.credentials == "cli":
             return azure_source("cli", {})
@@ -115,7 +101,7 @@ class AzureContainer:
 
     def advice(self, failure: Failure) -> str:
         """Return where credentials are looked for, if the failure is about them."""
-        if failure.kind in ("denied", "credentials", "bucket") and not self.accesses()[0].signed:
+        if (failure.is_refusal or failure.kind == "bucket") and not self.accesses()[0].signed:
             return (
                 "no Azure credentials were found, so the request was anonymous; set "
                 "AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN"

@@ -10,12 +10,18 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from chunkwise.core.kvstore.bucket import Provider
-from chunkwise.core.kvstore.key_source import Lease, ask_service, expiry, token_lease
+from chunkwise.core.kvstore.key_source import (
+    KeySource,
+    Lease,
+    ask_service,
+    post_form,
+    read_secret,
+    token_lease,
+)
 from chunkwise.errors import CredentialsError
 
 __all__ = ["AzureKey", "azure_source", "provided_key", "signed_by_azure"]
@@ -60,31 +66,24 @@ def signed_by_azure(
     return f"SharedKey {account}:{signature}"
 
 
-def provided_key(provider: Provider) -> Callable[[bool], Lease[AzureKey]]:
-    """Return a source over a function of the caller, with obstore's names."""
-
-    def fetch(refused: bool) -> Lease[AzureKey]:
-        found = provider()
-        get = found.get
-        key = AzureKey(get("access_key") or "", get("sas_token") or "", get("token") or "")
-        return Lease(key, expiry(found))
-
-    return fetch
+def provided_key(found: Mapping[str, Any]) -> AzureKey:
+    """Return the key in what a function of the caller returns, with obstore's names."""
+    return AzureKey(*(found.get(name) or "" for name in ("access_key", "sas_token", "token")))
 
 
-def azure_source(kind: str, found: Mapping[str, str]) -> Callable[[bool], Lease[AzureKey]]:
+def azure_source(kind: str, found: Mapping[str, str]) -> KeySource[AzureKey]:
     """Return the source for credentials of a type, with those `found` in the environment."""
     if "account_key" in found:
-        return lambda refused: Lease(AzureKey(account_key=found["account_key"]))
+        return KeySource(lambda refused: Lease(AzureKey(account_key=found["account_key"])))
     if "sas_key" in found:
-        return lambda refused: Lease(AzureKey(sas=found["sas_key"].lstrip("?")))
+        return KeySource(lambda refused: Lease(AzureKey(sas=found["sas_key"].lstrip("?"))))
     ask = _of_command_line if kind == "cli" else _of_machine if not found.get("tenant_id") else _of_principal
 
     def fetch(refused: bool) -> Lease[AzureKey]:
         lease = ask(found)
         return Lease(AzureKey(token=lease.keys), lease.until)
 
-    return fetch
+    return KeySource(fetch)
 
 
 def _of_principal(found: Mapping[str, str]) -> Lease[str]:
@@ -95,17 +94,11 @@ def _of_principal(found: Mapping[str, str]) -> Lease[str]:
     if "client_secret" in found:
         wanted["client_secret"] = found["client_secret"]
     elif "federated_token_file" in found:
-        try:
-            with open(found["federated_token_file"], encoding="utf-8") as file:
-                wanted["client_assertion"] = file.read().strip()
-        except (OSError, UnicodeDecodeError) as e:
-            raise CredentialsError(f"No credentials: {e}") from e
+        wanted["client_assertion"] = read_secret(found["federated_token_file"]).strip()
         wanted["client_assertion_type"] = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
     else:
         return _of_machine(found)
-    headers = [("Content-Type", "application/x-www-form-urlencoded")]
-    url = f"{authority}/{found['tenant_id']}/oauth2/v2.0/token"
-    return token_lease(ask_service("POST", url, headers, urlencode(wanted).encode(), proxies=True))
+    return token_lease(post_form(f"{authority}/{found['tenant_id']}/oauth2/v2.0/token", wanted))
 
 
 def _of_machine(found: Mapping[str, str]) -> Lease[str]:

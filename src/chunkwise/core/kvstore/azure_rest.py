@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from email.utils import formatdate
 from typing import Any
 from xml.etree import ElementTree
@@ -14,50 +14,37 @@ from chunkwise.core.kvstore.http_request import digits_in
 from chunkwise.core.kvstore.key_source import KeySource
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.rest_answer import Names, Page, bad_page, check_below, document, name_of, text_in
-from chunkwise.core.kvstore.rest_bucket import Pairs, Query, RestBucket
+from chunkwise.core.kvstore.rest_bucket import Dialect, Pairs, Query, RestBucket
 
 __all__ = ["AzureDialect", "AzureRest"]
 
 _VERSION = "2023-11-03"
 
 
-class AzureDialect:
+class AzureDialect(Dialect):
     """Requests to Azure."""
 
-    version_header = ""
     mark_header = "x-ms-meta-chunkwise_write"
-    deletes_many = False
 
-    def __init__(self, url: str, account: str, source: KeySource[AzureKey] | None) -> None:
-        self.url = url
+    def __init__(self, url: str, source: KeySource[AzureKey] | None, account: str) -> None:
+        super().__init__(url, source)
         self._account = account
-        self._source = source  # None for anonymous requests
 
-    def signed(
-        self, method: str, url: str, headers: Pairs, body: Buffer | None
-    ) -> tuple[str, Pairs, AzureKey | None]:
-        """Return the URL and the headers of a request with its signature, and the credentials used."""
-        headers = [*headers, ("x-ms-date", formatdate(usegmt=True)), ("x-ms-version", _VERSION)]
-        if self._source is None:
-            return url, headers, None
-        key = self._source.keys()
-        if key.account_key:
+    def signed(self, method: str, url: str, headers: Pairs, body: Buffer | None) -> tuple[str, Pairs, Any]:
+        """Return the URL and the headers of a request with date and signature, and the credentials used."""
+        dated = [*headers, ("x-ms-date", formatdate(usegmt=True)), ("x-ms-version", _VERSION)]
+        return super().signed(method, url, dated, body)
+
+    def _sign(
+        self, method: str, url: str, headers: Pairs, body: Buffer | None, keys: AzureKey
+    ) -> tuple[str, Pairs]:
+        if keys.account_key:
             length = memoryview(body or b"").nbytes
-            told = signed_by_azure(method, url, headers, length, self._account, key.account_key)
-            headers.append(("Authorization", told))
-        elif key.token:
-            headers.append(("Authorization", f"Bearer {key.token}"))
-        else:
-            url += f"{'&' if '?' in url else '?'}{key.sas.lstrip('?')}"
-        return url, headers, key
-
-    def renewed(self, refused: AzureKey | None) -> bool:
-        """Return True if there are other credentials than those that the server refused."""
-        return refused is not None and self._source is not None and self._source.renewed(refused)
-
-    def condition(self, mode: str | Mapping[str, str]) -> Pairs:
-        """Return the header of a conditional write."""
-        return [("If-None-Match", "*") if isinstance(mode, str) else ("If-Match", mode["e_tag"])]
+            told = signed_by_azure(method, url, headers, length, self._account, keys.account_key)
+            return url, [*headers, ("Authorization", told)]
+        if keys.token:
+            return url, [*headers, ("Authorization", f"Bearer {keys.token}")]
+        return f"{url}{'&' if '?' in url else '?'}{keys.sas.lstrip('?')}", headers
 
 
 class AzureRest(RestBucket):

@@ -2,23 +2,22 @@
 
 `chunkwise.core.kvstore.object_store.ObjectStore` does the work; each kind of store
 (`chunkwise.core.kvstore.s3`, `chunkwise.core.kvstore.gcs`, `chunkwise.core.kvstore.azure`) is a
-frozen description of one bucket that follows this protocol.
+frozen description of one bucket.
 """
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from dataclasses import fields
+from typing import Any, NamedTuple, TypeAlias, cast
 from urllib.request import getproxies, proxy_bypass
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.kvstore.object_failure import Failure
 from chunkwise.core.kvstore.request_limits import Retries
 from chunkwise.errors import InvalidArgumentError
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "Access",
@@ -52,68 +51,53 @@ class Access(NamedTuple):
     region: str = ""  # empty for the one from the configuration or the environment
 
 
-class Bucket(Protocol):
+class Bucket(ABC):
     """A bucket or container: immutable, picklable without secrets."""
 
-    @property
-    def identity(self) -> Hashable:
-        """Equal for the same storage, whatever the credentials."""
-        ...
+    suffix_ranges: bool = True  # the last bytes of a value can be requested without knowing its size
+    refused_characters: str = ""  # that the server would change in a key
+    keeps_buffers: bool = False  # the store keeps the memory of a value that is put, without a copy
+    retries_itself: bool = False  # the store that `connect` returns repeats failed requests itself
+    over_obstore: bool = False  # `connect` returns a store of obstore, not a `RestBucket`
+    by_version: bool = False  # conditional writes compare the version of an object, not its ETag
+
+    def __reduce__(self) -> tuple[object, ...]:
+        names = (member.name for member in fields(cast(Any, self)))
+        return type(self), tuple(getattr(self, name) for name in names if name != "provider")
 
     @property
-    def suffix_ranges(self) -> bool:
-        """True if the last bytes of a value can be requested without knowing its size."""
-        ...
+    @abstractmethod
+    def identity(self) -> Hashable:
+        """Equal for the same storage, whatever the credentials."""
 
     @property
     def lists_in_order(self) -> bool:
         """True if listings are in the byte order of keys."""
-        ...
+        return True
 
-    @property
-    def refused_characters(self) -> str:
-        """Characters that the server would change in a key."""
-        ...
-
-    @property
-    def keeps_buffers(self) -> bool:
-        """True if the store keeps the memory of a value that is put, without a copy."""
-        ...
-
-    @property
-    def retries_itself(self) -> bool:
-        """True if the store that `connect` returns repeats failed requests itself."""
-        ...
-
-    @property
-    def over_obstore(self) -> bool:
-        """True if `connect` returns a store of obstore, False for a `RestBucket`."""
-        ...
-
-    @property
-    def by_version(self) -> bool:
-        """True if conditional writes compare the version of an object, not its ETag."""
-        ...
-
+    @abstractmethod
     def url(self, key: str) -> str:
         """Return the name of a key in messages."""
-        ...
 
+    @abstractmethod
     def accesses(self) -> tuple[Access, ...]:
         """Return the allowed ways of access, the best first; looks for credentials."""
-        ...
 
     def other_access(self, access: Access, failure: Failure) -> Access | None:
         """Return another access that is worth trying after this failure of `access`, or None."""
-        ...
+        return self.otherwise_signed(access) if failure.is_refusal else None
 
+    def otherwise_signed(self, access: Access) -> Access | None:
+        """Return the access without credentials in place of one with them, or the reverse, if allowed."""
+        return next((other for other in self.accesses() if other.signed != access.signed), None)
+
+    @abstractmethod
     def connect(self, library: Any, access: Access, retries: Retries) -> Any:
         """Return obstore's store, or a `RestBucket`, which makes `retries` for parts of a value itself."""
-        ...
 
+    @abstractmethod
     def advice(self, failure: Failure) -> str:
         """Return advice on a failure that is specific to this store."""
-        ...
 
 
 def is_object_key(key: str, refused: str = "") -> bool:

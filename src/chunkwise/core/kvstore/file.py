@@ -43,6 +43,7 @@ from chunkwise.core.kvstore.file_path import (
     check_case,
     check_key,
     file_error,
+    file_errors,
     is_suspect,
     other_case,
     path_of,
@@ -255,12 +256,8 @@ class FileStore(StoreBase):
         self, key: str, fill: Callable[[int, T], object], value: T, if_equal: bytes | None
     ) -> bytes | None:
         path = self._path(key, changes=True)
-        try:
+        with file_errors("write", path):
             return replace_file(path, fill, value, if_equal, self.writing)
-        except ChunkwiseError:
-            raise
-        except OSError as e:
-            raise file_error(e, "write", path) from e
 
     def open_writer(self) -> FileWriter:
         """Return a writer for one worker that replaces values unconditionally."""
@@ -283,21 +280,15 @@ class FileStore(StoreBase):
         for path in files:
             while (path := os.path.dirname(path)) not in directories:
                 directories.add(path)
-        try:
+        with file_errors("write", self.root, named=True):
             each(sync_path, files)
             each(sync_directory, sorted(directories))
-        except OSError as e:
-            raise file_error(e, "write", str(e.filename or self.root)) from e
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
         """Delete `key`; return MISSING_GENERATION, None if `if_equal` is not the current generation."""
         path = self._path(key, changes=True)
-        try:
+        with file_errors("delete", path):
             return delete_file(path, if_equal, self.writing)
-        except ChunkwiseError:
-            raise
-        except OSError as e:
-            raise file_error(e, "delete", path) from e
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
         """Delete the keys in ``[start, stop)``, and directories that contain nothing else."""
@@ -309,15 +300,11 @@ class FileStore(StoreBase):
 
     def delete_where(self, start: str, stop: str, wanted: Callable[[str], bool]) -> None:
         """Delete the keys in ``[start, stop)`` that are `wanted`, like `delete_range`."""
-        try:
+        with file_errors("delete", self.root, named=True):
             touched = delete_files(self.root, KeyRange.between(start, stop), self._remove_lock, wanted)
             if self.writing.sync:
                 for directory in touched:
                     sync_directory(directory)
-        except ChunkwiseError:
-            raise
-        except OSError as e:
-            raise file_error(e, "delete", str(e.filename or self.root)) from e
 
     def move_directory(self, source: str, target: str) -> None:
         """Rename the directory of all keys in ``source/``; `target` may be an empty directory."""
@@ -371,43 +358,31 @@ class FileStore(StoreBase):
 
         for key, other in keys.items():
             path = self._path(other, changes=True)
-            try:
+            with file_errors("write", path):
                 link_file(self._path(key), path)
                 if self.writing.sync:
                     sync_directory(os.path.dirname(path))
-            except OSError as e:
-                raise file_error(e, "write", path) from e
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
         """Yield the keys in ``[start, stop)``."""
-        try:
+        with file_errors("list", self.root, named=True):
             yield from walk(self.root, KeyRange.between(start, stop))
-        except ChunkwiseError:
-            raise
-        except OSError as e:
-            raise file_error(e, "list", str(e.filename or self.root)) from e
 
     def list_children(self, prefix: str) -> Children:
         """List one level below `prefix`; keys and prefixes are complete, from the root."""
         # Empty directories are listed too; a symbolic link to a directory is a key, as in `list`.
-        try:
+        with file_errors("list", self.root + prefix):
             return list_directory(self.root, prefix)
-        except OSError as e:
-            raise file_error(e, "list", self.root + prefix) from e
 
     def linked_directories(self, prefix: str) -> Sequence[str]:
         """Return the links directly below `prefix` that lead to directories, but not to those above them."""
-        try:
+        with file_errors("list", self.root + prefix):
             return linked_directories(self.root, prefix)
-        except OSError as e:
-            raise file_error(e, "list", self.root + prefix) from e
 
     def is_directory(self, path: str) -> bool:
         """Return True if `path` is a directory."""
-        try:
+        with file_errors("stat", self.root + path):
             return is_directory(self.root, path)
-        except OSError as e:
-            raise file_error(e, "stat", self.root + path) from e
 
     def _path(self, key: str, *, changes: bool = False) -> str:
         path = path_of(self.root, key)

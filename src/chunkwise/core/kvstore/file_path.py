@@ -10,6 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from chunkwise.core.base.binding import dump
@@ -29,6 +31,7 @@ __all__ = [
     "check_case",
     "check_key",
     "file_error",
+    "file_errors",
     "is_suspect",
     "is_valid",
     "other_case",
@@ -197,3 +200,14 @@ def file_error(error: OSError, operation: str, path: str) -> ChunkwiseError:
         return PermissionDeniedError(f"{text}; {_DENIED[code]}", code)
     hint = _FAILED.get(code or 0)
     return StorageError(f"{text}; {hint}" if hint else text, code)
+
+
+@contextmanager
+def file_errors(operation: str, path: str, *, named: bool = False) -> Iterator[None]:
+    """Raise `file_error` for an OSError of the block; if `named`, of the file that the error names."""
+    try:
+        yield
+    except ChunkwiseError:
+        raise
+    except OSError as e:
+        raise file_error(e, operation, str(e.filename or path) if named else path) from e

@@ -17,7 +17,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
-from chunkwise.core.kvstore.file_path import LOCK_SUFFIX, check_case, file_error, is_suspect, path_of
+from chunkwise.core.kvstore.file_path import (
+    LOCK_SUFFIX,
+    check_case,
+    file_error,
+    file_errors,
+    is_suspect,
+    path_of,
+)
 from chunkwise.core.kvstore.file_protocol import (
     attempt_under_lock,
     current_generation,
@@ -183,33 +190,23 @@ class FileWriter:
 
     def flush(self) -> None:
         """Wait until all writes and deletions are on disk, if the store's options say so."""
-        try:
+        with file_errors("write", self._root):
             while self._touched:
                 sync_directory(self._touched.pop())
-        except OSError as e:
-            raise file_error(e, "write", self._root) from e
 
     def delete(self, key: str) -> None:
         """Delete `key` if it exists."""
         path = self._path(key)
-        try:
+        with file_errors("delete", path):
             delete_file(path, None, self._one)
-        except ChunkwiseError:
-            raise
-        except OSError as e:
-            raise file_error(e, "delete", path) from e
         if self._how.sync:
             self._touched.add(os.path.dirname(path))
 
     def write_if(self, key: str, value: Buffer, if_equal: bytes | None) -> bytes | None:
         """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""
         path = self._path(key)
-        try:
+        with file_errors("write", path):
             generation = replace_file(path, write_all, value, if_equal, self._one)
-        except ChunkwiseError:
-            raise
-        except OSError as e:
-            raise file_error(e, "write", path) from e
         if self._how.sync:
             self._touched.add(os.path.dirname(path))
         return generation

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from chunkwise.core.kvstore.bucket import Access
+from chunkwise.core.kvstore.bucket import Access, Bucket
 from chunkwise.core.kvstore.object_failure import Failure
 from chunkwise.core.kvstore.public_headers import is_public_header
 from chunkwise.core.kvstore.request_limits import Retries
@@ -29,30 +29,20 @@ def is_obstore(value: object) -> bool:
     return kind.__module__.partition(".")[0] == "obstore" and kind.__name__.endswith("Store")
 
 
-class ForeignBucket:
+class ForeignBucket(Bucket):
     """The bucket of an obstore store; its credentials are left out of pickles."""
 
-    refused_characters = ""
     retries_itself = True
     over_obstore = True
+    lists_in_order = False  # not known for every store that a caller can make
 
     def __init__(self, store: obstore.store.ObjectStore) -> None:
         self.store = store
         self.kind = type(store).__name__
         self.keeps_buffers = self.kind not in _COPYING
+        self.suffix_ranges = self.kind != "AzureStore"
+        self.by_version = self.kind == "GCSStore"
         self._pid = os.getpid()
-
-    lists_in_order = False  # not known for every store that a caller can make
-
-    @property
-    def suffix_ranges(self) -> bool:
-        """True for all servers except Azure's."""
-        return self.kind != "AzureStore"
-
-    @property
-    def by_version(self) -> bool:
-        """True for Google Cloud Storage."""
-        return self.kind == "GCSStore"
 
     @property
     def identity(self) -> Hashable:
@@ -84,10 +74,6 @@ class ForeignBucket:
         """Return the only access: the store's own."""
         return (Access(True),)
 
-    def other_access(self, access: Access, failure: Failure) -> Access | None:
-        """Return None: access is the caller's responsibility."""
-        return None
-
     def connect(self, library: ModuleType, access: Access, retries: Retries) -> obstore.store.ObjectStore:
         """Return the store itself, or in a forked process an equal one."""
         if os.getpid() == self._pid:
@@ -96,7 +82,7 @@ class ForeignBucket:
 
     def advice(self, failure: Failure) -> str:
         """Say that the caller made the store."""
-        return f"the {self.kind} was made by the caller" if failure.kind in ("denied", "credentials") else ""
+        return f"the {self.kind} was made by the caller" if failure.is_refusal else ""
 
     def _state(self, *, secrets: bool) -> dict[str, Any]:
         def kept(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,15 +117,10 @@ def _mapping(store: obstore.store.ObjectStore, name: str) -> Mapping[str, Any]:
 
 def _rebuilt(library: ModuleType, kind: str, state: Mapping[str, Any]) -> Any:
     cls = getattr(library._store, kind, None)
-    options = {k: v for k, v in state.items() if v}
     if cls is None or kind in ("MemoryStore", "LocalStore"):
         raise UnsupportedError(f"obstore's {kind} can't be used in a forked process")
-    if kind == "HTTPStore":
-        options.pop("config", None)
-        options.pop("prefix", None)
-        return cls(**options)
-    options.pop("url", None)
-    return cls(**options)
+    left_out = ("config", "prefix") if kind == "HTTPStore" else ("url",)
+    return cls(**{name: value for name, value in state.items() if value and name not in left_out})
 
 
 def _unpickle(kind: str, state: Mapping[str, Any]) -> ForeignBucket:

@@ -12,18 +12,18 @@ requests are anonymous.  ``STORAGE_EMULATOR_HOST`` names a server to use in plac
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from chunkwise.core.kvstore.bucket import Access, Provider
+from chunkwise.core.kvstore.bucket import Access, Bucket, Provider
 from chunkwise.core.kvstore.google_keys import google_token, has_google_credentials
 from chunkwise.core.kvstore.key_range import quote_key
-from chunkwise.core.kvstore.key_source import KeySource, Lease, expiry
+from chunkwise.core.kvstore.key_source import KeySource, Lease, provided
 from chunkwise.core.kvstore.object_failure import Failure
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.request_limits import Retries
-from chunkwise.core.kvstore.rest_bucket import Pairs, RestBucket
+from chunkwise.core.kvstore.rest_bucket import Dialect, Pairs, RestBucket
 
 __all__ = ["GcsBucket"]
 
@@ -31,7 +31,7 @@ _GOOGLE = "https://storage.googleapis.com"
 
 
 @dataclass(frozen=True)
-class GcsBucket:
+class GcsBucket(Bucket):
     """A bucket, and the project that pays for requests."""
 
     bucket: str
@@ -39,16 +39,7 @@ class GcsBucket:
     # Returns ``token`` and ``expires_at`` in place of Google's default credentials; not pickled.
     provider: Provider | None = field(default=None, repr=False)
 
-    suffix_ranges = True
-    lists_in_order = True
-    refused_characters = ""
-    keeps_buffers = False
-    over_obstore = False
-    retries_itself = False
     by_version = True
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return GcsBucket, (self.bucket, self.user_project)
 
     @property
     def identity(self) -> Hashable:
@@ -62,39 +53,31 @@ class GcsBucket:
 
     def accesses(self) -> tuple[Access, ...]:
         """Return signed access if there are credentials, then anonymous access."""
-        if self.provider is not None:
-            return (Access(True),)
-        if _emulator():
+        if self.provider is not None or _emulator():
             return (Access(True),)
         return (Access(True), Access(False)) if has_google_credentials() else (Access(False), Access(True))
 
     def other_access(self, access: Access, failure: Failure) -> Access | None:
         """Return the other access after a refusal, or if the machine has no credentials after all."""
-        refused = failure.kind in ("denied", "credentials")
-        if refused or (access.signed and failure.kind in ("unreachable", "other")):
-            return next((a for a in self.accesses() if a.signed != access.signed), None)
-        return None
+        is_without = access.signed and failure.kind in ("unreachable", "other")
+        return self.otherwise_signed(access) if failure.is_refusal or is_without else None
 
     def connect(self, library: Any, access: Access, retries: Retries) -> RestBucket:
         """Return the requests to the bucket."""
         url = f"{(_emulator() or _GOOGLE).rstrip('/')}/{self.bucket}"
-        source = KeySource(self._fetch())
-        return RestBucket(_Dialect(url, source if access.signed else None, self.user_project), retries)
+        always = [("x-goog-user-project", self.user_project)] if self.user_project else []
+        return RestBucket(_Dialect(url, self._source() if access.signed else None, always), retries)
 
-    def _fetch(self) -> Callable[[bool], Lease[str]]:
+    def _source(self) -> KeySource[str]:
         if self.provider is not None:
-            return _provided(self.provider)
+            return provided(self.provider, lambda found: str(found["token"]))
         if _emulator():  # which accepts any token, so that no real one is sent
-            return lambda refused: Lease("emulator")
-        return google_token
+            return KeySource(lambda refused: Lease("emulator"))
+        return KeySource(google_token)
 
     def advice(self, failure: Failure) -> str:
         """Return how to get credentials, if the failure is about them."""
-        if (
-            failure.kind in ("denied", "credentials")
-            and self.provider is None
-            and not has_google_credentials()
-        ):
+        if failure.is_refusal and self.provider is None and not has_google_credentials():
             return (
                 "no Google credentials were found; set GOOGLE_APPLICATION_CREDENTIALS, "
                 'or run "gcloud auth application-default login"'
@@ -107,41 +90,15 @@ def _emulator() -> str:
     return host if not host or "://" in host else f"http://{host}"
 
 
-class _Dialect:
-    """Requests to Google Cloud Storage."""
-
+class _Dialect(Dialect):
     version_header = "x-goog-generation"
     mark_header = "x-goog-meta-chunkwise-write"
-    deletes_many = False
 
-    def __init__(self, url: str, source: KeySource[str] | None, user_project: str) -> None:
-        self.url = url
-        self._source = source  # None for anonymous requests
-        self._user_project = user_project
-
-    def signed(
-        self, method: str, url: str, headers: Pairs, body: Buffer | None
-    ) -> tuple[str, Pairs, str | None]:
-        """Return the URL and the headers of a request with the token, and the token."""
-        if self._user_project:
-            headers = [*headers, ("x-goog-user-project", self._user_project)]
-        if self._source is None:
-            return url, headers, None
-        token = self._source.keys()
-        return url, [*headers, ("Authorization", f"Bearer {token}")], token
-
-    def renewed(self, refused: str | None) -> bool:
-        """Return True if there is another token than the one that the server refused."""
-        return refused is not None and self._source is not None and self._source.renewed(refused)
+    def _sign(
+        self, method: str, url: str, headers: Pairs, body: Buffer | None, keys: str
+    ) -> tuple[str, Pairs]:
+        return url, [*headers, ("Authorization", f"Bearer {keys}")]
 
     def condition(self, mode: str | Mapping[str, str]) -> Pairs:
         """Return the header of a conditional write."""
         return [("x-goog-if-generation-match", "0" if isinstance(mode, str) else mode["version"])]
-
-
-def _provided(provider: Provider) -> Callable[[bool], Lease[str]]:
-    def fetch(refused: bool) -> Lease[str]:
-        found = provider()
-        return Lease(found["token"], expiry(found))
-
-    return fetch

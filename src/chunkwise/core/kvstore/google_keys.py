@@ -9,10 +9,16 @@ import time
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlencode
 
 from chunkwise.core.base.extras import needs
-from chunkwise.core.kvstore.key_source import Lease, answered_json, ask_service, token_lease
+from chunkwise.core.kvstore.key_source import (
+    Lease,
+    answered_json,
+    ask_service,
+    post_form,
+    read_secret,
+    token_lease,
+)
 from chunkwise.errors import CredentialsError, UnsupportedError
 
 __all__ = ["google_token", "has_google_credentials"]
@@ -36,11 +42,7 @@ def google_token(refused: bool) -> Lease[str]:
         return _token_of(_parsed(text, _TEXT), _TEXT)
     path = next((found for found in map(os.environ.get, _FILES) if found), os.path.expanduser(_LOGIN))
     if has_google_credentials():
-        try:
-            with open(path, encoding="utf-8") as file:
-                return _token_of(_parsed(file.read(), path), path)
-        except (OSError, UnicodeDecodeError) as e:
-            raise CredentialsError(f"No credentials: {e}") from e
+        return _token_of(_parsed(read_secret(path), path), path)
     host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
     url = f"http://{host}/computeMetadata/v1/instance/service-accounts/default/token"
     return token_lease(ask_service("GET", url, [("Metadata-Flavor", "Google")]))
@@ -63,9 +65,7 @@ def _token_of(found: Mapping[str, Any], name: str) -> Lease[str]:
             return _signed_token(found["client_email"], found["private_key"], found.get("private_key_id"))
         if kind == "authorized_user":
             wanted = {name: found[name] for name in ("client_id", "client_secret", "refresh_token")}
-            body = urlencode({"grant_type": "refresh_token", **wanted}).encode()
-            headers = [("Content-Type", "application/x-www-form-urlencoded")]
-            return token_lease(ask_service("POST", _SERVICE, headers, body, proxies=True))
+            return token_lease(post_form(_SERVICE, {"grant_type": "refresh_token", **wanted}))
         if kind == "external_account":
             return _exchanged_token(found, name)
     except KeyError as e:
@@ -86,9 +86,7 @@ def _exchanged_token(found: Mapping[str, Any], name: str) -> Lease[str]:
         "subject_token_type": found["subject_token_type"],
         "subject_token": _subject_token(found["credential_source"], name),
     }
-    headers = [("Content-Type", "application/x-www-form-urlencoded")]
-    url, body = found["token_url"], urlencode(wanted).encode()
-    lease = token_lease(ask_service("POST", url, headers, body, proxies=True))
+    lease = token_lease(post_form(found["token_url"], wanted))
     other = found.get("service_account_impersonation_url")
     if not other:
         return lease
@@ -105,11 +103,7 @@ def _exchanged_token(found: Mapping[str, Any], name: str) -> Lease[str]:
 def _subject_token(source: Mapping[str, Any], name: str) -> str:
     """Return the token of the other provider, from a file or a service."""
     if "file" in source:
-        try:
-            with open(source["file"], encoding="utf-8") as file:
-                text = file.read()
-        except (OSError, UnicodeDecodeError) as e:
-            raise CredentialsError(f"No credentials: {e}") from e
+        text = read_secret(source["file"])
     elif "url" in source:
         answer = ask_service("GET", source["url"], list(source.get("headers", {}).items()), proxies=True)
         text = bytes(answer.body).decode("utf-8", "replace")

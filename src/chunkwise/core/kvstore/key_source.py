@@ -9,13 +9,24 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
+from urllib.parse import urlencode
 
 from chunkwise.core.base.fork import new_lock
+from chunkwise.core.kvstore.bucket import Provider
 from chunkwise.core.kvstore.http_request import Answer, NoAnswerError, send
 from chunkwise.core.kvstore.request_limits import Retries
 from chunkwise.errors import ChunkwiseError, CredentialsError
 
-__all__ = ["KeySource", "Lease", "answered_json", "ask_service", "expiry", "token_lease"]
+__all__ = [
+    "KeySource",
+    "Lease",
+    "answered_json",
+    "ask_service",
+    "post_form",
+    "provided",
+    "read_secret",
+    "token_lease",
+]
 
 K = TypeVar("K")
 
@@ -88,6 +99,32 @@ def ask_service(
     raise CredentialsError(f"No credentials: {url}: {why}")
 
 
+def post_form(url: str, members: Mapping[str, str]) -> Answer:
+    """Send a form to a service that gives credentials, through the environment's proxy."""
+    headers = [("Content-Type", "application/x-www-form-urlencoded")]
+    return ask_service("POST", url, headers, urlencode(members).encode(), proxies=True)
+
+
+def read_secret(path: str) -> str:
+    """Return the text of a file; raise CredentialsError if it can't be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as e:
+        raise CredentialsError(f"No credentials: {e}") from e
+
+
+def provided(provider: Provider, keys_in: Callable[[Mapping[str, Any]], K]) -> KeySource[K]:
+    """Return a source of what a provider returns, whose keys are taken by a function."""
+
+    def fetch(refused: bool) -> Lease[K]:
+        found = provider()
+        until = found.get("expires_at")
+        return Lease(keys_in(found), None if until is None else float(until.timestamp()))
+
+    return KeySource(fetch)
+
+
 def answered_json(answer: Answer) -> dict[str, Any]:
     """Return the JSON object that a service has answered with."""
     try:
@@ -110,9 +147,3 @@ def token_lease(answer: Answer) -> Lease[str]:
         return Lease(token, end)
     except (KeyError, ValueError, TypeError) as e:
         raise CredentialsError(f"No credentials: {answer.url}: the answer has no token: {e!r}") from e
-
-
-def expiry(found: Mapping[str, Any]) -> float | None:
-    """Return the time at which credentials of the caller's expire, None if they last."""
-    until = found.get("expires_at")
-    return None if until is None else float(until.timestamp())

@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Hashable, Iterator, MutableMapping
 from typing import ClassVar
-from weakref import WeakValueDictionary
 
 from chunkwise.core.base.fork import new_lock
 from chunkwise.core.kvstore.byte_range import slice_range
@@ -24,13 +23,12 @@ from chunkwise.core.kvstore.protocol import (
     digest_generation,
 )
 from chunkwise.core.kvstore.store_base import StoreBase
-from chunkwise.core.kvstore.this_process import AbsentStore, ProcessName, process_name
+from chunkwise.core.kvstore.this_process import itself, reduced
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 
 __all__ = ["MappingStore"]
 
 _lock = new_lock()  # shared by all mappings, since two stores may have the same one
-_pickled: WeakValueDictionary[str, MappingStore] = WeakValueDictionary()
 
 
 class MappingStore(StoreBase):
@@ -43,8 +41,7 @@ class MappingStore(StoreBase):
         self._name = os.urandom(16).hex()
 
     def __reduce__(self) -> tuple[object, ...]:
-        _pickled[self._name] = self
-        return _unpickle, (process_name(), self._name)
+        return reduced(self, self._name, "a mapping that is a store", itself)
 
     def _get(self, key: str) -> bytes | None:
         value = self._mapping.get(key)
@@ -106,8 +103,3 @@ class MappingStore(StoreBase):
         """Yield the keys in ``[start, stop)`` that exist now, in order."""
         keys = KeyRange.between(start, stop)
         return iter(sorted((key for key in list(self._mapping) if key in keys), key=encode_key))
-
-
-def _unpickle(process: ProcessName, name: str) -> MappingStore | AbsentStore:
-    store = _pickled.get(name) if process == process_name() else None
-    return store or AbsentStore(process, "a mapping that is a store", _unpickle, name)

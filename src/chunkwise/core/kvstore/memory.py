@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any, ClassVar
-from weakref import WeakValueDictionary
 
 from chunkwise.core.base.fork import new_rlock
 from chunkwise.core.kvstore.byte_range import slice_range, slice_ranges
@@ -27,13 +26,11 @@ from chunkwise.core.kvstore.protocol import (
     Stamped,
 )
 from chunkwise.core.kvstore.store_base import StoreBase
-from chunkwise.core.kvstore.this_process import AbsentStore, ProcessName, process_name
+from chunkwise.core.kvstore.this_process import itself, reduced
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 from chunkwise.errors import AlreadyExistsError, NotFoundError
 
 __all__ = ["MemoryStore"]
-
-_pickled: WeakValueDictionary[str, MemoryStore] = WeakValueDictionary()
 
 
 class MemoryStore(StoreBase):
@@ -49,8 +46,7 @@ class MemoryStore(StoreBase):
         self._name = os.urandom(16).hex()
 
     def __reduce__(self) -> tuple[object, ...]:
-        _pickled[self._name] = self
-        return _unpickle, (process_name(), self._name)
+        return reduced(self, self._name, "a `memory://` store", itself)
 
     def __copy__(self) -> MemoryStore:
         copied = MemoryStore()
@@ -218,8 +214,3 @@ class MemoryStore(StoreBase):
     def _generation(self, key: str) -> bytes:
         found = self._values.get(key)
         return MISSING_GENERATION if found is None else found[1]
-
-
-def _unpickle(process: ProcessName, name: str) -> MemoryStore | AbsentStore:
-    store = _pickled.get(name) if process == process_name() else None
-    return store or AbsentStore(process, "a `memory://` store", _unpickle, name)

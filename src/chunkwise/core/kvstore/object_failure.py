@@ -105,6 +105,11 @@ class Failure:
     connected: bool = True  # there was a connection to a server
     at_least: float = 0.0  # seconds for which the server asks to wait
 
+    @property
+    def is_refusal(self) -> bool:
+        """True if the server does not allow the request with these credentials."""
+        return self.kind in ("denied", "credentials")
+
     def error(self, operation: str, url: str, advice: str = "") -> ChunkwiseError:
         """Return the exception, with the operation and URL, the cause and the advice."""
         return _error(self, f"Failed to {operation} {url}: {self.detail}", advice)

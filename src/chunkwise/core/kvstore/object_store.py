@@ -21,7 +21,6 @@ from itertools import islice
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
-from weakref import WeakValueDictionary
 
 from chunkwise.core.kvstore.bucket import Bucket, check_object_key, is_object_key
 from chunkwise.core.kvstore.byte_range import check_range, resolve_range
@@ -45,7 +44,7 @@ from chunkwise.core.kvstore.protocol import (
 from chunkwise.core.kvstore.request_limits import Attempts, Limits, Slots
 from chunkwise.core.kvstore.shard_index_cache import ShardIndexCache
 from chunkwise.core.kvstore.store_base import StoreBase
-from chunkwise.core.kvstore.this_process import AbsentStore, ProcessName, process_name
+from chunkwise.core.kvstore.this_process import reduced
 from chunkwise.core.kvstore.traits import StoreTraits
 from chunkwise.errors import LostAnswerError, StorageError, UnsafeWriteError
 
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ObjectStore"]
 
-_pickled: WeakValueDictionary[int, Any] = WeakValueDictionary()  # stores of obstore in memory
 _MISSING: tuple[Kind, ...] = ("missing",)
 _CONDITION: tuple[Kind, ...] = ("mismatch", "exists")
 # Bytes of a part, as in the AWS CLI. Values of more than two parts are sent in parts, each of which can be
@@ -92,8 +90,7 @@ class ObjectStore(StoreBase):
         options = self.limits, self.single_writer, self.use_conditional_write
         if isinstance(self.bucket, ForeignBucket) and self.bucket.kind == "MemoryStore":
             store = self.bucket.store
-            _pickled[id(store)] = store
-            return _same_memory, (process_name(), id(store), *options)
+            return reduced(store, id(store), "a `MemoryStore` of obstore", _same_memory, *options)
         return _unpickle, (self.bucket, *options)
 
     def __repr__(self) -> str:
@@ -418,10 +415,7 @@ def _unpickle(
     )
 
 
-def _same_memory(process: ProcessName, name: int, *options: Any) -> Any:
-    store = _pickled.get(name) if process == process_name() else None
-    if store is None:
-        return AbsentStore(process, "a `MemoryStore` of obstore", _same_memory, name, *options)
+def _same_memory(store: Any, *options: Any) -> ObjectStore:
     return _unpickle(ForeignBucket(store), *options)
 
 

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.keys_below import (
@@ -30,21 +31,35 @@ from chunkwise.core.kvstore.staging import COMPLETE, unwritten
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError
 
-__all__ = ["ABOUT", "replace_by_documents", "replace_keys", "replace_nodes"]
+__all__ = ["ABOUT", "NewData", "nobody_else", "replace_by_documents", "replace_keys", "replace_nodes"]
 
 ABOUT = "an array that is being replaced by chunkwise"
 """What the document of a turn says."""
 
 
-def replace_keys(
-    store: KvStoreDriver,
-    staging: str,
-    path: str,
-    documents: Collection[str],
-    keep: Sequence[str],
-    confirm: Callable[[], None],
-    settle: Callable[[], object],
-) -> None:
+Excluding: TypeAlias = Callable[[], AbstractContextManager[Callable[[], None]]]
+
+
+def nobody_else() -> AbstractContextManager[Callable[[], None]]:
+    """Exclude no other writer, since there is none."""
+    return nullcontext(lambda: None)
+
+
+class NewData(NamedTuple):
+    """What is below `staging`, and replaces everything below `path`, but the keys `keep`."""
+
+    store: Any
+    staging: str
+    path: str
+    documents: Collection[str]  # keys, relative to `path`, that make it a node
+    keep: Sequence[str] = ()
+    excluding: Excluding = nobody_else  # yields a function that raises if another process may have begun
+    confirm: Callable[[], None] = lambda: None  # such a function of the caller
+    settle: Callable[[], object] = lambda: None  # called once it is in place, and taken back if that raises
+
+
+def replace_keys(new: NewData) -> None:
+    store, staging, path, documents = new[:4]
     names = names_below(store, staging)
     if not any(is_document(name, documents) for name in names):
         raise FailedPreconditionError(
@@ -55,25 +70,21 @@ def replace_keys(
     def value(name: str) -> Buffer:
         return value_at(store, staging + name)
 
-    _replace(store, staging, path, documents, names, before, value, keep, confirm, settle)
+    _replace(new, names, before, value)
     delete_documents(store, staging, documents)
     store.delete(staging + COMPLETE)
     delete_all_below(store, staging)
 
 
 def replace_by_documents(
-    store: KvStoreDriver,
-    staging: str,
-    path: str,
-    values: Mapping[str, bytes],
-    clean: Callable[[], None],
-    settle: Callable[[], object],
+    new: NewData, values: Mapping[str, bytes], clean: Callable[[], None]
 ) -> dict[str, bytes]:
     """Replace everything below `path` by documents alone; return their generations.
 
     The steps are those of `replace_keys`, with as few rounds of requests as they allow.  `clean` deletes what
     killed processes have left.
     """
+    store, staging, path = new[:3]
     lease, _ = _at_once(store, [partial(take_turn, store, path, ABOUT), clean])
     last: list[Callable[[], object]] = []
     try:
@@ -84,9 +95,8 @@ def replace_by_documents(
         except HeldError as e:
             end_turn(lease)  # whoever deletes a group above may be waiting for this one
             e.wait()
-            return replace_by_documents(store, staging, path, values, clean, settle)
-        names, value = list(values), values.__getitem__
-        copied = _replace(store, staging, path, values, names, before, value, settle=settle)
+            return replace_by_documents(new, values, clean)
+        copied = _replace(new, list(values), before, values.__getitem__)
         last += (partial(store.delete, staging + name) for name in (*values, COMPLETE))
     finally:
         if lease is not None:
@@ -96,18 +106,10 @@ def replace_by_documents(
 
 
 def _replace(
-    store: KvStoreDriver,
-    staging: str,
-    path: str,
-    documents: Collection[str],
-    names: Sequence[str],
-    before: Collection[str],
-    value: Callable[[str], Buffer],
-    keep: Sequence[str] = (),
-    confirm: Callable[[], None] = lambda: None,
-    settle: Callable[[], object] = lambda: None,
+    new: NewData, names: Sequence[str], before: Collection[str], value: Callable[[str], Buffer]
 ) -> dict[str, bytes]:
     """Take the steps once all new data is staged; return the generations of the new keys."""
+    store, staging, path, documents, keep, _, confirm, settle = new
     kept = {*keep, *(path + name for name in names)}
     before, is_own = set(before), unwritten(path)
 

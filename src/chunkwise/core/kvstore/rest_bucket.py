@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
 from chunkwise.core.base.binding import dump
@@ -23,6 +24,7 @@ from chunkwise.core.kvstore.aws_keys import aws_quote, query_of
 from chunkwise.core.kvstore.http_request import Answer, NoAnswerError, digits_in, send
 from chunkwise.core.kvstore.http_value import cut, decoded, range_header
 from chunkwise.core.kvstore.key_range import encode_key
+from chunkwise.core.kvstore.key_source import KeySource
 from chunkwise.core.kvstore.object_failure import (
     Failure,
     RequestFailedError,
@@ -53,25 +55,38 @@ _AT_ONCE = 8  # ranges or parts of one value, and deletions, that are requested 
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
-class Dialect(Protocol):
-    """Differences between providers."""
+class Dialect(ABC):
+    """Requests to one bucket, where providers differ."""
 
-    url: str  # of the bucket, without a slash at the end
-    version_header: str  # header of the version of a value, empty without one
-    mark_header: str  # header of a value that is stored with another and comes back with it
-    deletes_many: bool  # one request deletes many keys
+    version_header = ""  # header of the version of a value, empty without one
+    mark_header = ""  # header of a value that is stored with another and comes back with it
+    deletes_many = False  # one request deletes many keys
 
-    def signed(self, method: str, url: str, headers: Pairs, body: Buffer | None) -> tuple[str, Pairs, object]:
+    def __init__(self, url: str, source: KeySource[Any] | None, always: Pairs = ()) -> None:
+        self.url = url  # without a slash at the end
+        self._source = source  # None for requests that are not signed
+        self._always = always  # headers of each request
+
+    def signed(self, method: str, url: str, headers: Pairs, body: Buffer | None) -> tuple[str, Pairs, Any]:
         """Return the URL and the headers of a request with its signature, and the credentials used."""
-        ...
+        headers = [*headers, *self._always]
+        if self._source is None:
+            return url, headers, None
+        keys = self._source.keys()
+        return *self._sign(method, url, headers, body, keys), keys
+
+    @abstractmethod
+    def _sign(
+        self, method: str, url: str, headers: Pairs, body: Buffer | None, keys: Any
+    ) -> tuple[str, Pairs]: ...
 
     def renewed(self, refused: Any) -> bool:
         """Return True if the source of credentials has others than those that a server refused."""
-        ...
+        return refused is not None and self._source is not None and self._source.renewed(refused)
 
     def condition(self, mode: str | Mapping[str, str]) -> Pairs:
         """Return the headers of a write that creates, or that replaces one version only."""
-        ...
+        return [("If-None-Match", "*") if isinstance(mode, str) else ("If-Match", mode["e_tag"])]
 
 
 class _Got(NamedTuple):

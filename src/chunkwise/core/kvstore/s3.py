@@ -15,19 +15,19 @@ that the server names.
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import Any
 
 from chunkwise.core.kvstore.aws_keys import Keys, aws_domain, provided_keys, signed_by_aws
-from chunkwise.core.kvstore.bucket import Access, Provider
+from chunkwise.core.kvstore.bucket import Access, Bucket, Provider
 from chunkwise.core.kvstore.http_request import NoAnswerError, send
 from chunkwise.core.kvstore.key_range import quote_key
-from chunkwise.core.kvstore.key_source import KeySource
+from chunkwise.core.kvstore.key_source import KeySource, provided
 from chunkwise.core.kvstore.object_failure import Failure
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.request_limits import Retries
-from chunkwise.core.kvstore.rest_bucket import Pairs, RestBucket
+from chunkwise.core.kvstore.rest_bucket import Dialect, Pairs, RestBucket
 from chunkwise.core.kvstore.s3_credentials import (
     Credentials,
     find_credentials,
@@ -42,7 +42,7 @@ _AWS = "https://s3.amazonaws.com"
 
 
 @dataclass(frozen=True)
-class S3Bucket:
+class S3Bucket(Bucket):
     """A bucket, its server, and the credentials."""
 
     bucket: str  # empty if the endpoint is the bucket
@@ -53,17 +53,6 @@ class S3Bucket:
     options: tuple[tuple[str, str], ...] = ()  # options of the type
     # Returns keys in place of `credentials`; left out of pickles.
     provider: Provider | None = field(default=None, repr=False)
-
-    suffix_ranges = True
-    refused_characters = ""
-    keeps_buffers = False
-    retries_itself = False
-    over_obstore = False
-    by_version = False
-
-    def __reduce__(self) -> tuple[object, ...]:
-        plain = replace(self, provider=None)
-        return S3Bucket, tuple(getattr(plain, name) for name in _PICKLED)
 
     @property
     def identity(self) -> Hashable:
@@ -92,7 +81,7 @@ class S3Bucket:
 
     def _find_credentials(self) -> Credentials | None:
         if self.provider is not None:
-            return Credentials(KeySource(provided_keys(self.provider)))
+            return Credentials(provided(self.provider, provided_keys))
         return find_credentials(self.credentials, dict(self.options))
 
     def accesses(self) -> tuple[Access, ...]:
@@ -112,11 +101,8 @@ class S3Bucket:
             region = failure.region or self._asked_region()
             if region and access.region != region:
                 return access._replace(region=region)
-        if failure.kind in ("denied", "credentials"):
-            other = next((a for a in self.accesses() if a.signed != access.signed), None)
-            if other is None or not other.signed or self._find_credentials() is not None:
-                return other
-        return None
+        other = super().other_access(access, failure)
+        return other if other is None or not other.signed or self._find_credentials() is not None else None
 
     def _asked_region(self) -> str:
         """Return the region in a header of the server's answer to any request; empty without one."""
@@ -134,7 +120,8 @@ class S3Bucket:
         endpoint = (self._endpoint() or f"https://s3.{region}.{aws_domain(region)}").rstrip("/")
         url = "/".join(filter(None, (endpoint, self.bucket)))
         source = None if credentials is None else credentials.source
-        dialect = _Dialect(url, region, source, self.requester_pays)
+        always = [("x-amz-request-payer", "requester")] if self.requester_pays else []
+        dialect = _Dialect(url, source, always, region)
         return RestBucket(dialect, retries, {"region": region}, in_order=self.lists_in_order)
 
     def _region(self, access: Access, credentials: Credentials | None) -> str:
@@ -146,7 +133,7 @@ class S3Bucket:
         """Return where keys are looked for, if the failure is about them."""
         if failure.kind == "region" and not failure.region and (region := self._asked_region()):
             return f'the bucket is in "{region}"'
-        if failure.kind not in ("denied", "credentials") or self.credentials != "default":
+        if not failure.is_refusal or self.credentials != "default":
             return ""
         if self._find_credentials() is not None:
             return ""
@@ -157,37 +144,15 @@ class S3Bucket:
         return "; ".join(filter(None, (none, unread_profile())))
 
 
-class _Dialect:
-    """Requests to S3."""
-
-    version_header = ""
+class _Dialect(Dialect):
     mark_header = "x-amz-meta-chunkwise-write"
     deletes_many = True
 
-    def __init__(self, url: str, region: str, source: KeySource[Keys] | None, requester_pays: bool) -> None:
-        self.url = url
+    def __init__(self, url: str, source: KeySource[Keys] | None, always: Pairs, region: str) -> None:
+        super().__init__(url, source, always)
         self._region = region
-        self._source = source  # None for unsigned requests
-        self._requester_pays = requester_pays
 
-    def signed(
-        self, method: str, url: str, headers: Pairs, body: Buffer | None
-    ) -> tuple[str, Pairs, Keys | None]:
-        """Return the URL and the headers of a request with its signature, and the keys used."""
-        if self._requester_pays:
-            headers = [*headers, ("x-amz-request-payer", "requester")]
-        if self._source is None:
-            return url, headers, None
-        keys = self._source.keys()
-        return url, signed_by_aws(method, url, headers, body, keys, self._region), keys
-
-    def renewed(self, refused: Keys | None) -> bool:
-        """Return True if the source of keys has others than those that the server refused."""
-        return refused is not None and self._source is not None and self._source.renewed(refused)
-
-    def condition(self, mode: str | Mapping[str, str]) -> Pairs:
-        """Return the header of a conditional write."""
-        return [("If-None-Match", "*") if isinstance(mode, str) else ("If-Match", mode["e_tag"])]
-
-
-_PICKLED = ("bucket", "region", "endpoint", "requester_pays", "credentials", "options")
+    def _sign(
+        self, method: str, url: str, headers: Pairs, body: Buffer | None, keys: Keys
+    ) -> tuple[str, Pairs]:
+        return url, signed_by_aws(method, url, headers, body, keys, self._region)

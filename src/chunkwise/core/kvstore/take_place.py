@@ -25,9 +25,9 @@ process leaves there is useless.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.atomic import AtomicWritable, Directories, Modifiable
@@ -51,7 +51,13 @@ from chunkwise.core.kvstore.protocol import (
     SyncedLater,
     offers,
 )
-from chunkwise.core.kvstore.replace_keys import ABOUT, replace_by_documents, replace_keys, replace_nodes
+from chunkwise.core.kvstore.replace_keys import (
+    ABOUT,
+    NewData,
+    replace_by_documents,
+    replace_keys,
+    replace_nodes,
+)
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import (
     ASIDE,
@@ -81,7 +87,6 @@ __all__ = [
     "begin_staging",
     "end_staging",
     "generations_above",
-    "nobody_else",
     "remove_abandoned",
     "replace_below",
     "settle_in_place",
@@ -89,14 +94,6 @@ __all__ = [
     "staging_paths",
     "take_place",
 ]
-
-
-Excluding: TypeAlias = Callable[[], AbstractContextManager[Callable[[], None]]]
-
-
-def nobody_else() -> AbstractContextManager[Callable[[], None]]:
-    """Exclude no other writer, since there is none."""
-    return nullcontext(lambda: None)
 
 
 def staging_path(store: KvStoreDriver, path: str, owner: str) -> str:
@@ -177,24 +174,12 @@ def remove_abandoned(store: KvStoreDriver, path: str, documents: Collection[str]
             delete_all_below(store, staging)
 
 
-def take_place(
-    store: KvStoreDriver,
-    staging: str,
-    path: str,
-    *,
-    documents: Collection[str],
-    keep: Sequence[str] = (),
-    excluding: Excluding = nobody_else,
-    confirm: Callable[[], None] = lambda: None,
-    settle: Callable[[], object] = lambda: None,
-) -> bool:
-    """Replace everything below `path`, except the keys `keep`, by everything below `staging`.
+def take_place(new: NewData) -> bool:
+    """Replace old data by new; return whether that took one step.
 
-    `documents` are the keys, relative to `path`, that make it a node.  In a store where this takes several
-    steps, they are taken within ``excluding()``, which yields a function that raises if another process may
-    have begun meanwhile; `confirm` is such a function of the caller.  `settle` is called once the new data is
-    in place; if it raises, that is taken back.  Returns whether it took one step.
+    In a store where it takes several, they are taken within ``new.excluding()``.
     """
+    store, staging, path, _, keep = new[:5]
     _check_staged(store, staging)
     if not any(key != staging + STAGED for key in list_below(store, staging)):
         raise FailedPreconditionError(f"nothing was written to {store.describe(staging)}")
@@ -203,39 +188,30 @@ def take_place(
             f"{store.describe(path + min(both))} is in the way, and does not belong to the replaced data"
         )
     try:
-        at_once = _replace(store, staging, path, documents, keep, excluding, confirm, settle)
+        at_once = _replace(new)
         if not at_once:
-            with excluding() as confirm:
-                replace_keys(store, staging, path, documents, keep, confirm, settle)
+            with new.excluding() as confirm:
+                replace_keys(new._replace(confirm=confirm))
         return at_once
     finally:
         note_replaced(store, path)
 
 
-def _replace(
-    store: KvStoreDriver,
-    staging: str,
-    path: str,
-    documents: Collection[str],
-    keep: Sequence[str],
-    excluding: Excluding,
-    confirm: Callable[[], None],
-    settle: Callable[[], object],
-) -> bool:
+def _replace(new: NewData) -> bool:
     """Replace everything in one step; return False if the store can't do that."""
-    whole: Any = store
+    store, staging, path, documents, keep = new[:5]
     if not staging.startswith(path) and offers(store, Directories):
         try:
-            _exchange(store, staging, path, documents, keep, excluding, confirm, settle)
+            _exchange(new)
             return True
         except UnsupportedError:  # for example on another file system
-            begin_staging(whole, staging)
-    confirm()
+            begin_staging(new.store, staging)
+    new.confirm()
     staged = partial(_staged_change, store, staging, path, keep)
     if traits_of(store).nodes_only:
         replace_nodes(store, staging, path, documents)
     elif offers(store, AtomicWritable):
-        _change_at_once(store, path, documents, settle, staged)
+        _change_at_once(store, path, documents, new.settle, staged)
     else:
         return False
     return True
@@ -247,7 +223,7 @@ def replace_below(
     values: Mapping[str, bytes],
     settle: Callable[[], object] = lambda: None,
 ) -> Mapping[str, bytes]:
-    """Replace everything below `path` by documents, whose keys are relative to it; `settle` as `take_place`.
+    """Replace everything below `path` by documents, whose keys are relative to it; `settle` as in `NewData`.
 
     Returns the generations of the keys, as far as they are known without a read.
     """
@@ -269,7 +245,8 @@ def replace_below(
     try:
         if staging.startswith(path) and not traits_of(store).nodes_only:
             try:
-                found = replace_by_documents(store, staging, path, values, clean, settle)
+                new = NewData(store, staging, path, values, settle=settle)
+                found = replace_by_documents(new, values, clean)
             finally:
                 note_replaced(store, path)
             return {key[len(above) :]: generation for key, generation in found.items()}
@@ -278,7 +255,7 @@ def replace_below(
         for name, value in values.items():
             store.write(staging + name, value)
         alone = partial(having_turn, store, path, ABOUT)
-        take_place(store, staging, path, documents=list(values), excluding=alone, settle=settle)
+        take_place(NewData(store, staging, path, list(values), excluding=alone, settle=settle))
     except BaseException:
         give_up(staging)
         with suppress(ChunkwiseError):  # the store may have failed permanently
@@ -291,16 +268,8 @@ def replace_below(
 # -- directories ---------------------------------------------------------------------------------------
 
 
-def _exchange(
-    store: Any,
-    staging: str,
-    path: str,
-    documents: Collection[str],
-    keep: Sequence[str],
-    excluding: Excluding,
-    confirm: Callable[[], None],
-    settle: Callable[[], object],
-) -> None:
+def _exchange(data: NewData) -> None:
+    store, staging, path, documents, keep, excluding, confirm, settle = data
     new, old = staging[:-1], path[:-1]
     resumable = is_resumable(new.rpartition("/")[2])
 

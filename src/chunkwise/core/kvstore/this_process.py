@@ -10,15 +10,17 @@ import os
 import pickle
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, NoReturn
+from weakref import WeakValueDictionary
 
 from chunkwise.core.base.extras import is_of
 from chunkwise.core.kvstore.protocol import missing_members
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS
 from chunkwise.errors import FailedPreconditionError
 
-__all__ = ["AbsentStore", "ProcessName", "check_process", "process_name", "sent_store"]
+__all__ = ["AbsentStore", "ProcessName", "check_process", "itself", "process_name", "reduced", "sent_store"]
 
 _started = os.urandom(16).hex()
+_pickled: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 
 
 class ProcessName(NamedTuple):
@@ -44,6 +46,29 @@ def check_process(pickled: ProcessName, what: str) -> None:
             f"process {here.pid} on {here.host}: keep the array in files or in an object store, "
             "or send its values with chunkwise.array(values)"
         )
+
+
+def reduced(held: Any, name: Hashable, what: str, make: Callable[..., Any], *options: Any) -> tuple[Any, ...]:
+    """Return the pickle of a store whose values are in `held`, an object in the memory of this process.
+
+    Unpickled here, the store is ``make(held, *options)``; elsewhere, an `AbsentStore`.
+    """
+    _pickled[name] = held
+    return _same_memory, (process_name(), what, make, name, *options)
+
+
+def _same_memory(
+    process: ProcessName, what: str, make: Callable[..., Any], name: Hashable, *options: Any
+) -> Any:
+    held = _pickled.get(name) if process == process_name() else None
+    if held is None:
+        return AbsentStore(process, what, _same_memory, what, make, name, *options)
+    return make(held, *options)
+
+
+def itself(store: Any) -> Any:
+    """Return the store that was pickled; for `reduced`."""
+    return store
 
 
 def sent_store(store: Any) -> Any:

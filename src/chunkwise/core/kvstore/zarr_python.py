@@ -13,7 +13,6 @@ import time
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
 
 from chunkwise.core.base.fork import KeyLocks
 from chunkwise.core.base.size_bound import bounded
@@ -30,7 +29,7 @@ from chunkwise.core.kvstore.protocol import (
 )
 from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.core.kvstore.store_base import StoreBase
-from chunkwise.core.kvstore.this_process import AbsentStore, ProcessName, process_name
+from chunkwise.core.kvstore.this_process import reduced
 from chunkwise.core.kvstore.traits import StoreTraits
 from chunkwise.core.kvstore.zarr_python_requests import ZarrPythonRequests
 from chunkwise.errors import (
@@ -49,7 +48,6 @@ _BY_OBJECT = (*_IN_MEMORY, "zarr.ZipStore")
 _OF_ONE_PROCESS = (*_BY_OBJECT, "icechunk.IcechunkStore")
 _NEVER_CHANGED = ("virtualizarr.ManifestStore", "tifffile.ZarrTiffStore", "tifffile.ZarrFileSequenceStore")
 _locks = KeyLocks()  # locks of all stores, by key, since two stores may have the same storage
-_pickled: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
 
 def is_zarr_python(value: object) -> bool:
@@ -84,8 +82,8 @@ class ZarrPythonStore(StoreBase):
 
     def __reduce__(self) -> tuple[object, ...]:
         if _is_in_memory(self.store):
-            _pickled[id(self.store)] = self.store
-            return _same_memory, (process_name(), id(self.store), self.single_writer)
+            what = "a `MemoryStore` of zarr-python"
+            return reduced(self.store, id(self.store), what, _unpickle, self.single_writer)
         return _unpickle, (self.store, self.single_writer)
 
     @property
@@ -243,10 +241,3 @@ class _Identity:
 
 def _unpickle(store: Store, single_writer: bool) -> ZarrPythonStore:
     return ZarrPythonStore(store, single_writer=single_writer)
-
-
-def _same_memory(process: ProcessName, name: int, single_writer: bool) -> Any:
-    found = _pickled.get(name) if process == process_name() else None
-    if found is None:
-        return AbsentStore(process, "a `MemoryStore` of zarr-python", _same_memory, name, single_writer)
-    return ZarrPythonStore(found, single_writer=single_writer)

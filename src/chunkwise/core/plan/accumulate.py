@@ -46,15 +46,15 @@ def open_accumulator(method: str, dtype: DataType) -> Callable[[], Accumulator] 
     if method == "mean" and kind in ("float", "complex"):
         return lambda: _FloatMean(np.dtype(np.complex128 if kind == "complex" else np.float64))
     if method in ("min", "max") and kind in ("bool", "int", "float"):
-        return lambda: _Extreme(method == "min", memory)
+        return lambda: _Extreme(method == "min")
     small = kind == "bool" or (kind == "int" and memory.itemsize <= 2)
     if method in ("median", "mode") and small:
-        return lambda: _Counts(method == "median")
+        return lambda: _Counts(method == "median", memory)
     native = memory.kind in "iuf" and kind in ("int", "float")
     if method == "median" and native:
         return lambda: _Median(memory)
     if method == "mode" and native:
-        return _Mode
+        return lambda: _Mode(memory)
     return None
 
 
@@ -92,8 +92,6 @@ class _FloatMean(Accumulator):
         self._n = 0
 
     def add(self, part: Array) -> None:
-        if part.dtype.kind not in "fc":
-            part = part.astype(np.float32)
         self._total += part.sum(dtype=self._total.dtype)
         self._n += part.size
 
@@ -102,42 +100,29 @@ class _FloatMean(Accumulator):
 
 
 class _Extreme(Accumulator):
-    def __init__(self, least: bool, memory: np.dtype[Any]) -> None:
-        self._memory = memory
+    def __init__(self, least: bool) -> None:
         self._of = np.fmin if least else np.fmax
         self._value: Any = None
 
     def add(self, part: Array) -> None:
-        if part.dtype.kind not in "fiub":
-            part = part.astype(
-                np.float32 if self._memory.itemsize > 1 or _is_float(self._memory) else np.int8
-            )
         value = self._of.reduce(part, axis=None)
         self._value = value if self._value is None else self._of(self._value, value)
 
     def result(self) -> Any:
-        if self._value != self._value and self._memory.kind == "f":
+        if self._value != self._value:  # a cell of only NaN
             return np.inf if self._of is np.fmin else -np.inf
         return self._value
 
 
-def _is_float(memory: np.dtype[Any]) -> bool:
-    return "float" in memory.name
-
-
 class _Counts(Accumulator):
-    def __init__(self, median: bool) -> None:
+    def __init__(self, median: bool, memory: np.dtype[Any]) -> None:
+        info = np.iinfo(_plain(np.empty(0, memory)).dtype)
         self._median = median
-        self._lowest = 0
-        self._counts = np.zeros(0, np.int64)
+        self._lowest = int(info.min)
+        self._counts = np.zeros(int(info.max) - self._lowest + 1, np.int64)
 
     def add(self, part: Array) -> None:
-        values = _plain(part)
-        if not self._counts.size:
-            info = np.iinfo(values.dtype)
-            self._lowest = int(info.min)
-            self._counts = np.zeros(int(info.max) - self._lowest + 1, np.int64)
-        shifted = values.ravel().astype(np.int64) - self._lowest
+        shifted = _plain(part).ravel().astype(np.int64) - self._lowest
         self._counts += np.bincount(shifted, minlength=len(self._counts))
 
     def result(self) -> Any:
@@ -201,19 +186,16 @@ class _Median(Accumulator):
 class _Mode(Accumulator):
     """The distinct elements so far, and how often each occurs."""
 
-    def __init__(self) -> None:
-        self._distinct: Array | None = None
+    def __init__(self, memory: np.dtype[Any]) -> None:
+        self._distinct: Array = np.empty(0, memory)
         self._counts = np.zeros(0, np.int64)
 
     def add(self, part: Array) -> None:
         distinct, counts = np.unique(part, return_counts=True)
-        if self._distinct is not None:
-            every = np.concatenate([self._distinct, distinct])
-            distinct, places = np.unique(every, return_inverse=True)
-            counts = np.concatenate([self._counts, counts])
-            counts = np.bincount(places.reshape(-1), weights=counts, minlength=len(distinct)).astype(np.int64)
-        self._distinct, self._counts = distinct, counts
+        every = np.concatenate([self._distinct, distinct])
+        counts = np.concatenate([self._counts, counts])
+        self._distinct, places = np.unique(every, return_inverse=True)
+        self._counts = np.bincount(places.reshape(-1), weights=counts).astype(np.int64)
 
     def result(self) -> Any:
-        assert self._distinct is not None
         return self._distinct[int(self._counts.argmax())]

@@ -9,10 +9,10 @@ from chunkwise.core.grid.rectilinear import Sizes
 from chunkwise.core.index_space import Dim, IndexDomain
 from chunkwise.core.index_space.interval import sized
 from chunkwise.core.specs.chunk_grid_constraints import GridConstraints
-from chunkwise.core.specs.constraint import hard_part, prefixed
+from chunkwise.core.specs.constraint import hard_part
 from chunkwise.core.specs.layout_constraints import GRID_USAGES, ChunkLayoutKeywords, LayoutConstraints
 from chunkwise.core.specs.pretty import pretty_repr
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, prefixed
 
 __all__ = ["ChunkLayout", "ChunkLayoutKeywords"]
 

@@ -24,8 +24,7 @@ from typing import Final
 from chunkwise.core.base.binding import dump
 from chunkwise.core.specs.chunk_grid_constraints import GridConstraints
 from chunkwise.core.specs.chunk_layout import ChunkLayout
-from chunkwise.core.specs.constraint import prefixed
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, prefixed
 
 __all__ = [
     "DEFAULT_ELEMENTS",

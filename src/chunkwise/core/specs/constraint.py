@@ -10,13 +10,12 @@ keyword, checked, printed, and converted for a view.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias, TypeVar
 
 from chunkwise.core.base.binding import JSON, Members
-from chunkwise.errors import InvalidArgumentError, prefix
+from chunkwise.errors import InvalidArgumentError, prefixed
 
 __all__ = [
     "MAX_INDEX",
@@ -32,7 +31,6 @@ __all__ = [
     "hard_part",
     "int_item",
     "int_items",
-    "prefixed",
 ]
 
 MAX_RANK: Final = 32
@@ -253,15 +251,6 @@ def float_items(value: Any, name: str) -> list[float | None]:
 def braces(values: Iterable[Any], missing: str = "0") -> str:
     """Return `values` as messages show them: ``{1, 2.5, 0}``, with `missing` for None."""
     return "{" + ", ".join(missing if v is None else _text(v) for v in values) + "}"
-
-
-@contextmanager
-def prefixed(context: str) -> Iterator[None]:
-    """Prepend `context` to the text of an error raised inside the block."""
-    try:
-        yield
-    except InvalidArgumentError as e:
-        raise prefix(e, context) from None
 
 
 def _items(value: Any, name: str) -> list[Any]:

@@ -7,20 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
-from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.cached import copied
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.index_space import IndexDomain
-from chunkwise.core.specs.context import Context, ContextResource, ContextSpec
+from chunkwise.core.specs.context import ContextResource
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.core.specs.open_mode import OpenMode, Recheck
-from chunkwise.core.specs.resource_members import (
-    ResourceMembers,
-    bind_resources,
-    bound_names,
-    resources_to_json,
-    unbind_resources,
-)
+from chunkwise.core.specs.resource_members import ResourceUser
 from chunkwise.core.specs.schema import Schema
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 
@@ -28,16 +21,12 @@ __all__ = ["DriverSpec"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class DriverSpec(ABC):
+class DriverSpec(ResourceUser, ABC):
     """A driver and its members, in the driver's own index space: a spec without its transform."""
 
-    resource_kinds: ClassVar[tuple[str, ...]] = ()
     shows_rank: ClassVar[bool] = True  # whether JSON has a rank that no other member implies
 
     schema: Schema = field(default_factory=Schema)  # constraints given in ``schema``, ``dtype`` and ``rank``
-    context: ContextSpec | None = None  # definitions for this spec and its parts
-    # Context resources by kind, named, configured or bound.
-    resources: ResourceMembers = field(default_factory=dict)
     kvstore: KvStoreSpec | None = None
 
     # -- for each driver ------------------------------------------------------------------------------
@@ -124,7 +113,7 @@ class DriverSpec(ABC):
             tuple([part.abbreviated() if isinstance(part, DriverSpec) else part for part in parts])
         )
 
-    def check_consistent(self) -> None:  # noqa: B027  (not every driver has members to compare)
+    def check_consistent(self) -> None:
         """Raise if the members contradict each other in rank or data type."""
 
     # -- for all --------------------------------------------------------------------------------------
@@ -147,8 +136,7 @@ class DriverSpec(ABC):
     @property
     def is_remote(self) -> bool:
         """True if operations on the array may wait for a network."""
-        parts = self.parts() if self.kvstore is None else (self.kvstore, *self.parts())
-        return any(part.is_remote for part in parts)
+        return any(part.is_remote for part in self.inner())
 
     @property
     def in_memory(self) -> bool:
@@ -180,66 +168,23 @@ class DriverSpec(ABC):
             raise UnsupportedError("URL representation not supported without a kvstore")
         return f"{kvstore.to_url()}|{suffix}"
 
-    def bind(self, context: Context) -> Self:
-        """Return the spec with live resources throughout."""
-        if self.context is not None:
-            context = Context(self.context, context)
-        out = copied(
-            self,
-            context=None,
-            resources=bind_resources(self.resources, self.resource_kinds, context),
-            kvstore=None if self.kvstore is None else self.kvstore.bind(context),
-        )
-        return out.with_parts(tuple(part.bind(context) for part in out.parts()))
+    def inner(self) -> tuple[DriverSpec | KvStoreSpec, ...]:
+        """Return the specs inside this one that have resources."""
+        return self.parts() if self.kvstore is None else (self.kvstore, *self.parts())
 
-    def strip(self) -> Self:
-        """Return the spec without context and bound resources."""
-        out = replace(
-            self,
-            context=None,
-            resources={},
-            kvstore=None if self.kvstore is None else self.kvstore.strip(),
-        )
-        return out.with_parts(tuple(part.strip() for part in out.parts()))
-
-    def name_bound(self, names: dict[int, str], definitions: dict[str, JSON]) -> None:
-        """Name bound resources; see `chunkwise.core.specs.resource_members.bound_names`."""
-        bound_names(self.resources, names, definitions)
-        if self.kvstore is not None:
-            self.kvstore.name_bound(names, definitions)
-        for part in self.parts():
-            part.name_bound(names, definitions)
-
-    def unbound(self, names: Mapping[int, str] | None = None) -> Self:
-        """Return the spec with names for bound resources, which its context defines."""
-        definitions: dict[str, JSON] = {}
-        if names is None:
-            found: dict[int, str] = {}
-            if self.context is not None:
-                definitions.update(self.context.to_json())
-            self.name_bound(found, definitions)
-            names = found
-        out = replace(
-            self,
-            context=ContextSpec(definitions) if definitions else self.context,
-            resources=unbind_resources(self.resources, names),
-            kvstore=None if self.kvstore is None else self.kvstore.unbound(names),
-        )
-        return out.with_parts(tuple(part.unbound(names) for part in out.parts()))
+    def with_inner(self, inner: tuple[Any, ...]) -> Self:
+        """Return the spec with others inside it."""
+        if self.kvstore is None:
+            return self.with_parts(inner)
+        return copied(self, kvstore=inner[0]).with_parts(inner[1:])
 
     def to_members(
         self, include_defaults: bool = False, *, names: Mapping[int, str] | None = None
     ) -> dict[str, Any]:
         """Return all members except those that depend on the transform."""
         out: dict[str, Any] = {"driver": self.driver}
-        definitions: dict[str, Any] = {} if self.context is None else self.context.to_json(include_defaults)
-        if names is None:
-            own: dict[int, str] = {}
-            self.name_bound(own, definitions)
-            names = own
-        if definitions or include_defaults:
-            out["context"] = definitions
-        out.update(resources_to_json(self.resources, self.resource_kinds, names, include_defaults))
+        own, names = self.resource_members(include_defaults, names)
+        out.update(own)
         if self.kvstore is not None:
             out["kvstore"] = self.kvstore.to_json(include_defaults, names=names)
         out.update(self.own_members(include_defaults))

@@ -9,20 +9,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, cast
 
 from chunkwise.core.base.binding import JSON, MISSING, Members, dump, expect_object, expect_string
-from chunkwise.core.base.cached import copied
 from chunkwise.core.base.catalogue import kvstores
 from chunkwise.core.base.extras import is_of
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.specs.context import Context, ContextResource, ContextSpec
+from chunkwise.core.specs.context import ContextResource, ContextSpec
 from chunkwise.core.specs.pretty import pretty_repr
-from chunkwise.core.specs.resource_members import (
-    ResourceMembers,
-    bind_resources,
-    bound_names,
-    resources_to_json,
-    take_resources,
-    unbind_resources,
-)
+from chunkwise.core.specs.resource_members import ResourceUser, take_resources
 from chunkwise.errors import InvalidArgumentError, UnknownExtensionError, UnsupportedError, noted, prefix
 
 if TYPE_CHECKING:
@@ -74,16 +66,12 @@ def _members_of(spec: type) -> dict[str, _Member]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class KvStoreSpec:
+class KvStoreSpec(ResourceUser):
     """A kvstore driver, its members, and a path: a plain prefix of keys."""
 
     driver: ClassVar[str] = ""
-    resource_kinds: ClassVar[tuple[str, ...]] = ()
 
     path: str = ""
-    context: ContextSpec | None = None  # definitions of the resources named here
-    # Context resources by kind, named, configured or bound.
-    resources: ResourceMembers = field(default_factory=dict)
 
     # -- for each driver ------------------------------------------------------------------------------
 
@@ -104,6 +92,10 @@ class KvStoreSpec:
             if shown or value != m.default[0]:
                 out[m.name] = m.to_json(value)
         return out
+
+    def inner_members(self, inner: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return the members with the specs inside this one, from their JSON."""
+        return {}
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store of a bound spec, and its prefix for keys under `path`."""
@@ -172,22 +164,6 @@ class KvStoreSpec:
         """The URL; raises NotImplementedError if there is none."""
         return self.to_url()
 
-    def bind(self, context: Context) -> Self:
-        """Return the spec with live resources."""
-        if self.context is not None:
-            context = Context(self.context, context)
-        return copied(
-            self, context=None, resources=bind_resources(self.resources, self.resource_kinds, context)
-        )
-
-    def strip(self) -> Self:
-        """Return the spec without context and bound resources."""
-        return replace(self, context=None, resources={})
-
-    def name_bound(self, names: dict[int, str], definitions: dict[str, JSON]) -> None:
-        """Name bound resources; see `chunkwise.core.specs.resource_members.bound_names`."""
-        bound_names(self.resources, names, definitions)
-
     def live_resources(self) -> dict[str, ContextResource]:
         """Return the bound resources that other specs may share, by kind."""
         return {
@@ -204,18 +180,9 @@ class KvStoreSpec:
     def copy_limit(self) -> ConcurrencyLimit | None:
         """Return the first numeric ``data_copy_concurrency``, here or in a store below, or None."""
         limit: ConcurrencyLimit | None = self.live("data_copy_concurrency")
-        return None if limit is None or limit.limit is None else limit
-
-    def unbound(self, names: Mapping[int, str] | None = None) -> Self:
-        """Return the spec with names in place of bound resources."""
-        context = self.context
-        if names is None:
-            definitions: dict[str, JSON] = {} if context is None else context.to_json()
-            found: dict[int, str] = {}
-            self.name_bound(found, definitions)
-            names = found
-            context = ContextSpec(definitions) if definitions else context
-        return replace(self, context=context, resources=unbind_resources(self.resources, names))
+        if limit is not None and limit.limit is not None:
+            return limit
+        return next(filter(None, (spec.copy_limit() for spec in self.inner())), None)
 
     def to_json(
         self, include_defaults: bool = False, *, names: Mapping[int, str] | None = None
@@ -224,15 +191,10 @@ class KvStoreSpec:
         out: dict[str, Any] = {"driver": self.driver}
         if self.path or include_defaults:
             out["path"] = self.path
-        definitions: dict[str, Any] = {} if self.context is None else self.context.to_json(include_defaults)
-        if names is None:
-            own: dict[int, str] = {}
-            self.name_bound(own, definitions)
-            names = own
-        if definitions or include_defaults:
-            out["context"] = definitions
-        out.update(resources_to_json(self.resources, self.resource_kinds, names, include_defaults))
+        own, names = self.resource_members(include_defaults, names)
+        out.update(own)
         out.update(self.own_members(include_defaults))
+        out.update(self.inner_members([spec.to_json(include_defaults, names=names) for spec in self.inner()]))
         return dict(sorted(out.items()))
 
     def __repr__(self) -> str:

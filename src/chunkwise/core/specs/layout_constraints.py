@@ -19,9 +19,8 @@ from chunkwise.core.specs.constraint import (
     check_vector,
     hard_part,
     int_items,
-    prefixed,
 )
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, prefixed
 
 __all__ = ["GRID_USAGES", "ChunkLayoutKeywords", "LayoutConstraints"]
 

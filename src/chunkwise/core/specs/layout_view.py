@@ -15,9 +15,9 @@ from chunkwise.core.grid.rectilinear import Sizes
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.specs.chunk_grid_constraints import GridConstraints
 from chunkwise.core.specs.chunk_layout import ChunkLayout
-from chunkwise.core.specs.constraint import Constrained, Vector, prefixed
+from chunkwise.core.specs.constraint import Constrained, Vector
 from chunkwise.core.specs.layout_constraints import GRID_USAGES
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, prefixed
 
 __all__ = [
     "DimensionLink",

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self, TypeAlias
 
 from chunkwise.core.base.binding import JSON, Members
-from chunkwise.core.specs.context import Context, ContextResource, parse_resource
+from chunkwise.core.base.cached import copied
+from chunkwise.core.specs.context import Context, ContextResource, ContextSpec, parse_resource
 from chunkwise.core.specs.resources.kind import ResourceConfig
 
 __all__ = [
     "ResourceMembers",
+    "ResourceUser",
     "bind_resources",
-    "bound_names",
     "resources_to_json",
     "take_resources",
     "unbind_resources",
@@ -57,19 +59,6 @@ def bind_resources(resources: ResourceMembers, kinds: Sequence[str], context: Co
     return out
 
 
-def bound_names(resources: ResourceMembers, names: dict[int, str], definitions: dict[str, JSON]) -> None:
-    """Give each bound resource a unique name in `names`, and add its definition under it."""
-    for resource in resources.values():
-        if not isinstance(resource, ContextResource) or id(resource) in names or resource.in_place:
-            continue
-        name, suffix = resource.key, 0
-        while name in definitions:
-            name = f"{resource.kind}#{_letters(suffix)}"
-            suffix += 1
-        names[id(resource)] = name
-        definitions[name] = resource.to_json()
-
-
 def _letters(n: int) -> str:
     return chr(ord("a") + n) if n < 26 else _letters(n // 26 - 1) + _letters(n % 26)
 
@@ -104,3 +93,79 @@ def resources_to_json(
         else:
             out[kind] = value.to_json(include_defaults=include_defaults)
     return out
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ResourceUser:
+    """A spec with context resources, its own and those of the specs inside it."""
+
+    resource_kinds: ClassVar[tuple[str, ...]] = ()
+
+    context: ContextSpec | None = None  # definitions for this spec and those inside it
+    # Context resources by kind, named, configured or bound.
+    resources: ResourceMembers = field(default_factory=dict)
+
+    def inner(self) -> tuple[Any, ...]:
+        """Return the specs inside this one that have resources."""
+        return ()
+
+    def with_inner(self, inner: tuple[Any, ...]) -> Self:
+        """Return the spec with others inside it."""
+        return self
+
+    def bind(self, context: Context) -> Self:
+        """Return the spec with live resources throughout."""
+        if self.context is not None:
+            context = Context(self.context, context)
+        own = bind_resources(self.resources, self.resource_kinds, context)
+        return copied(self, context=None, resources=own).bind_inner(context)
+
+    def bind_inner(self, context: Context) -> Self:
+        """Return the spec with live resources in the specs inside it, from its own context."""
+        return self.with_inner(tuple([spec.bind(context) for spec in self.inner()]))
+
+    def strip(self) -> Self:
+        """Return the spec without context and bound resources."""
+        inner = tuple([spec.strip() for spec in self.inner()])
+        return replace(self, context=None, resources={}).with_inner(inner)
+
+    def name_bound(self, names: dict[int, str], definitions: dict[str, JSON]) -> None:
+        """Give each bound resource a unique name in `names`, and add its definition under it."""
+        for resource in self.resources.values():
+            if not isinstance(resource, ContextResource) or id(resource) in names or resource.in_place:
+                continue
+            name, suffix = resource.key, 0
+            while name in definitions:
+                name = f"{resource.kind}#{_letters(suffix)}"
+                suffix += 1
+            names[id(resource)] = name
+            definitions[name] = resource.to_json()
+        for spec in self.inner():
+            spec.name_bound(names, definitions)
+
+    def unbound(self, names: Mapping[int, str] | None = None) -> Self:
+        """Return the spec with names for bound resources, which its context defines."""
+        context = self.context
+        if names is None:
+            definitions: dict[str, Any] = {} if context is None else context.to_json()
+            names = self._names(definitions)
+            context = ContextSpec(definitions) if definitions else context
+        inner = tuple([spec.unbound(names) for spec in self.inner()])
+        own = unbind_resources(self.resources, names)
+        return replace(self, context=context, resources=own).with_inner(inner)
+
+    def _names(self, definitions: dict[str, JSON]) -> dict[int, str]:
+        names: dict[int, str] = {}
+        self.name_bound(names, definitions)
+        return names
+
+    def resource_members(
+        self, include_defaults: bool, names: Mapping[int, str] | None
+    ) -> tuple[dict[str, Any], Mapping[int, str]]:
+        """Return ``context`` and the resources as JSON, and the names of bound ones, made unless given."""
+        definitions: dict[str, Any] = {} if self.context is None else self.context.to_json(include_defaults)
+        if names is None:
+            names = self._names(definitions)
+        out = {"context": definitions} if definitions or include_defaults else {}
+        out.update(resources_to_json(self.resources, self.resource_kinds, names, include_defaults))
+        return out, names

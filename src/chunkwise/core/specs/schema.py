@@ -12,20 +12,11 @@ from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.index_space import IndexDomain, IndexingMixin, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec
-from chunkwise.core.specs.constraint import prefixed
-from chunkwise.core.specs.fill_value import (
-    equal_fill,
-    fill_from_json,
-    view_fill_value,
-)
+from chunkwise.core.specs.fill_value import equal_fill, fill_from_json, view_fill_value
 from chunkwise.core.specs.pretty import pretty_repr
 from chunkwise.core.specs.schema_constraints import MEMBERS, SchemaConstraints, SchemaKeywords
-from chunkwise.core.specs.unit import (
-    DimensionUnits,
-    inverse_view_units,
-    view_units,
-)
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.core.specs.unit import DimensionUnits, inverse_view_units, view_units
+from chunkwise.errors import InvalidArgumentError, prefixed
 
 __all__ = ["Schema"]
 

@@ -17,7 +17,7 @@ from chunkwise.core.base.catalogue import DRIVERS, KVSTORES
 from chunkwise.core.base.registry import Entry
 from chunkwise.core.dtypes.data_type import dtypes
 from chunkwise.core.kvstore.platform import WINDOWS
-from chunkwise.errors import InvalidArgumentError, hint, noted, prefix
+from chunkwise.errors import InvalidArgumentError, hint, noted, prefixed
 
 __all__ = [
     "Component",
@@ -95,7 +95,7 @@ def parse_url(url: str) -> list[Component]:
 def kvstore_json_from_url(url: str) -> dict[str, Any]:
     """Return the JSON spec of the kvstore at `url`."""
     components = parse_url(url)
-    try:
+    with prefixed(f"Parsing spec from url: {dump(url)}"):
         kinds = _schemes()
         spec: dict[str, Any] | None = None
         for part in components:
@@ -113,17 +113,13 @@ def kvstore_json_from_url(url: str) -> dict[str, Any]:
             spec = _kvstore(part, driver, spec)
         assert spec is not None
         return spec
-    except InvalidArgumentError as e:
-        raise prefix(e, f"Parsing spec from url: {dump(url)}") from None
 
 
 def spec_json_from_url(url: str) -> dict[str, Any]:
     """Return the JSON spec of the array at `url`; without a driver, its format is detected later."""
     components = parse_url(url)
-    try:
+    with prefixed(f"Parsing spec from url: {dump(url)}"):
         return _array(components, None)
-    except InvalidArgumentError as e:
-        raise prefix(e, f"Parsing spec from url: {dump(url)}") from None
 
 
 def spec_json_from_path(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -143,10 +139,8 @@ def spec_json_from_path(path: str | os.PathLike[str]) -> dict[str, Any]:
     absolute = os.path.abspath(os.path.expanduser(local)).replace(os.sep, "/")
     if local.endswith(("/", os.sep)) and not absolute.endswith("/"):
         absolute += "/"
-    try:
+    with prefixed(f"Parsing spec from path: {dump(text)}"):
         return _array(rest, {"driver": "file", "path": absolute})
-    except InvalidArgumentError as e:
-        raise prefix(e, f"Parsing spec from path: {dump(text)}") from None
 
 
 @lru_cache(maxsize=1)
@@ -198,12 +192,10 @@ def _array(components: list[Component], spec: dict[str, Any] | None) -> dict[str
         if kind == "TensorStore adapter" and not is_array:
             spec = {"driver": "auto", "kvstore": spec}
         is_array = True
-        try:
+        with prefixed(f"Invalid TensorStore URL component {dump(part.text)}"):
             spec = (
                 _adapted(part, driver, spec) if kind == "TensorStore adapter" else _format(part, driver, spec)
             )
-        except InvalidArgumentError as e:
-            raise prefix(e, f"Invalid TensorStore URL component {dump(part.text)}") from None
     assert spec is not None
     return spec if is_array else {"driver": "auto", "kvstore": spec}
 
@@ -222,7 +214,7 @@ def _kvstore(part: Component, driver: str, base: dict[str, Any] | None) -> dict[
         if driver == "file":
             below["path"], path = path[: len(path) - len(path.lstrip("/"))], path.lstrip("/")
         return {"driver": "cache", "base": below, **({"path": path} if path else {})}
-    try:
+    with prefixed(f"Invalid kvstore URL component {dump(part.text)}"):
         rest = part.rest
         if driver == "file" and rest.startswith("/") and not rest.startswith("//"):
             rest = "//" + rest  # RFC 8089: a file's URL needs no authority
@@ -247,8 +239,6 @@ def _kvstore(part: Component, driver: str, base: dict[str, Any] | None) -> dict[
                 version, _, rest = rest[1:].partition("/")
                 spec["version"] = parse_version_text(version).json
             path = _path(rest)
-    except InvalidArgumentError as e:
-        raise prefix(e, f"Invalid kvstore URL component {dump(part.text)}") from None
     if path:
         spec["path"] = path
     return spec

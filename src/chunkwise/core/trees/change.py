@@ -36,13 +36,13 @@ from chunkwise.core.trees.consolidated_tree import renew_copies_above
 from chunkwise.core.trees.create import check_no_link, make_groups
 from chunkwise.core.trees.destination import check_place
 from chunkwise.core.trees.key_ownership import foreign_keys
-from chunkwise.core.trees.link import Link, add_link, group_links, remove_link, resolve, target_names
+from chunkwise.core.trees.link import Link, add_link, remove_link, target_names
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.look import check_outside_arrays
 from chunkwise.core.trees.new_location import removed_after_failure
 from chunkwise.core.trees.node import DOCUMENTS, Node, find_node, is_link
 from chunkwise.core.trees.node_name import check_new_names
-from chunkwise.core.trees.tree import Tree
+from chunkwise.core.trees.tree import Tree, group_links, resolve
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -149,12 +149,12 @@ def move_node(tree: Tree, source: Sequence[str], target: Sequence[str]) -> None:
     """Move an array, a group with everything below it, or a link; update consolidated metadata above."""
     if not source or not target:
         raise InvalidArgumentError("the root of a tree can't be moved, nor anything be put in its place")
-    if list(target[: len(source)]) == list(source):
-        raise InvalidArgumentError(f"/{'/'.join(source)} can't be moved into itself")
     there = tree.location(target)
     check_new_names(list(target), tree.format)
-    check_unused(there)
     node, source, link = _node_or_link(tree, source)
+    if list(target[: len(source)]) == list(source):
+        raise InvalidArgumentError(f"/{'/'.join(source)} can't be moved into itself")
+    check_unused(there)
     if link is not None:
         path = "/" + "/".join(target_names(link, tuple(source[:-1])))
         make_link(tree, target, link._replace(path=path))

@@ -21,13 +21,14 @@ from chunkwise.core.trees.attribute_value import attributes_to_json
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.destination import check_place
 from chunkwise.core.trees.document import change_document, dump_like, write_new
-from chunkwise.core.trees.link import group_links, remove_link
+from chunkwise.core.trees.link import remove_link
 from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.look import check_not_linked
 from chunkwise.core.trees.new_location import removed_after_failure, write_alone
 from chunkwise.core.trees.node import Node, find_node, node_of
 from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.core.trees.replacement import replacing
-from chunkwise.core.trees.tree import Tree
+from chunkwise.core.trees.tree import Tree, group_links
 from chunkwise.errors import AlreadyExistsError
 
 __all__ = [
@@ -154,11 +155,7 @@ def check_no_link(tree: Tree, names: Sequence[str]) -> None:
     parent = tree.find(names[:-1])
     if parent is None:
         return
-    link = group_links(tree, names[:-1], parent).get(names[-1])
-    if link is not None:
-        raise AlreadyExistsError(
-            f"{tree.location(names).text} is a link to {link}; make it there, or delete the link first"
-        )
+    check_not_linked(parent, names[-1], tree.known_attributes(names[:-1]))
 
 
 def write_group(

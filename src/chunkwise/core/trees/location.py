@@ -141,7 +141,7 @@ def _unpickle(store: KvStoreDriver, *rest: Any) -> Location:
 
 def _absent(spec: KvStoreSpec) -> Any:
     if isinstance(spec, AdapterKvStoreSpec):
-        return next(filter(None, map(_absent, spec.bases())), None)
+        return next(filter(None, map(_absent, spec.inner())), None)
     held = spec.kv if isinstance(spec, _OpenStore) else getattr(spec, "store", None)
     return held if isinstance(held, AbsentStore) else None
 
@@ -166,9 +166,9 @@ def _name_of_object(store: Any) -> str:
 
 def _alone(spec: KvStoreSpec) -> KvStoreSpec:
     if isinstance(spec, AdapterKvStoreSpec):
-        bases = spec.bases()
+        bases = spec.inner()
         alone = tuple(map(_alone, bases))
-        return spec if all(map(operator.is_, bases, alone)) else spec.with_bases(alone)
+        return spec if all(map(operator.is_, bases, alone)) else spec.with_inner(alone)
     if isinstance(spec, _OpenStore) and getattr(spec.kv, "single_writer", True) is False:
         kv: Any = copy(spec.kv)
         kv.single_writer = True

@@ -9,12 +9,13 @@ Every write is conditional, so a node that another process has made meanwhile is
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice, pairwise
 from typing import Any
 
+from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
@@ -40,6 +41,7 @@ from chunkwise.errors import AlreadyExistsError, ChunkwiseError, PermissionDenie
 
 __all__ = [
     "check_new_place",
+    "check_not_linked",
     "check_outside_arrays",
     "is_inside_array",
     "is_vacant",
@@ -48,7 +50,11 @@ __all__ = [
     "node_above",
 ]
 
-_KEYS = (*(key for format in TREE_FORMATS.values() for key in format.node_keys), JOURNAL, UNFINISHED)
+_FORMATS = TREE_FORMATS.values()
+_ATTRIBUTES = tuple(
+    format.attributes_key for format in _FORMATS if format.attributes_key and format.group_key
+)
+_KEYS = (*(key for format in _FORMATS for key in format.node_keys), *_ATTRIBUTES, JOURNAL, UNFINISHED)
 
 
 class _Look(SameKeysStore):
@@ -224,7 +230,8 @@ def is_inside_array(location: Location) -> bool:
 def check_outside_arrays(location: Location) -> Node | None:
     """Raise AlreadyExistsError if `location` is inside an array, whose chunks new keys could look like.
 
-    A copy or store that isn't finished may become one.  Returns the node above, if there is one.
+    A copy or store that isn't finished may become one.  A link in the group above has no place below it,
+    either.  Returns the node above, if there is one.
     """
     above = _outside_arrays(location, _check_finished)
     base = location.store_spec.base
@@ -234,10 +241,24 @@ def check_outside_arrays(location: Location) -> Node | None:
 
 
 def _outside_arrays(location: Location, look: Callable[[Location], None]) -> Node | None:
-    above = _looked_above(location, look)
-    if above is not None and above.kind == "array":
-        raise AlreadyExistsError(f"{above.location.text} is an array; nothing can be below it")
-    return above
+    with looking_above(location) as seen:
+        above = _looked_above(seen, look)
+        if above is None:
+            return None
+        if above.kind == "array":
+            raise AlreadyExistsError(f"{above.location.text} is an array; nothing can be below it")
+        check_not_linked(above, location.path[len(above.location.path) :].partition("/")[0])
+    return above.in_store(location.store)
+
+
+def check_not_linked(group: Node, name: str, attributes: Mapping[str, JSON] | None = None) -> None:
+    """Raise AlreadyExistsError if a group has a link with the name of a new node, which would hide it."""
+    from chunkwise.core.trees.link import links_of  # loads what changes attributes
+
+    if link := links_of(group, attributes).get(name):
+        raise AlreadyExistsError(
+            f"{group.location.child(name).text} is a link to {link}; make it there, or delete the link first"
+        )
 
 
 def _check_finished(location: Location) -> None:
@@ -247,7 +268,8 @@ def _check_finished(location: Location) -> None:
         )
 
 
-def check_new_place(store: KvStoreDriver, path: str, spec: KvStoreSpec) -> None:
-    """Check that the keys of a new array are in no other; `spec` is of the store."""
-    # A copy makes arrays inside itself in this way.
-    _outside_arrays(Location(store, path, store.describe(path), {}, spec), lambda at: None)
+def check_new_place(store: KvStoreDriver, path: str, spec: KvStoreSpec, *, unfinished: bool) -> None:
+    """Check that the keys of a new array are in no other, nor, unless allowed, in what is `unfinished`."""
+    # A copy makes its arrays inside itself.
+    look = (lambda at: None) if unfinished else _check_finished
+    _outside_arrays(Location(store, path, store.describe(path), {}, spec), look)

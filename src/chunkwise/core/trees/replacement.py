@@ -41,6 +41,7 @@ from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.keys_below import delete_all_below
 from chunkwise.core.kvstore.lease import in_one_step
 from chunkwise.core.kvstore.protocol import SyncedLater, offers
+from chunkwise.core.kvstore.replace_keys import NewData
 from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.kvstore.staging import COMPLETE, give_up, in_staging, is_staging, new_owner
 from chunkwise.core.kvstore.take_place import (
@@ -127,16 +128,10 @@ class Replacement:
         alone = partial(excluding, location, clears=True, checks=[check])
         if confirm is not None and not in_one_step(location.store):
             check()
-        at_once = take_place(
-            location.store,
-            staging.path,
-            location.path,
-            documents=self.documents,
-            keep=keep,
-            excluding=alone if confirm is None else lambda: nullcontext(confirm),
-            confirm=confirm or (lambda: None),
-            settle=check,
-        )
+        new = NewData(location.store, staging.path, location.path, self.documents, keep, alone, settle=check)
+        if confirm is not None:
+            new = new._replace(excluding=lambda: nullcontext(confirm), confirm=confirm)
+        at_once = take_place(new)
         renew_copies_above(location)
         if not at_once:
             _check_nothing_inside(location)

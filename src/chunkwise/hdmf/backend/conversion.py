@@ -37,7 +37,7 @@ from chunkwise.hdmf.difference import differences_of_copy
 from chunkwise.hdmf.model.codecs import check_compressor
 from chunkwise.hdmf.model.place import Place, named_place, place_of, source_name
 from chunkwise.hdmf.model.tree import Format, detect_format
-from chunkwise.hdmf.opening import destination_of, is_hdf5, no_store, open_store
+from chunkwise.hdmf.opening import destination_of, is_hdf5, no_store, open_file, open_store
 from chunkwise.hdmf.storage.large_datasets import LargeDatasets
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning
 
@@ -254,8 +254,7 @@ def _export(
 
 def _compare(src: HDMFIO, target: Location, compared: Collection[str], runner: TaskRunner) -> None:
     """Compare the new store with its source: other values are an error, anything else a `LossWarning`."""
-    source = src.store if isinstance(src, ZarrIO) else open_store(f"{src.source}|hdf5:")
-    source.source = src.source
+    source = src.store if isinstance(src, ZarrIO) else open_file(src.source)
     for found in differences_of_copy(source, open_store(target), compared, runner):
         if found.name.startswith("specifications") and found.left is None:
             continue  # which a conversion adds

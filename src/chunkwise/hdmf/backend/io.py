@@ -38,11 +38,10 @@ from chunkwise.hdmf.model.tree import Format, detect_format
 from chunkwise.hdmf.opening import NewStore, destination_of, new_store, no_store, open_store
 from chunkwise.hdmf.replacement import finish_replacement
 from chunkwise.hdmf.storage.large_datasets import LargeDatasets
-from chunkwise.hdmf.storage.node_writer import NodeWriter
+from chunkwise.hdmf.storage.node_writer import NodeWriter, UnsyncedStore
 from chunkwise.hdmf.storage.resolve import ExternalLinks, StoreSet
 from chunkwise.hdmf.storage.store import HdmfStore
 from chunkwise.hdmf.storage.stream import BUFFER_NBYTES, StreamOptions, StreamProgress
-from chunkwise.hdmf.storage.unsynced import UnsyncedStore
 
 __all__ = ["MODES", "ZarrIO"]
 

@@ -41,11 +41,10 @@ from chunkwise.images.conventions.bdv_file import (
     file_of,
     read_bdv_file,
 )
-from chunkwise.images.conventions.convention import Change, Edit, NewImage
+from chunkwise.images.conventions.convention import Change, Edit, NewImage, n_images
 from chunkwise.images.conventions.n5 import N5Convention, Nodes
 from chunkwise.images.conventions.n5_group import N5Group, attributes_if_there
 from chunkwise.images.conventions.ome_groups import ImageCollection, Options, image_of, open_level_of
-from chunkwise.images.conventions.ome_members import n_images
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.joined import joined
 from chunkwise.images.multiscale.metadata import (

@@ -23,8 +23,7 @@ from chunkwise.extension import KvStoreDriver
 from chunkwise.extension.inside import dump, read_bounded
 from chunkwise.extension.trees import Location, locate
 from chunkwise.images.conventions.convention import Change, Level, plain
-from chunkwise.images.multiscale.image_axes import ImageAxis, symbol_of
-from chunkwise.images.multiscale.metadata import Transformation
+from chunkwise.images.multiscale.metadata import ImageAxis, Transformation, symbol_of
 
 __all__ = [
     "NO_FILE",

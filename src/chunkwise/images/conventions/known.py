@@ -5,12 +5,7 @@ from __future__ import annotations
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import check_choice
 from chunkwise.extension.trees import FormatName
-from chunkwise.images.conventions.convention import (
-    N5_NAMES,
-    PRECOMPUTED_NAME,
-    Convention,
-    PyramidConvention,
-)
+from chunkwise.images.conventions.convention import N5_NAMES, PRECOMPUTED_NAME, Convention, PyramidConvention
 from chunkwise.images.conventions.ome import OME_ZARR
 
 __all__ = ["PYRAMIDS", "convention_of", "find_convention"]

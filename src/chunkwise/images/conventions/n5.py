@@ -24,7 +24,16 @@ from chunkwise.extension.inside import dump
 from chunkwise.extension.trees import FormatName, Location, find_node, read_attributes
 from chunkwise.groups.group import Group
 from chunkwise.images.conventions.bdv_file import BdvSetup
-from chunkwise.images.conventions.convention import Change, Edit, Level, NewImage, PyramidConvention, plain
+from chunkwise.images.conventions.convention import (
+    LABEL,
+    OME_MEMBERS,
+    Change,
+    Edit,
+    Level,
+    NewImage,
+    PyramidConvention,
+    plain,
+)
 from chunkwise.images.conventions.n5_group import (
     LEVEL_MEMBERS,
     N5_MEMBERS,
@@ -35,15 +44,15 @@ from chunkwise.images.conventions.n5_group import (
     with_sizes,
 )
 from chunkwise.images.conventions.ome_groups import ImageCollection, open_level_of
-from chunkwise.images.conventions.ome_members import LABEL, OME_MEMBERS
 from chunkwise.images.conventions.ome_metadata import label_colors_of
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.image_axes import ImageAxis, axis_kind
 from chunkwise.images.multiscale.metadata import (
     Axis,
+    ImageAxis,
     ImageMetadata,
     LevelMetadata,
     Transformation,
+    axis_kind,
     cells,
     expect_list,
     expect_numbers,

@@ -18,17 +18,19 @@ from chunkwise.extension import JSON
 from chunkwise.extension.inside import cached_property, dump
 from chunkwise.extension.trees import Location, read_attributes
 from chunkwise.groups.group import Group
-from chunkwise.images.conventions.convention import Change, plain
-from chunkwise.images.conventions.ome_members import LABEL
-from chunkwise.images.multiscale.image_axes import ImageAxis, axis_kind, symbol_of, unit_in
+from chunkwise.images.conventions.convention import LABEL, Change, plain
 from chunkwise.images.multiscale.metadata import (
     Axis,
+    ImageAxis,
     Transformation,
+    axis_kind,
     expect_list,
     expect_members,
     expect_numbers,
     expect_text,
     metadata_file,
+    symbol_of,
+    unit_in,
 )
 
 __all__ = [

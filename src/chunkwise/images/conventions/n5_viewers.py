@@ -28,7 +28,7 @@ from chunkwise.extension import JSON
 from chunkwise.groups.group import Group
 from chunkwise.images.conventions.bdv import BDV
 from chunkwise.images.conventions.bdv_file import BdvSetup
-from chunkwise.images.conventions.convention import Change, Edit, Level, NewImage
+from chunkwise.images.conventions.convention import LABEL, Change, Edit, Level, NewImage
 from chunkwise.images.conventions.n5 import AxesAndLevels, N5Convention, Nodes, level_offset
 from chunkwise.images.conventions.n5_group import (
     N5Group,
@@ -39,12 +39,11 @@ from chunkwise.images.conventions.n5_group import (
     pixel_resolution,
 )
 from chunkwise.images.conventions.ome_groups import ImageCollection
-from chunkwise.images.conventions.ome_members import LABEL
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.image_axes import ImageAxis
 from chunkwise.images.multiscale.joined import joined
 from chunkwise.images.multiscale.metadata import (
     Axis,
+    ImageAxis,
     LevelMetadata,
     Transformation,
     expect_list,

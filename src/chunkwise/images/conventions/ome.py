@@ -15,8 +15,16 @@ from chunkwise import Unit
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
 from chunkwise.extension.trees import FormatName, Location, read_attributes
-from chunkwise.images.conventions.convention import Change, Edit, Kept, NewImage, PyramidConvention
-from chunkwise.images.conventions.ome_members import LABEL, OME_MEMBERS, own_members
+from chunkwise.images.conventions.convention import (
+    LABEL,
+    OME_MEMBERS,
+    Change,
+    Edit,
+    Kept,
+    NewImage,
+    PyramidConvention,
+    own_members,
+)
 from chunkwise.images.conventions.ome_metadata import (
     WITHOUT_SIZES,
     channels_of,
@@ -24,10 +32,9 @@ from chunkwise.images.conventions.ome_metadata import (
     image_entry,
     whole_transformation,
 )
-from chunkwise.images.multiscale.grey import contrast_level, contrast_of
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.image_axes import ImageAxis, ngff_unit, symbol_of
-from chunkwise.images.multiscale.metadata import Channel, Transformation
+from chunkwise.images.multiscale.metadata import Channel, ImageAxis, Transformation, ngff_unit, symbol_of
+from chunkwise.images.multiscale.sampling import contrast_level, contrast_of
 from chunkwise.version import __version__
 
 __all__ = [

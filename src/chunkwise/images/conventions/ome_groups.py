@@ -19,7 +19,7 @@ from chunkwise.extension.inside import explains_foreign_names, others_left
 from chunkwise.extension.trees import Location, is_root_of_file, map_requests, read_document
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.images.conventions.ome_members import ome_members
+from chunkwise.images.conventions.convention import ome_members
 from chunkwise.images.conventions.ome_metadata import parse_ome_image
 from chunkwise.images.multiscale.image import Members, MultiscaleImage, placed
 from chunkwise.images.multiscale.metadata import ImageMetadata, expect_list, expect_text, metadata_file

@@ -18,8 +18,7 @@ from typing import Any, TypeVar
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump
-from chunkwise.images.conventions.ome_members import LABEL, ome_members
-from chunkwise.images.multiscale.image_axes import axis_kind, ngff_unit, symbol_of
+from chunkwise.images.conventions.convention import LABEL, ome_members
 from chunkwise.images.multiscale.metadata import (
     Axis,
     Channel,
@@ -27,12 +26,15 @@ from chunkwise.images.multiscale.metadata import (
     LevelMetadata,
     Transformation,
     Window,
+    axis_kind,
     cells,
     expect_list,
     expect_members,
     expect_numbers,
     expect_text,
     level_factor,
+    ngff_unit,
+    symbol_of,
 )
 
 __all__ = [

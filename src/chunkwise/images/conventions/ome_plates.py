@@ -20,6 +20,7 @@ from chunkwise.extension import JSON
 from chunkwise.extension.inside import cached_property, explains_foreign_names, panel, plate_drawing, table
 from chunkwise.extension.trees import map_requests
 from chunkwise.groups.group import Group
+from chunkwise.images.conventions.convention import ome_members, own_members
 from chunkwise.images.conventions.ome_groups import (
     ImageCollection,
     Options,
@@ -30,7 +31,6 @@ from chunkwise.images.conventions.ome_groups import (
     labels_of_group,
     series_of,
 )
-from chunkwise.images.conventions.ome_members import ome_members, own_members
 from chunkwise.images.multiscale.image import Members, MultiscaleImage, placed
 from chunkwise.images.multiscale.metadata import (
     Transformation,

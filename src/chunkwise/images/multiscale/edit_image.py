@@ -27,8 +27,7 @@ from chunkwise.images.conventions.known import convention_of
 from chunkwise.images.conventions.ome_groups import ImageCollection
 from chunkwise.images.conventions.ome_metadata import color_of
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.image_axes import symbol_of, unit_in
-from chunkwise.images.multiscale.metadata import Transformation
+from chunkwise.images.multiscale.metadata import Transformation, symbol_of, unit_in
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 
 __all__ = ["chosen_image", "edit_image"]

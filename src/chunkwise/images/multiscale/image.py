@@ -16,8 +16,15 @@ from chunkwise.copying.resolve import Resolvable, ResolvedPlace
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, noted
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import brief, explains_foreign_names, hooks, load, panel, table
-from chunkwise.images.multiscale.image_axes import unit_in, unit_text
-from chunkwise.images.multiscale.metadata import Axis, Channel, ImageMetadata, LevelMetadata, Transformation
+from chunkwise.images.multiscale.metadata import (
+    Axis,
+    Channel,
+    ImageMetadata,
+    LevelMetadata,
+    Transformation,
+    unit_in,
+    unit_text,
+)
 
 __all__ = ["Levels", "Members", "MultiscaleImage", "corner", "most_voted", "placed"]
 
@@ -206,26 +213,13 @@ class MultiscaleImage(Resolvable):
     def _seen_from(self, path: str, location: str) -> MultiscaleImage:
         """Return the image as that of a group above its own, which is at `path` there."""
         levels = tuple(level._replace(path=f"{path}/{level.path}") for level in self._metadata.levels)
-        return MultiscaleImage(
-            replace(self._metadata, levels=levels),
-            lambda n: self._levels[n],
-            location=location,
-            labels=self._labels,
-            chunks=self._chunks,
-        )
+        return self._changed(replace(self._metadata, levels=levels), location=location, members=None)
 
     def _described_as(self, other: MultiscaleImage) -> MultiscaleImage:
         """Return the image with the metadata of another one; itself if that has other levels."""
         if other.paths != self.paths or len(other.axes) != len(self.axes):
             return self
-        return MultiscaleImage(
-            other._metadata,
-            lambda n: self._levels[n],
-            location=self._location,
-            labels=self._labels,
-            chunks=self._chunks,
-            members=self._own,
-        )
+        return self._changed(other._metadata)
 
     def _arranged(self, order: Sequence[int]) -> MultiscaleImage:
         """Return the image with its dimensions in another order."""
@@ -234,12 +228,8 @@ class MultiscaleImage(Resolvable):
             for level in self._metadata.levels
         )
         axes = tuple(self.axes[dim] for dim in order)
-        return MultiscaleImage(
-            replace(self._metadata, axes=axes, levels=levels),
-            lambda n: self._levels[n].transpose(order),
-            location=self._location,
-            labels=self._labels,
-        )
+        metadata = replace(self._metadata, axes=axes, levels=levels)
+        return self._changed(metadata, lambda n: self._levels[n].transpose(order), chunks=None, members=None)
 
     def _unreadable(self) -> list[tuple[int, str]]:
         """Return the numbers of levels that can't be opened, and why; an OSError of a server is raised."""
@@ -270,14 +260,16 @@ class MultiscaleImage(Resolvable):
     def _with_levels(self, kept: Sequence[int], problems: Sequence[str] = ()) -> MultiscaleImage:
         """Return the image with some of its levels alone."""
         levels = tuple(self._metadata.levels[n] for n in kept)
-        return MultiscaleImage(
-            replace(self._metadata, levels=levels, problems=(*problems,) or self._metadata.problems),
-            lambda n: self._levels[kept[n]],
-            location=self._location,
-            labels=self._labels,
-            chunks=self._chunks,
-            members=self._own,
-        )
+        metadata = replace(self._metadata, levels=levels, problems=(*problems,) or self._metadata.problems)
+        return self._changed(metadata, lambda n: self._levels[kept[n]])
+
+    def _changed(
+        self, metadata: ImageMetadata, open_level: Callable[[int], TensorStore] | None = None, **others: Any
+    ) -> MultiscaleImage:
+        """Return the image with other metadata, and `others` of the arguments that it was made with."""
+        own: dict[str, Any] = {"location": self._location, "labels": self._labels, "chunks": self._chunks}
+        own |= {"members": self._own, **others}
+        return MultiscaleImage(metadata, open_level or self._levels.__getitem__, **own)
 
     @property
     def stored_chunks(self) -> tuple[int, ...] | None:

@@ -16,8 +16,8 @@ from chunkwise.errors import ChunkwiseError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import array_sources
 from chunkwise.extension.trees import Node, find_node, looking_above, node_attributes
+from chunkwise.images.conventions.convention import LABEL, image_label_of, marked_as_labels
 from chunkwise.images.conventions.ome_groups import listed_labels
-from chunkwise.images.conventions.ome_members import LABEL, image_label_of, marked_as_labels
 from chunkwise.images.multiscale.array_axes import N_ABOVE, Known, images_at, of_level
 from chunkwise.images.multiscale.image import MultiscaleImage
 

@@ -1,35 +1,246 @@
-"""Metadata of an image in any format: axes, levels, channels."""
+"""Metadata of an image in any format: axes, units, levels, channels.
+
+Names of axes decide: ``t`` and ``time`` are time, ``c`` and ``channel`` channels, everything else is space.
+Dimensions without a name get one of x, y, z, c, t, beginning with the one whose elements lie next to each
+other, unless these are the colours of pixels.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
+from chunkwise import TensorStore, Unit
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import dump
+from chunkwise.extension.inside import dump, unit_text
 from chunkwise.groups.group import Group
-from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis
 
 __all__ = [
+    "AXIS_KINDS",
     "PIXEL_CHANNELS",
     "Axis",
+    "AxisKind",
     "Channel",
+    "ImageAxis",
     "ImageMetadata",
     "LevelMetadata",
     "Transformation",
     "Window",
+    "axis_kind",
+    "axis_names",
     "cells",
+    "color_axis",
     "expect_list",
     "expect_members",
     "expect_numbers",
     "expect_text",
+    "image_axes",
     "level_factor",
+    "memory_order",
     "metadata_file",
+    "ngff_unit",
     "sized_axes",
+    "slowest_first",
+    "symbol_of",
+    "unit_in",
+    "unit_symbol",
+    "unit_text",
 ]
+
+
+# -- axes and units -----------------------------------------------------------------------------------
+
+AxisKind: TypeAlias = Literal["time", "channel", "space", "other"]
+
+AXIS_KINDS = ("time", "channel", "space")
+"""Kinds of axes that all viewers know."""
+
+_KINDS: dict[str, AxisKind] = {
+    "t": "time",
+    "time": "time",
+    "c": "channel",
+    "channel": "channel",
+    "channels": "channel",
+}
+_DEFAULT_NAMES = "xyzct"
+_PREFIXES = {
+    "y": "yocto", "z": "zepto", "a": "atto", "f": "femto", "p": "pico", "n": "nano", "u": "micro",
+    "µ": "micro", "μ": "micro", "m": "milli", "c": "centi", "d": "deci", "h": "hecto", "k": "kilo",
+    "M": "mega", "G": "giga", "T": "tera", "P": "peta", "E": "exa", "Z": "zetta", "Y": "yotta", "": "",
+}  # fmt: skip
+_OTHERS = {
+    "micron": "micrometer", "microns": "micrometer", "A": "angstrom", "Å": "angstrom", "in": "inch",
+    "ft": "foot", "yd": "yard", "mi": "mile", "min": "minute", "h": "hour", "hr": "hour", "d": "day",
+    "sec": "second", "ångström": "angstrom", "Ångström": "angstrom", "Angstrom": "angstrom",
+}  # fmt: skip
+
+
+class ImageAxis(NamedTuple):
+    """A dimension of an image."""
+
+    name: str
+    kind: AxisKind
+    scale: float = 1.0  # distance of neighbours, in `unit`
+    unit: str = ""  # as the source has it
+
+
+def image_axes(
+    store: TensorStore,
+    names: Sequence[str] | None = None,
+    units: Sequence[Unit | None] | None = None,
+) -> list[ImageAxis]:
+    """Return the axis of each dimension of `store`; names and units are by default those of the store."""
+    rank = store.rank
+    if names is not None and len(names) != rank:
+        raise InvalidArgumentError(
+            f"axes: expected {rank} values, for an array of shape {store.shape}, but received {len(names)}"
+        )
+    known = axis_names(store, store.domain.labels if names is None else names)
+    if not all(known):
+        raise InvalidArgumentError(
+            f"dimension {known.index('')} has no name; name the axes of an array of rank {rank}"
+        )
+    if len(set(known)) < rank:
+        raise InvalidArgumentError(f"axes: names must be unique, but received {', '.join(known)}")
+    if units is not None and len(units) != rank:
+        raise InvalidArgumentError(
+            f"units: expected {rank} values, one for each of the axes {', '.join(known)}, "
+            f"but received {len(units)}"
+        )
+    axes = []
+    for name, unit in zip(known, store.dimension_units if units is None else units, strict=True):
+        scale, base = (1.0, "") if unit is None else (unit.multiplier, unit.base_unit)
+        if not 0 < scale < float("inf"):
+            raise InvalidArgumentError(
+                f"units: voxels of axis {name} must have a positive size, not {scale:g}"
+            )
+        axes.append(ImageAxis(name, axis_kind(name), scale, base))
+    return axes
+
+
+def axis_names(store: TensorStore, names: Sequence[str]) -> list[str]:
+    """Return names, x, y, z, c and t for those that are empty; more than these stay empty.
+
+    Without any name, 3 or 4 bytes that lie next to each other are the colours of a pixel.
+    """
+    out = list(names)
+    if out and not any(out) and _is_color(store):
+        out[memory_order(store)[-1]] = "c"
+    free = [name for name in _DEFAULT_NAMES if name not in out]
+    for dim in reversed(memory_order(store)):
+        if not out[dim] and free:
+            out[dim] = free.pop(0)
+    return out
+
+
+def color_axis(store: TensorStore) -> int | None:
+    """Return the dimension of the 3 or 4 colours of pixels whose bytes lie next to each other, or None."""
+    if store.rank < 3 or store.dtype.name != "uint8":
+        return None
+    last = memory_order(store)[-1]
+    named = axis_names(store, store.domain.labels)[last] == "c"
+    return last if named and store.shape[last] in (3, 4) else None
+
+
+def _is_color(store: TensorStore) -> bool:
+    *others, last = (store.shape[dim] for dim in memory_order(store))
+    return store.dtype.name == "uint8" and last in (3, 4) and len(others) > 1 and min(others[-2:]) > 4
+
+
+def axis_kind(name: str) -> AxisKind:
+    """Return the kind of an axis, given its name."""
+    return _KINDS.get(name.lower(), "space")
+
+
+def memory_order(store: TensorStore) -> list[int]:
+    """Return the dimensions, the one whose elements are farthest from each other first."""
+    order = store.chunk_layout.inner_order
+    return list(range(store.rank) if order is None else order)
+
+
+def slowest_first(store: TensorStore, axes: Sequence[ImageAxis]) -> list[int]:
+    """Return the dimensions in the order of images: time, channels, then space, with x last."""
+    # Axes of space that aren't x, y and z stay in the order in which they lie in memory.
+    order = memory_order(store)
+    space = [dim for dim in order if axes[dim].kind == "space"]
+    if {axes[dim].name for dim in space} <= set("xyz"):
+        space.sort(key=lambda dim: axes[dim].name, reverse=True)
+    kinds: tuple[AxisKind, ...] = ("time", "channel", "other")
+    return [dim for kind in kinds for dim in order if axes[dim].kind == kind] + space
+
+
+def ngff_unit(unit: str) -> str:
+    """Return the UDUNITS-2 name of a unit as it is used in arrays; others as they are.
+
+    >>> ngff_unit("nm"), ngff_unit("µm"), ngff_unit("s"), ngff_unit("furlong")
+    ('nanometer', 'micrometer', 'second', 'furlong')
+    """
+    unit = unit.strip()
+    if unit in _OTHERS:
+        return _OTHERS[unit]
+    for symbol, name in (("m", "meter"), ("s", "second")):
+        prefix = unit.removesuffix(symbol)
+        if unit.endswith(symbol) and prefix in _PREFIXES:
+            return _PREFIXES[prefix] + name
+    return unit.replace("metre", "meter")
+
+
+def unit_symbol(unit: str) -> str:
+    """Return the symbol of a metric length or time that OME-NGFF names; others as they are.
+
+    >>> unit_symbol("nanometer"), unit_symbol("micrometer"), unit_symbol("second"), unit_symbol("inch")
+    ('nm', 'um', 's', 'inch')
+    """
+    for symbol, name in (("m", "meter"), ("s", "second")):
+        if unit.endswith(name):
+            for prefix, text in _PREFIXES.items():
+                if text == unit.removesuffix(name) and prefix.isascii():
+                    return prefix + symbol
+    return unit
+
+
+def symbol_of(unit: str) -> str:
+    """Return the symbol of a unit, whichever of its names is given; others as they are."""
+    return unit_symbol(ngff_unit(unit))
+
+
+_POWERS = {
+    "y": -24, "z": -21, "a": -18, "f": -15, "p": -12, "n": -9, "u": -6, "m": -3, "c": -2, "d": -1,
+    "": 0, "h": 2, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18, "Z": 21, "Y": 24,
+}  # fmt: skip
+_WORDS = {
+    "angstrom": ("m", 1.0, -10), "inch": ("m", 0.0254, 0), "foot": ("m", 0.3048, 0),
+    "yard": ("m", 0.9144, 0), "mile": ("m", 1609.344, 0),
+    "minute": ("s", 60.0, 0), "hour": ("s", 3600.0, 0), "day": ("s", 86400.0, 0),
+}  # fmt: skip
+
+
+def unit_in(unit: Unit, base: str) -> float:
+    """Return a length or time in the unit called `base`; raise InvalidArgumentError if that is unknown.
+
+    >>> unit_in(Unit("200 nm"), "um"), unit_in(Unit("2.7 nm"), "angstrom")
+    (0.2, 27.0)
+    """
+    given, wanted = symbol_of(unit.base_unit), symbol_of(base)
+    if given == wanted:
+        return unit.multiplier
+    one, other = _in_si(given), _in_si(wanted)
+    if one is None or other is None or one[0] != other[0]:
+        raise InvalidArgumentError(f"{unit} can't be given in {base or 'voxels without a unit'}")
+    number, power = unit.multiplier * (one[1] / other[1]), one[2] - other[2]
+    return number * 10.0**power if power >= 0 else number / 10.0**-power
+
+
+def _in_si(symbol: str) -> tuple[str, float, int] | None:
+    """Return m or s, a factor and a power of ten; None for units that are neither length nor time."""
+    power = _POWERS.get(symbol[:-1]) if symbol[-1:] in ("m", "s") else None
+    return _WORDS.get(symbol) if power is None else (symbol[-1:], 1.0, power)
+
+
+# -- levels and channels ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from chunkwise.copying.copy_source import CopySource
 from chunkwise.copying.difference import Comparison, Difference, array_differences, attribute_differences
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extension.trees import Node
-from chunkwise.images.conventions.ome_members import other_members
+from chunkwise.images.conventions.convention import other_members
 from chunkwise.images.pyramid.image_sources import ImageLevel, NgffImage, images_in, read_image
 
 __all__ = ["differences_of_images"]

@@ -38,12 +38,11 @@ from chunkwise.extension.trees import (
 from chunkwise.images.conventions.convention import Kept, PyramidConvention
 from chunkwise.images.conventions.known import PYRAMIDS, find_convention
 from chunkwise.images.multiscale.array_axes import ArrayImage, image_of_array
-from chunkwise.images.multiscale.image_axes import axis_names
-from chunkwise.images.multiscale.single_array import single_array
-from chunkwise.images.pyramid.group import PyramidGroup
+from chunkwise.images.multiscale.metadata import axis_names
+from chunkwise.images.multiscale.open import single_array
 from chunkwise.images.pyramid.image_sources import kept_attributes
 from chunkwise.images.pyramid.plan import PyramidOptions, plan_pyramid
-from chunkwise.images.pyramid.pyramid_copy import PyramidCopy
+from chunkwise.images.pyramid.pyramid_copy import PyramidCopy, PyramidGroup
 from chunkwise.images.pyramid.pyramid_work import Pyramid, PyramidProgress, PyramidWork
 
 __all__ = ["DEFAULT_MEMORY", "downsample_pyramid", "prepare_pyramid"]

@@ -18,10 +18,9 @@ from chunkwise.copying.tree_copy import TreeCopy, tree_copy_to
 from chunkwise.errors import InvalidArgumentError, OptionError, UnsupportedError
 from chunkwise.extension.trees import FormatName, Location, tree_format
 from chunkwise.images.multiscale.open import Multiscale
-from chunkwise.images.pyramid.image_plan import ImagePlan
+from chunkwise.images.pyramid.image_plan import ImagePlan, NgffImagePlan
 from chunkwise.images.pyramid.image_sources import images_after, images_in
 from chunkwise.images.pyramid.n5_image_plan import N5ImagePlan
-from chunkwise.images.pyramid.ngff_image_plan import NgffImagePlan
 
 __all__ = ["copy_of_image"]
 

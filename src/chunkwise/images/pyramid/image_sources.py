@@ -16,17 +16,21 @@ from chunkwise.extension import JSON
 from chunkwise.extension.trees import Location, is_root_of_file, tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.images.conventions.convention import Kept
+from chunkwise.images.conventions.convention import (
+    Kept,
+    image_label_of,
+    n_images,
+    with_channels,
+    without_image,
+)
 from chunkwise.images.conventions.known import convention_of
 from chunkwise.images.conventions.ome import OME_ZARR, display_of, kept_omero, shown_channels, with_windows
 from chunkwise.images.conventions.ome_groups import ImageCollection
-from chunkwise.images.conventions.ome_members import image_label_of, n_images, with_channels, without_image
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.find_images import Multiscale
 from chunkwise.images.multiscale.image import MultiscaleImage, most_voted
-from chunkwise.images.multiscale.image_axes import AXIS_KINDS, ImageAxis
 from chunkwise.images.multiscale.joined import are_alike, joined
-from chunkwise.images.multiscale.metadata import Axis, sized_axes
+from chunkwise.images.multiscale.metadata import AXIS_KINDS, Axis, ImageAxis, sized_axes
 from chunkwise.images.multiscale.open import open_multiscale
 
 __all__ = [

@@ -18,12 +18,11 @@ from chunkwise.extension import JSON
 from chunkwise.extension.n5 import array_data_type
 from chunkwise.extension.trees import FormatName, Location, container_root
 from chunkwise.images.conventions.bdv_file import bdv_file_beside, made_bdv_file
-from chunkwise.images.conventions.convention import Level, NewImage
+from chunkwise.images.conventions.convention import LABEL, Level, NewImage
 from chunkwise.images.conventions.n5 import Stack
 from chunkwise.images.conventions.n5_group import LEVEL_MEMBERS
 from chunkwise.images.conventions.n5_viewers import N5_CONVENTIONS
-from chunkwise.images.conventions.ome_members import LABEL
-from chunkwise.images.multiscale.image_axes import ImageAxis, slowest_first
+from chunkwise.images.multiscale.metadata import ImageAxis, slowest_first
 from chunkwise.images.multiscale.open import Multiscale
 from chunkwise.images.pyramid.image_plan import ImagePlan, LevelSource
 from chunkwise.images.pyramid.image_sources import ImageLevel, NgffImage, read_image

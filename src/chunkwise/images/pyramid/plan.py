@@ -27,7 +27,7 @@ from chunkwise.extension.trees import tree_format
 from chunkwise.images.conventions.convention import Level, PyramidConvention
 from chunkwise.images.conventions.known import convention_of
 from chunkwise.images.multiscale.array_axes import ArrayImage
-from chunkwise.images.multiscale.image_axes import ImageAxis, axis_names, image_axes, slowest_first, unit_in
+from chunkwise.images.multiscale.metadata import ImageAxis, axis_names, image_axes, slowest_first, unit_in
 
 __all__ = ["PyramidOptions", "PyramidPlan", "choose_factors", "first_level", "next_level", "plan_pyramid"]
 

@@ -41,9 +41,8 @@ from chunkwise.images.conventions.ome import shown_channels
 from chunkwise.images.conventions.precomputed import as_volume
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage, corner, most_voted
-from chunkwise.images.multiscale.image_axes import unit_in
-from chunkwise.images.multiscale.open import open_multiscale
-from chunkwise.images.multiscale.single_array import single_array
+from chunkwise.images.multiscale.metadata import unit_in
+from chunkwise.images.multiscale.open import open_multiscale, single_array
 from chunkwise.images.pyramid.image_sources import images_of, kept_attributes
 
 __all__ = ["VolumeCopy", "copy_to_volume", "foreign_keys", "place_of_volume"]

@@ -10,14 +10,13 @@ from chunkwise import open as open_spec
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.executors import Workers
 from chunkwise.extension.trees import VOLUME, Location
-from chunkwise.images.conventions.ome_members import LABEL
+from chunkwise.images.conventions.convention import LABEL
 from chunkwise.images.conventions.ome_metadata import label_colors_of
 from chunkwise.images.multiscale.array_axes import ArrayImage
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.metadata import Axis, ImageMetadata, LevelMetadata, Transformation
 from chunkwise.images.pyramid.plan import PyramidPlan
-from chunkwise.images.pyramid.preview import Reads
-from chunkwise.images.pyramid.pyramid_work import PyramidWork
+from chunkwise.images.pyramid.pyramid_work import PyramidWork, Reads
 from chunkwise.images.pyramid.volume_copy import VolumeCopy
 
 __all__ = ["VolumePyramid"]

@@ -13,7 +13,7 @@ import xxhash
 from chunkwise.errors import OutOfRangeError
 from chunkwise.extension import ByteRange, KvStoreDriver
 from chunkwise.extension.inside import EntryListable, FileStore, dump_bytes, extended_path, offers
-from chunkwise.images.server.confined import ConfinedStore
+from chunkwise.images.server.trees import ConfinedStore
 
 __all__ = [
     "BINARY",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from importlib import resources
 from time import monotonic
 from typing import Any
@@ -21,13 +23,83 @@ from chunkwise.images.server.answer import (
     answer_stored,
     failure,
 )
-from chunkwise.images.server.limits import Limits, TooBusyError, TooMuchError
-from chunkwise.images.server.listing import find_directory, index_page, json_listing
 from chunkwise.images.server.page_api import page_content
 from chunkwise.images.server.sources import Sources, sources_of
-from chunkwise.images.server.spaces import SPACES, find_content
+from chunkwise.images.server.spaces import SPACES, find_content, find_directory, index_page, json_listing
 
-__all__ = ["asgi_app", "limits_of", "make_app"]
+__all__ = ["Limits", "TooBusyError", "TooMuchError", "asgi_app", "limits_of", "make_app"]
+
+
+# -- limits -------------------------------------------------------------------------------------------
+
+# Limits on requests that are answered at a time, and on the memory they take together.
+
+
+class TooBusyError(Exception):
+    """More requests wait than are let in."""
+
+
+class TooMuchError(Exception):
+    """One request needs more memory than there is for all."""
+
+
+class Limits:
+    """The requests under way and the memory that they take.
+
+    Parameters
+    ----------
+    max_requests : int
+        How many are answered at a time.
+    max_waiting : int
+        How many wait for that; more are refused.
+    max_nbytes : int
+        Memory of all that are answered at a time.
+    """
+
+    def __init__(self, max_requests: int, max_waiting: int, max_nbytes: int) -> None:
+        self.max_requests = max_requests
+        self.max_waiting = max_waiting
+        self.max_nbytes = max_nbytes
+        self._n = self._n_waiting = self._nbytes = 0
+        self._changed: asyncio.Condition | None = None  # of the loop that the first request comes on
+
+    @asynccontextmanager
+    async def work(self, nbytes: int) -> AsyncIterator[None]:
+        """Wait until one more request that takes `nbytes` can be answered, and count it meanwhile.
+
+        Raises
+        ------
+        TooMuchError, TooBusyError
+            If it never can, or too many wait already.
+        """
+        if nbytes > self.max_nbytes:
+            raise TooMuchError(f"it takes {nbytes:,} bytes of memory; all requests have {self.max_nbytes:,}")
+        changed = self._changed = self._changed or asyncio.Condition()
+        if not self._fits(nbytes):
+            if self._n_waiting >= self.max_waiting:
+                raise TooBusyError(f"{self._n_waiting} requests wait already")
+            self._n_waiting += 1
+            try:
+                async with changed:
+                    await changed.wait_for(lambda: self._fits(nbytes))
+            finally:
+                self._n_waiting -= 1
+        self._n += 1
+        self._nbytes += nbytes
+        try:
+            yield
+        finally:
+            self._n -= 1
+            self._nbytes -= nbytes
+            if self._n_waiting:
+                async with changed:
+                    changed.notify_all()
+
+    def _fits(self, nbytes: int) -> bool:
+        return self._n < self.max_requests and self._nbytes + nbytes <= self.max_nbytes
+
+
+# -- the application ----------------------------------------------------------------------------------
 
 MAX_REQUESTS = 16
 MAX_WAITING = 2000

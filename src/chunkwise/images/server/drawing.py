@@ -10,12 +10,10 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from chunkwise.errors import NotFoundError
-from chunkwise.images.multiscale.grey import NAN_COLOR
-from chunkwise.images.multiscale.sampling import read_extremes
+from chunkwise.images.multiscale.sampling import NAN_COLOR, read_extremes
 from chunkwise.images.server.forms import HUES, PLOT, TABLE, ShownChannel, channels_of, forms_of
 from chunkwise.images.server.image import ServedImage, level_with
-from chunkwise.images.server.tiles import Damage, Plane, read_plane
-from chunkwise.images.server.volume import find_series
+from chunkwise.images.server.tiles import Damage, Plane, find_series, read_plane
 
 __all__ = ["draw_first_view", "label_color", "label_pixels"]
 

@@ -10,9 +10,8 @@ import numpy as np
 from chunkwise.errors import ChunkwiseError, NotFoundError, UnsupportedError
 from chunkwise.images.conventions.ome_metadata import HUES, default_colors
 from chunkwise.images.conventions.ome_plates import Plate
-from chunkwise.images.multiscale.grey import contrast_level, contrast_of
 from chunkwise.images.multiscale.metadata import PIXEL_CHANNELS
-from chunkwise.images.multiscale.sampling import to_real
+from chunkwise.images.multiscale.sampling import contrast_level, contrast_of, to_real
 from chunkwise.images.server.image import ServedImage, image_at, multiscale_at, shown_dims
 from chunkwise.images.server.sources import Sources, find_nodes
 

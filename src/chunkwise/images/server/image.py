@@ -11,10 +11,15 @@ from chunkwise import TensorStore
 from chunkwise.copying.new_array import open_array
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.images.multiscale.image import MultiscaleImage, most_voted
-from chunkwise.images.multiscale.image_axes import AXIS_KINDS, memory_order, slowest_first
-from chunkwise.images.multiscale.metadata import Axis, Channel, sized_axes
-from chunkwise.images.multiscale.open import Multiscale, open_multiscale
-from chunkwise.images.multiscale.single_array import single_array
+from chunkwise.images.multiscale.metadata import (
+    AXIS_KINDS,
+    Axis,
+    Channel,
+    memory_order,
+    sized_axes,
+    slowest_first,
+)
+from chunkwise.images.multiscale.open import Multiscale, open_multiscale, single_array
 from chunkwise.images.server.trees import FIELDS, KNOWN_FOR, Served, ServedArray, ServedGroup, at_zero
 
 __all__ = [

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from chunkwise import Unit
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
 from chunkwise.images.multiscale.image import corner
-from chunkwise.images.multiscale.image_axes import unit_in
+from chunkwise.images.multiscale.metadata import unit_in
 from chunkwise.images.server.encoded import for_browsers
 from chunkwise.images.server.forms import TABLE, ShownChannel, channels_of, forms_of
 from chunkwise.images.server.image import ServedImage, image_at, shown_dims

@@ -16,18 +16,26 @@ from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump_bytes, plain_json
 from chunkwise.images.conventions.ome_plates import Plate, Well
-from chunkwise.images.multiscale.grey import PERCENTILES, contrast_level, contrast_of
-from chunkwise.images.multiscale.image_axes import unit_text
-from chunkwise.images.multiscale.sampling import read_extremes
+from chunkwise.images.multiscale.metadata import unit_text
+from chunkwise.images.multiscale.sampling import PERCENTILES, contrast_level, contrast_of, read_extremes
 from chunkwise.images.server.answer import BINARY, Computed, Content, Document
 from chunkwise.images.server.forms import first_shown, forms_of
 from chunkwise.images.server.image import ServedImage, image_at, multiscale_at
-from chunkwise.images.server.label_list import find_labels
 from chunkwise.images.server.plate import describe_plate, describe_well, find_thumbnail, well_of
 from chunkwise.images.server.sources import Sources
-from chunkwise.images.server.tiles import Damage, Plane, check_plane, chunks_in, read_cells, read_plane
+from chunkwise.images.server.tiles import (
+    Damage,
+    Plane,
+    check_plane,
+    chunks_in,
+    find_labels,
+    find_line,
+    find_series,
+    find_volume,
+    read_cells,
+    read_plane,
+)
 from chunkwise.images.server.trees import Member, ServedArray, ServedGroup
-from chunkwise.images.server.volume import find_line, find_series, find_volume
 
 __all__ = ["page_content"]
 

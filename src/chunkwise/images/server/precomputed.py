@@ -18,7 +18,7 @@ from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.extension.inside import dump_bytes
 from chunkwise.images.conventions.precomputed import as_volume
 from chunkwise.images.multiscale.image import corner
-from chunkwise.images.multiscale.image_axes import unit_in
+from chunkwise.images.multiscale.metadata import unit_in
 from chunkwise.images.server.answer import Computed, Content, Document
 from chunkwise.images.server.encoded import for_browsers, served_chunk_shape
 from chunkwise.images.server.image import ServedImage, shown_dims

@@ -14,9 +14,8 @@ from urllib.parse import quote
 
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, StorageError, UnsupportedError
 from chunkwise.extension.inside import load, start_thread
-from chunkwise.images.server.app import MAX_MEMORY, MAX_REQUESTS, limits_of, make_app
+from chunkwise.images.server.app import MAX_MEMORY, MAX_REQUESTS, Limits, limits_of, make_app
 from chunkwise.images.server.image import image_at
-from chunkwise.images.server.limits import Limits
 from chunkwise.images.server.neuroglancer import neuroglancer_state
 from chunkwise.images.server.sources import Sources, find_nodes, sources_of
 from chunkwise.images.server.trees import ServedArray, ServedGroup

@@ -20,10 +20,10 @@ from chunkwise.groups.group import Group
 from chunkwise.images.conventions.ome_plates import Plate, Well
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.open import open_multiscale
-from chunkwise.images.server.confined import ConfinedStore
 from chunkwise.images.server.image import arranged, multiscale_at
 from chunkwise.images.server.trees import (
     FIELDS,
+    ConfinedStore,
     FixedTree,
     LocationTree,
     Member,

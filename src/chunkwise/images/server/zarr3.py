@@ -18,9 +18,8 @@ from chunkwise.errors import ChunkwiseError
 from chunkwise.extension import JSON
 from chunkwise.extension.formats import ZARR3_FORMAT, parse_codecs
 from chunkwise.extension.inside import dump_bytes
-from chunkwise.images.conventions.convention import Kept
+from chunkwise.images.conventions.convention import OME_MEMBERS, Kept, n_images, own_members
 from chunkwise.images.conventions.ome import OME_ZARR, ngff_image, omero_of
-from chunkwise.images.conventions.ome_members import OME_MEMBERS, n_images, own_members
 from chunkwise.images.multiscale.metadata import sized_axes
 from chunkwise.images.server.answer import Content, Document, StoredValue
 from chunkwise.images.server.encoded import EncodedArray, template_for

@@ -29,10 +29,11 @@ class AutoSpec(DriverSpec):
 
     def bind(self, context: Context) -> Self:
         """Return the spec with live resources; the found array's also come from `context`."""
-        if self.live is not None:
-            context = self.live
-        bound = super().bind(context)
-        return replace(bound, live=context if self.context is None else Context(self.context, context))
+        return super().bind(context if self.live is None else self.live)
+
+    def bind_inner(self, context: Context) -> Self:
+        """Return the spec with live resources of the kvstore, and its context."""
+        return replace(super().bind_inner(context), live=context)
 
     def strip(self) -> Self:
         """Return the spec without context and bound resources."""

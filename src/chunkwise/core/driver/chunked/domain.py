@@ -21,7 +21,7 @@ from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.fill_value import check_broadcast
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.unit import Unit, merge_dimension_units
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix, prefixed
 
 __all__ = [
     "agreed_fill",
@@ -151,10 +151,8 @@ def merged_units(
     """Return the units of a new array from schema and metadata."""
     if wanted is None or constrained is None:
         return tuple(wanted or constrained or (None,) * rank)
-    try:
+    with prefixed("Invalid dimension_units", ChunkwiseError):
         return tuple(merge_dimension_units(wanted, constrained) or (None,) * rank)
-    except ChunkwiseError as e:
-        raise prefix(e, "Invalid dimension_units") from None
 
 
 def check_schema(stored: Schema, wanted: Schema) -> None:

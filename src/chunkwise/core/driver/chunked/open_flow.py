@@ -32,7 +32,7 @@ from chunkwise.errors import (
     FailedPreconditionError,
     NotFoundError,
     PermissionDeniedError,
-    prefix,
+    prefixed,
 )
 
 __all__ = ["OpenRequest", "Opened", "check_container", "open_array", "read_metadata", "replaced"]
@@ -109,7 +109,7 @@ def open_array(
                 return Opened(metadata, stamped.generation, stamped.time)
         if not mode.create:
             raise NotFoundError(f"Metadata at {request.name} does not exist")
-        try:
+        with prefixed(f"Error writing {request.name}", ChunkwiseError):
             metadata = _create(request)
             if existing is not None:
                 document = _document(request, existing)
@@ -123,8 +123,6 @@ def open_array(
                 metadata = adopted
             if request.format.contained:  # a directory without a document is a group if it isn't empty
                 yield from _check_holds_nothing(request)
-        except ChunkwiseError as e:
-            raise prefix(e, f"Error writing {request.name}") from None
         if mode.open:
             # Checked before writing, so that no array other than the requested one is left.
             request.format.check(metadata, request.constraints, request.options, request.schema)
@@ -138,11 +136,9 @@ def open_array(
 def _replaced(request: OpenRequest) -> Flow[Opened]:
     """Replace everything by a new array."""
     now = time.time()
-    try:
+    with prefixed(f"Error writing {request.name}", ChunkwiseError):
         metadata = _create(request)
         request.format.stored_array(metadata, request.path, request.options)  # raises if its codecs fail
-    except ChunkwiseError as e:
-        raise prefix(e, f"Error writing {request.name}") from None
     values = {request.format.metadata_key(request.options): request.format.encode(metadata)}
     request.check_place()
     generation = yield from replaced(request, {**values, **request.format.companions(request.options)})
@@ -203,10 +199,8 @@ def _renewed(request: OpenRequest, known: Opened) -> Flow[Opened | None]:
 
 def _check_container(request: OpenRequest, document: JSON) -> None:
     """Raise if the array itself is a container with a version that can't be read."""
-    try:
+    with prefixed(f"Error reading {request.name}", ChunkwiseError):
         request.format.check_container(document)
-    except ChunkwiseError as e:
-        raise prefix(e, f"Error reading {request.name}") from None
 
 
 def check_container(request: OpenRequest, path: str) -> Flow[None]:
@@ -218,11 +212,9 @@ def check_container(request: OpenRequest, path: str) -> Flow[None]:
         stamped = yield Get(key)
     except PermissionDeniedError:
         return  # only the array itself must be readable
-    try:
+    with prefixed(f"Error reading {dump(key)}", ChunkwiseError):
         if stamped.value is not None:
             request.format.check_container(request.format.parse_document(bytes(stamped.value)))
-    except ChunkwiseError as e:
-        raise prefix(e, f"Error reading {dump(key)}") from None
 
 
 def read_metadata(request: OpenRequest, known: Opened | None = None) -> Flow[Opened]:
@@ -237,10 +229,8 @@ def read_metadata(request: OpenRequest, known: Opened | None = None) -> Flow[Ope
 
 
 def _create(request: OpenRequest) -> Metadata:
-    try:
+    with prefixed('Cannot create using specified "metadata" and schema', ChunkwiseError):
         return request.format.create(request.constraints, request.options, request.schema)
-    except ChunkwiseError as e:
-        raise prefix(e, 'Cannot create using specified "metadata" and schema') from None
 
 
 def _document(request: OpenRequest, raw: bytes) -> JSON:

@@ -18,12 +18,7 @@ from chunkwise.core.driver.chunked.open_flow import Opened, OpenRequest, read_me
 from chunkwise.core.driver.flow import Flow, Put
 from chunkwise.core.kvstore.compare_and_swap import Losses
 from chunkwise.core.kvstore.protocol import UNKNOWN_GENERATION
-from chunkwise.errors import (
-    ChunkwiseError,
-    FailedPreconditionError,
-    InvalidArgumentError,
-    prefix,
-)
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefixed
 
 __all__ = ["new_shape", "replaced", "resize_array"]
 
@@ -109,10 +104,8 @@ def resize_array(
         if not request.format.same_but_resized(known.metadata, current.metadata):
             raise replaced(request, known.metadata, current.metadata)
         before = current.metadata.shape
-        try:
+        with prefixed(f"Error writing {request.name}", ChunkwiseError):
             shape = wanted(before)
-        except ChunkwiseError as e:
-            raise prefix(e, f"Error writing {request.name}") from None
         if shape == before:
             return current, before
         written = yield from _write(request, current, shape)

@@ -18,7 +18,7 @@ from chunkwise.core.specs.resource_members import take_resources
 from chunkwise.core.specs.resources.live import CachePool
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.spec_members import SpecMembers
-from chunkwise.errors import InvalidArgumentError, SpecError, prefix
+from chunkwise.errors import InvalidArgumentError, SpecError, prefixed
 
 __all__ = ["ChunkedSpec", "elsewhere", "is_movable", "parse_recheck"]
 
@@ -160,11 +160,9 @@ class ChunkedSpec(DriverSpec):
     def domain(self) -> IndexDomain | None:
         """Domain, if known, with resizable upper bounds, whatever the schema says."""
         asked = self.schema.domain
-        try:
+        with prefixed("Mismatch between metadata and schema"):
             schema = self._constrained if asked is None else self._constraint_schema(Schema(domain=asked))
             domain = schema.domain
-        except InvalidArgumentError as e:
-            raise prefix(e, "Mismatch between metadata and schema") from None
         if domain is None:
             return None
         fixed = self.format.inner_rank(self.constraints, self.options)
@@ -173,14 +171,12 @@ class ChunkedSpec(DriverSpec):
 
     def check_consistent(self) -> None:
         """Raise if rank or data type of schema and constraints differ, or the format has no such type."""
-        try:
+        with prefixed('Error parsing object member "metadata"'):
             alone = self._alone
             Schema(rank=self.schema.rank, dtype=self.schema.dtype).merged(
                 Schema(rank=alone.rank, dtype=alone.dtype)
             )
             self._constrained  # noqa: B018 - the data type is one that the format has
-        except InvalidArgumentError as e:
-            raise prefix(e, 'Error parsing object member "metadata"') from None
         if self.schema.dtype is not None:
             self._constraint_schema(Schema(dtype=self.schema.dtype))
 

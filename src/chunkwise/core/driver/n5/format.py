@@ -43,7 +43,7 @@ from chunkwise.core.specs.chunk_shape import choose_chunk_shape
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.spec_members import SpecMembers
 from chunkwise.core.specs.unit import Unit, format_dimension_units, merge_dimension_units
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefixed
 
 __all__ = ["N5Format", "N5Options", "parse_n5", "to_stored_array"]
 
@@ -167,10 +167,8 @@ class N5Format(Format):
             return
         check_rank_and_dtype(metadata.rank, metadata.dtype, schema)
         if schema.domain is not None:
-            try:
+            with prefixed("Mismatch between metadata and schema", ChunkwiseError):
                 merge_domains(schema.domain, domain_of_shape(metadata.dimensions, metadata.axes))
-            except ChunkwiseError as e:
-                raise prefix(e, "Mismatch between metadata and schema") from None
         layout = schema.chunk_layout.merged(_layout(metadata.rank, metadata.block_size))
         if any(size is not None for size in layout.codec_chunk.shape or ()):
             raise InvalidArgumentError("codec_chunk_shape not supported")

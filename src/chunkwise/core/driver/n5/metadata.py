@@ -27,7 +27,13 @@ from chunkwise.core.codec.n5_parts import read_compression
 from chunkwise.core.codec.n5_string_block import N5StringBlock
 from chunkwise.core.driver.n5 import members
 from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, UnsupportedError, prefix
+from chunkwise.errors import (
+    InvalidArgumentError,
+    SpecError,
+    UnknownExtensionError,
+    UnsupportedError,
+    prefixed,
+)
 
 __all__ = ["N5Metadata", "block_codec", "parse_metadata", "spec_members", "to_json"]
 
@@ -160,10 +166,8 @@ def spec_members(metadata: N5Metadata) -> dict[str, JSON]:
 
 def block_codec(metadata: N5Metadata) -> N5Block | N5StringBlock:
     """Return the codec of the dataset's blocks."""
-    try:
+    with prefixed('Error parsing object member "compression"'):
         _, compression = read_compression(metadata.compression)
-    except InvalidArgumentError as e:
-        raise prefix(e, 'Error parsing object member "compression"') from None
     if metadata.data_type == "object":
         raise UnsupportedError(_OBJECT)
     return N5StringBlock(compression) if metadata.data_type == "string" else N5Block(compression)

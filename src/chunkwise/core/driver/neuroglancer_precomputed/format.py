@@ -47,7 +47,7 @@ from chunkwise.errors import (
     InvalidArgumentError,
     NotFoundError,
     UnsupportedError,
-    prefix,
+    prefixed,
 )
 
 __all__ = ["FORMAT", "PrecomputedFormat", "PrecomputedMetadata", "open_scale", "scale_directory"]
@@ -276,11 +276,9 @@ def open_scale(request: OpenRequest, format: PrecomputedFormat) -> Flow[Opened]:
                 return Opened(metadata, stamped.generation, stamped.time)
         if not mode.create:
             raise NotFoundError(f"Metadata at {request.name} does not exist")
-        try:
+        with prefixed(f"Error writing {request.name}", ChunkwiseError):
             after = with_new_scale(info, request.constraints, request.schema)
             metadata = format.last_scale(after)
-        except ChunkwiseError as e:
-            raise prefix(e, f"Error writing {request.name}") from None
         if_equal = MISSING_GENERATION if info is None else stamped.generation
         if info is None:
             request.check_place()
@@ -292,11 +290,9 @@ def open_scale(request: OpenRequest, format: PrecomputedFormat) -> Flow[Opened]:
 def _replaced(request: OpenRequest, format: PrecomputedFormat) -> Flow[Opened]:
     """Replace everything by a new volume of one scale."""
     now = time.time()
-    try:
+    with prefixed(f"Error writing {request.name}", ChunkwiseError):
         metadata = format.last_scale(with_new_scale(None, request.constraints, request.schema))
         format.of_scale(metadata).stored_array(metadata, request.path, None)  # raises if its codecs fail
-    except ChunkwiseError as e:
-        raise prefix(e, f"Error writing {request.name}") from None
     request.check_place()
     generation = yield from replaced(request, {format.metadata_key(None): format.encode(metadata)})
     return Opened(metadata, generation, now, written=True)

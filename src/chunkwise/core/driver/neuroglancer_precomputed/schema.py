@@ -31,7 +31,6 @@ from chunkwise.core.index_space import IndexDomain, inf, merge_domains
 from chunkwise.core.kvstore.adapter.sharding_spec import Sharding
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.chunk_shape import choose_chunk_shape
-from chunkwise.core.specs.constraint import prefixed
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.unit import Unit, format_dimension_units, merge_dimension_units
 from chunkwise.errors import (
@@ -41,6 +40,7 @@ from chunkwise.errors import (
     InvalidArgumentError,
     NotFoundError,
     prefix,
+    prefixed,
 )
 
 __all__ = ["constraint_schema", "find_scale", "known_domain", "morton_keys", "scale_schema", "with_new_scale"]

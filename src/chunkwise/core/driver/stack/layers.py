@@ -25,7 +25,7 @@ from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.spec import Spec
 from chunkwise.core.specs.unit import DimensionUnits
 from chunkwise.core.specs.url import kvstore_json_from_url
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefixed
 
 __all__ = [
     "Common",
@@ -57,7 +57,7 @@ def combine_layers(
     hull: IndexDomain | None = None
     empty = True
     for i, (own_type, domain) in enumerate(layers):
-        try:
+        with prefixed(f"Layer {i}", ChunkwiseError):
             if domain is not None:
                 if rank is not None and domain.rank != rank:
                     raise InvalidArgumentError(
@@ -82,8 +82,6 @@ def combine_layers(
                 continue
             lower = list(map(min, lower, domain._lo))
             upper = list(map(max, upper, domain._hi))
-        except ChunkwiseError as e:
-            raise prefix(e, f"Layer {i}") from None
     if dtype is None:
         raise InvalidArgumentError("dtype must be specified")
     return Common(dtype, None if hull is None else _box(lower, upper, labels))

@@ -40,7 +40,7 @@ from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.driver_spec import DriverSpec
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.core.specs.open_mode import OpenMode, Recheck
-from chunkwise.core.specs.resource_members import bind_resources, take_resources
+from chunkwise.core.specs.resource_members import take_resources
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.spec import Spec
 from chunkwise.core.specs.spec_members import SpecMembers
@@ -129,17 +129,10 @@ class StackSpec(DriverSpec):
     def _mapped(self, change: Callable[[DriverSpec], DriverSpec]) -> Self:
         return self.with_parts(tuple(change(layer._driver) for layer in self.layers))
 
-    def bind(self, context: Context) -> Self:
-        """Return the spec with live resources throughout."""
-        if self.context is not None:
-            context = Context(self.context, context)
-        bound = replace(
-            self,
-            context=None,
-            resources=bind_resources(self.resources, self.resource_kinds, context),
-        )
+    def bind_inner(self, context: Context) -> Self:
+        """Return the spec with live resources of the layers."""
         drivers = tuple(layer._driver for layer in self.layers)
-        return bound.with_parts(for_each_kind(drivers, lambda driver: driver.bind(context)))
+        return self.with_parts(for_each_kind(drivers, lambda driver: driver.bind(context)))
 
     def shown(self) -> Self:
         """Return the unbound spec; as in TensorStore, layers don't show their resources."""

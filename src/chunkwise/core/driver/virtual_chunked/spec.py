@@ -14,7 +14,7 @@ from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.chunk_shape import choose_chunk_shape, choose_grid_origin
 from chunkwise.core.specs.driver_spec import DriverSpec
 from chunkwise.core.specs.schema import Schema
-from chunkwise.errors import InvalidArgumentError, UnsupportedError, prefix
+from chunkwise.errors import InvalidArgumentError, UnsupportedError, prefixed
 
 if TYPE_CHECKING:
     import asyncio
@@ -64,10 +64,8 @@ def complete_schema(given: Schema) -> Schema:
     )
     layout = given.chunk_layout
     extents = [dim.size if dim.finite else None for dim in domain]
-    try:
+    with prefixed("Failed to compute chunk grid"):
         chunk_shape = choose_chunk_shape(layout, extents)
-    except InvalidArgumentError as e:
-        raise prefix(e, "Failed to compute chunk grid") from None
     lower = [None if lo == -inf else lo for lo in domain.inclusive_min]
     order = layout.inner_order or layout.inner_order_soft_constraint or range(rank)
     chosen = ChunkLayout(

@@ -19,7 +19,7 @@ from chunkwise.core.base.binding import JSON, MISSING, dump, expect_int, expect_
 from chunkwise.core.base.catalogue import codecs
 from chunkwise.core.codec.notation import CodecNotation, notation_of
 from chunkwise.core.driver.tree_format import FormatName, TreeFormat
-from chunkwise.errors import InvalidArgumentError, SpecError, prefix
+from chunkwise.errors import InvalidArgumentError, SpecError, prefixed
 
 __all__ = ["Zarr1Tree", "from_zarr2", "to_zarr2"]
 
@@ -32,10 +32,8 @@ def to_zarr2(document: JSON, *, stored: bool = False) -> dict[str, JSON]:
     """Return a v1 document, or a part of one, as v2 members."""
     out = dict(expect_object(document))
     if "zarr_format" in out:
-        try:
+        with prefixed('Error parsing object member "zarr_format"', SpecError):
             expect_int(out["zarr_format"], 1, 1)
-        except SpecError as e:
-            raise prefix(e, 'Error parsing object member "zarr_format"') from None
         out["zarr_format"] = 2
     for name in NOT_OF_V1:
         if out.pop(name, MISSING) is not MISSING and not stored:
@@ -51,11 +49,9 @@ def to_zarr2(document: JSON, *, stored: bool = False) -> dict[str, JSON]:
 def _compressor(name: JSON, options: JSON) -> dict[str, JSON] | None:
     if name in NO_COMPRESSION:
         return None
-    try:
+    with prefixed('Error parsing object member "compression"'):
         name = expect_string(name)
         level = codecs.find(name, "zarr2").level_member
-    except InvalidArgumentError as e:
-        raise prefix(e, 'Error parsing object member "compression"') from None
     if options is None:
         return {"id": name}
     if isinstance(options, Mapping):

@@ -18,7 +18,7 @@ from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.fill_value import same_fill
 from chunkwise.core.dtypes.zarr2 import fill_value_to_zarr2, parse_fill_value_zarr2, parse_zarr2, to_zarr2
 from chunkwise.core.specs.codec_spec import CodecSpec
-from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, SpecError, prefix
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, SpecError, prefixed
 
 __all__ = [
     "Zarr2CodecSpec",
@@ -134,10 +134,8 @@ def parse_constraints(value: JSON) -> Zarr2Constraints:
     dtype_json = members.take("dtype", lambda v: v, MISSING)
     dtype = stored = None
     if dtype_json is not MISSING:
-        try:
+        with prefixed('Error parsing object member "dtype"', SpecError):
             dtype, stored = parse_zarr2(dtype_json, object_codec(filters or []))
-        except SpecError as e:
-            raise prefix(e, 'Error parsing object member "dtype"') from None
         dtype_json = dtype_json if dtype_json == "|O" else _canonical_dtype(dtype, stored, dtype_json)
         out["dtype"] = dtype_json
     fill_value: JSON = members.take("fill_value", lambda v: v, MISSING)
@@ -146,10 +144,8 @@ def parse_constraints(value: JSON) -> Zarr2Constraints:
             raise SpecError(
                 'Error parsing object member "fill_value": must be specified in conjunction with "dtype"'
             )
-        try:
+        with prefixed('Error parsing object member "fill_value"', SpecError):
             fill_value = parse_fill_value_zarr2(fill_value, dtype, stored)
-        except SpecError as e:
-            raise prefix(e, 'Error parsing object member "fill_value"') from None
         out["fill_value"] = fill_value_to_zarr2(fill_value, dtype, stored)
     order = members.take("order", lambda v: expect_one_of(v, ("C", "F")), None)
     if order is not None:

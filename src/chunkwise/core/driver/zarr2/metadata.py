@@ -29,7 +29,7 @@ from chunkwise.core.driver.chunked.record import Field
 from chunkwise.core.driver.chunked.usual_form import usual_form
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.zarr2 import object_dtype, parse_fill_value_zarr2, parse_zarr2
-from chunkwise.errors import InvalidArgumentError, SpecError, prefix
+from chunkwise.errors import SpecError, prefixed
 
 __all__ = [
     "MEMBERS",
@@ -124,10 +124,8 @@ def parse_metadata(document: JSON) -> Zarr2Metadata:
     order = members.take("order", lambda v: expect_one_of(v, ("C", "F")))
     separator = members.take("dimension_separator", lambda v: expect_one_of(v, (".", "/")), ".")
     item = ChunkSpec(chunks, dtype.memory_dtype, dtype.zero() if fill_value is None else fill_value)
-    try:
+    with prefixed('Error parsing object member "filters" or "compressor"'):
         codecs = parse_zarr2_codecs(compressor, filters, stored_dtype, order, item)
-    except InvalidArgumentError as e:
-        raise prefix(e, 'Error parsing object member "filters" or "compressor"') from None
     return Zarr2Metadata(
         document={**document, "chunks": list(chunks)},
         shape=shape,
@@ -159,10 +157,8 @@ def with_object_codec(filters: list[dict[str, JSON]] | None, dtype: DataType) ->
 
 def _codec(value: JSON) -> dict[str, JSON]:
     codec = dict(expect_object(value))
-    try:
+    with prefixed('Error parsing object member "id"', SpecError):
         expect_string(codec.get("id"))
-    except SpecError as e:
-        raise prefix(e, 'Error parsing object member "id"') from None
     return codec
 
 

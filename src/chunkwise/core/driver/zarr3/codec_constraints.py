@@ -26,7 +26,7 @@ from chunkwise.core.base.catalogue import codecs as codec_registry
 from chunkwise.core.codec.chain import prepare_chain
 from chunkwise.core.codec.codec_json import codec_name, codec_to_json, parse_codec
 from chunkwise.core.codec.protocol import ArrayToArray, ChunkSpec, Codec
-from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, SpecError, braced, prefix
+from chunkwise.errors import FailedPreconditionError, SpecError, braced, prefixed
 
 if TYPE_CHECKING:
     from chunkwise.core.codec.sharding import ShardingIndexed
@@ -84,10 +84,8 @@ def check_stored(chain: Sequence[dict[str, JSON]]) -> None:
         if name not in options:
             raise SpecError(f"{SHARDING}: member {dump(name)} is missing")
         if name != "chunk_shape":
-            try:
+            with prefixed(f"{SHARDING}: {dump(name)}", SpecError):
                 check_stored(options[name])
-            except SpecError as e:
-                raise prefix(e, f"{SHARDING}: {dump(name)}") from None
 
 
 def _parse_entry(value: JSON) -> dict[str, JSON]:
@@ -98,17 +96,13 @@ def _parse_entry(value: JSON) -> dict[str, JSON]:
     configuration = members.take("configuration", lambda v: dict(expect_object(v)), None)
     members.take("must_understand", lambda v: expect_one_of(v, (True, False)), True)
     members.finish()
-    try:
+    with prefixed('Error parsing object member "name"'):
         codec = codec_registry.find(name, "zarr3")
-    except InvalidArgumentError as e:
-        raise prefix(e, 'Error parsing object member "name"') from None
-    try:
+    with prefixed('Error parsing object member "configuration"'):
         if name == SHARDING:
             configuration = _parse_sharding(configuration or {})
         else:
             codec.parse("zarr3", name, configuration or {})
-    except InvalidArgumentError as e:
-        raise prefix(e, 'Error parsing object member "configuration"') from None
     return {"name": name, "configuration": configuration} if configuration else {"name": name}
 
 

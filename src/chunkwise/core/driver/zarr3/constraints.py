@@ -22,6 +22,7 @@ from chunkwise.core.base.binding import (
 from chunkwise.core.driver.zarr3.codec_constraints import merge_chains, parse_chain
 from chunkwise.core.driver.zarr3.metadata import (
     Zarr3Metadata,
+    check_ignorable,
     check_transformers,
     parse_dimension_name,
     parse_extension,
@@ -34,7 +35,7 @@ from chunkwise.core.dtypes.zarr3 import fill_value_to_zarr3, parse_fill_value_za
 from chunkwise.core.grid.regular import ChunkGrid
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.unit import Unit
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError, SpecError, prefix
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, SpecError, prefix, prefixed
 
 __all__ = ["Zarr3CodecSpec", "Zarr3Constraints", "check_constraints", "parse_constraints", "parse_units"]
 
@@ -132,10 +133,8 @@ def parse_constraints(value: JSON) -> Zarr3Constraints:
             raise SpecError(
                 'Error parsing object member "fill_value": must be specified in conjunction with "data_type"'
             )
-        try:
+        with prefixed('Error parsing object member "fill_value"', SpecError):
             fill_value = parse_fill_value_zarr3(fill_value, dtype)
-        except SpecError as e:
-            raise prefix(e, 'Error parsing object member "fill_value"') from None
         out["fill_value"] = fill_value_to_zarr3(fill_value, dtype, dtype_json)
     codecs = members.take("codecs", parse_chain, None)
     if codecs is not None:
@@ -153,11 +152,7 @@ def parse_constraints(value: JSON) -> Zarr3Constraints:
         out["dimension_names"] = list(names)
     members.take("storage_transformers", check_transformers, None)  # the rest is no constraint
     extra = members.rest()
-    for name, item in extra.items():
-        if not (isinstance(item, Mapping) and item.get("must_understand") is False):
-            raise SpecError(
-                f'Unsupported metadata field {dump(name)} is not marked {{"must_understand": false}}'
-            )
+    check_ignorable(extra)
     out.update(extra)
     return Zarr3Constraints(
         members=out,
@@ -199,10 +194,8 @@ def parse_units(attributes: Mapping[str, JSON]) -> tuple[Unit | None, ...] | Non
     """Read TensorStore's ``dimension_units`` attribute: unit strings or null; None if missing."""
     if "dimension_units" not in attributes:
         return None
-    try:
+    with prefixed('Error parsing object member "dimension_units"', SpecError):
         texts = parse_array(attributes["dimension_units"], parse_dimension_name)
-    except SpecError as e:
-        raise prefix(e, 'Error parsing object member "dimension_units"') from None
     return tuple(None if text is None else Unit(text) for text in texts)
 
 
@@ -242,10 +235,8 @@ def check_constraints(constraints: Zarr3Constraints, metadata: Zarr3Metadata) ->
 
 
 def _check_codecs(wanted: list[dict[str, JSON]], stored: list[dict[str, JSON]]) -> None:
-    try:
+    with prefixed('Mismatch in "codecs"', FailedPreconditionError):
         merge_chains(stored, wanted)
-    except FailedPreconditionError as e:
-        raise prefix(e, 'Mismatch in "codecs"') from None
 
 
 def _check_grid(constraints: Zarr3Constraints, metadata: Zarr3Metadata) -> None:

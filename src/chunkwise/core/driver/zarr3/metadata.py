@@ -39,11 +39,12 @@ from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.zarr3 import fill_value_to_zarr3, parse_fill_value_zarr3, parse_zarr3
 from chunkwise.core.grid.rectilinear import RectilinearGrid
 from chunkwise.core.grid.regular import ChunkGrid
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, SpecError, UnsupportedError, prefix
+from chunkwise.errors import ChunkwiseError, SpecError, UnsupportedError, prefixed
 
 __all__ = [
     "Zarr3Metadata",
     "array_to_bytes_name",
+    "check_ignorable",
     "check_transformers",
     "chunk_item",
     "first_chunk_shape",
@@ -128,21 +129,15 @@ def parse_metadata(document: JSON) -> Zarr3Metadata:
     fill_value = members.take("fill_value", lambda v: _parse_fill_value(v, dtype))
     chain = members.take("codecs", parse_chain)
     item = chunk_item(grid, fill_value)
-    try:
+    with prefixed('Error parsing object member "codecs"'):
         check_stored(chain)
         resolved = resolve_chain(chain, item, array_to_bytes_name(dtype))
         if type(document["data_type"]) is str or document["data_type"]["name"] != "structured":
             check_byte_order(chain, resolved.json)
-    except InvalidArgumentError as e:
-        raise prefix(e, 'Error parsing object member "codecs"') from None
     attributes = members.take("attributes", lambda v: dict(expect_object(v)), {})
     names = members.take("dimension_names", lambda v: parse_array(v, parse_dimension_name, rank), None)
     members.take("storage_transformers", check_transformers, None)
-    for name, value in members.rest().items():
-        if not (isinstance(value, Mapping) and value.get("must_understand") is False):
-            raise SpecError(
-                f'Unsupported metadata field {dump(name)} is not marked {{"must_understand": false}}'
-            )
+    check_ignorable(members.rest())
     return Zarr3Metadata(
         document={**document, "chunk_grid": grid_json},
         shape=shape,
@@ -236,16 +231,23 @@ def parse_key_encoding(value: JSON) -> KeyEncoding:
 
 def _check_reach(grid: ChunkGrid, shape: tuple[int, ...]) -> None:
     """Raise unless `grid`, which may be rectilinear, reaches the end of an array of `shape`."""
-    try:
+    with prefixed('Error parsing object member "chunk_grid"', ChunkwiseError):
         for dim, size in enumerate(shape):
             grid.n_cells(dim, size)
-    except ChunkwiseError as e:
-        raise prefix(e, 'Error parsing object member "chunk_grid"') from None
 
 
 def parse_dimension_name(value: JSON) -> str | None:
     """Read the name of one dimension, or null."""
     return None if value is None else expect_string(value)
+
+
+def check_ignorable(members: Mapping[str, JSON]) -> None:
+    """Raise for members that the specification doesn't define, unless they can be ignored."""
+    for name, value in members.items():
+        if not (isinstance(value, Mapping) and value.get("must_understand") is False):
+            raise SpecError(
+                f'Unsupported metadata field {dump(name)} is not marked {{"must_understand": false}}'
+            )
 
 
 def check_transformers(value: JSON) -> None:

@@ -12,25 +12,16 @@ from typing import NamedTuple
 
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.driver.zarr3.chain_layout import chain_axes, chain_layout
-from chunkwise.core.driver.zarr3.codec_constraints import (
-    SHARDING,
-    sharding_levels,
-    split_chain,
-)
-from chunkwise.core.driver.zarr3.constraints import (
-    Zarr3CodecSpec,
-    Zarr3Constraints,
-)
-from chunkwise.core.driver.zarr3.metadata import (
-    first_chunk_shape,
-)
+from chunkwise.core.driver.zarr3.codec_constraints import SHARDING, sharding_levels, split_chain
+from chunkwise.core.driver.zarr3.constraints import Zarr3CodecSpec, Zarr3Constraints
+from chunkwise.core.driver.zarr3.metadata import first_chunk_shape
 from chunkwise.core.grid.rectilinear import RectilinearGrid, Sizes
 from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.chunk_shape import choose_chunk_shape, choose_read_write_chunk_shapes
 from chunkwise.core.specs.codec_spec import CodecSpec
-from chunkwise.core.specs.constraint import braces, hard_part, prefixed
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.core.specs.constraint import braces, hard_part
+from chunkwise.errors import InvalidArgumentError, prefixed
 
 __all__ = ["choose_chunks"]
 

@@ -14,33 +14,17 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.kvstore.adapter.shard_format import (
-    EntryIndex,
-    Place,
-    ShardFormat,
-    ShardReader,
-)
+from chunkwise.core.kvstore.adapter.shard_format import EntryIndex, Place, ShardFormat, ShardReader
 from chunkwise.core.kvstore.atomic import Modification
 from chunkwise.core.kvstore.byte_range import resolve_range, slice_range
 from chunkwise.core.kvstore.compare_and_swap import ReplacedError, compare_and_swap, while_replaced
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.protocol import (
-    MISSING_GENERATION,
-    Buffer,
-    ByteRange,
-    KvStoreDriver,
-    Stamped,
-)
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Buffer, ByteRange, KvStoreDriver, Stamped
 from chunkwise.core.kvstore.shard_index_cache import LEAST_INDEX_NBYTES, ShardIndexCache
 from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
 from chunkwise.core.kvstore.value_bound import check_claim
-from chunkwise.errors import (
-    ChunkwiseError,
-    InvalidArgumentError,
-    OutOfRangeError,
-    prefix,
-)
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfRangeError, prefix, prefixed
 
 __all__ = ["Put", "ShardedStore", "SingleShardStore"]
 
@@ -233,15 +217,13 @@ class ShardedStore(StoreBase):
         def attempt() -> bytes | None:
             nonlocal out
             before = self.base.read(shard_key)
-            try:
+            with prefixed(f"Error reading {self.base.describe(shard_key)}", ChunkwiseError):
                 entries = {} if before.value is None else self.format.decode_shard(before.value)
                 for entry, expected in (conditions or {}).items():
                     if expected != (before.generation if entry in entries else MISSING_GENERATION):
                         out = entry, None
                         return None
                 after = self._changed(entries, changes, deleted)
-            except ChunkwiseError as e:
-                raise prefix(e, f"Error reading {self.base.describe(shard_key)}") from None
             if after is None:
                 out = None, before.generation
                 return None
@@ -287,10 +269,8 @@ class ShardedStore(StoreBase):
         keys = KeyRange.between(start, stop)
         for name in self.format.shards(self._names):
             shard_key = self.path + name
-            try:
+            with prefixed(f"Error reading {self.base.describe(shard_key)}", ChunkwiseError):
                 entries = while_replaced(self.base, shard_key, partial(self._read_entries, shard_key))
-            except ChunkwiseError as e:
-                raise prefix(e, f"Error reading {self.base.describe(shard_key)}") from None
             for entry in entries:
                 key = self.format.key(entry)
                 if key in keys:

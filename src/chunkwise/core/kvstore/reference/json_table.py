@@ -53,7 +53,7 @@ from chunkwise.errors import (
     SpecError,
     TooLargeError,
     UnsupportedError,
-    prefix,
+    prefixed,
 )
 
 __all__ = ["JsonTable", "Scope", "render"]
@@ -187,12 +187,10 @@ class JsonTable(Table):
         refs: dict[str, JSON] = dict(expect_object(document.get("refs", {})))
         generated = 0
         for number, entry in enumerate(expect_array(document.get("gen", []))):
-            try:
+            with prefixed(f'Error parsing object member "gen", entry {number}', ChunkwiseError):
                 for key, reference in _generate(entry, self._templates, _MOST_GENERATED - generated):
                     refs[key] = reference
                     generated += 1
-            except ChunkwiseError as e:
-                raise prefix(e, f'Error parsing object member "gen", entry {number}') from None
         self._refs = refs
 
     def find(self, key: str) -> Reference | None:

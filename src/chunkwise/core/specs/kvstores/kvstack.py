@@ -101,23 +101,23 @@ class KvStackSpec(AdapterKvStoreSpec):
             )
         }
 
-    def bases(self) -> tuple[KvStoreSpec, ...]:
+    def inner(self) -> tuple[KvStoreSpec, ...]:
         """Return the specs of the layers."""
         return tuple(layer.base for layer in self.layers)
 
-    def with_bases(self, bases: tuple[KvStoreSpec, ...]) -> Self:
+    def with_inner(self, inner: tuple[KvStoreSpec, ...]) -> Self:
         """Return the spec with other stores, for the same keys."""
-        pairs = zip(self.layers, bases, strict=True)
+        pairs = zip(self.layers, inner, strict=True)
         return replace(self, layers=tuple(layer._replace(base=base) for layer, base in pairs))
 
-    def base_members(self, bases: list[dict[str, Any]]) -> dict[str, Any]:
+    def inner_members(self, inner: list[dict[str, Any]]) -> dict[str, Any]:
         """Return ``layers``."""
-        pairs = zip(self.layers, bases, strict=True)
+        pairs = zip(self.layers, inner, strict=True)
         return {"layers": [dict(sorted({"base": base, **layer.members()}.items())) for layer, base in pairs]}
 
-    def bind(self, context: Context) -> Self:
+    def bind_inner(self, context: Context) -> Self:
         """Return the spec with live resources, and the keys that each layer actually has."""
-        bound = super().bind(context)
+        bound = super().bind_inner(context)
         parts = disjoint([Layer(x.keys, x.strip, x.base) for x in bound.layers])
         return replace(bound, layers=tuple(_LayerSpec(part.base, part.keys, part.strip) for part in parts))
 

@@ -106,21 +106,21 @@ class OcdbtKvStoreSpec(AdapterKvStoreSpec):
         """The kvstore of the database."""
         return self.below
 
-    def bases(self) -> tuple[KvStoreSpec, ...]:
+    def inner(self) -> tuple[KvStoreSpec, ...]:
         """Return the base, and the manifests' kvstore if different."""
         return (self.below,) if self.manifest is None else (self.below, self.manifest)
 
-    def with_bases(self, bases: tuple[KvStoreSpec, ...]) -> Self:
+    def with_inner(self, inner: tuple[KvStoreSpec, ...]) -> Self:
         """Return the spec over others."""
-        return replace(self, below=bases[0], manifest=bases[1] if len(bases) > 1 else None)
+        return replace(self, below=inner[0], manifest=inner[1] if len(inner) > 1 else None)
 
-    def base_members(self, bases: list[dict[str, Any]]) -> dict[str, Any]:
+    def inner_members(self, inner: list[dict[str, Any]]) -> dict[str, Any]:
         """Return ``base``, and ``manifest`` if given."""
-        return dict(zip(("base", "manifest"), bases, strict=False))
+        return dict(zip(("base", "manifest"), inner, strict=False))
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store of the database; the path stays a prefix of keys."""
-        data, *others = (Folder(*base.open_driver()) for base in self.bases())
+        data, *others = (Folder(*base.open_driver()) for base in self.inner())
         sizes = {field: self.coalescing[name] for name, field in _SIZES.items() if name in self.coalescing}
         options = Options(
             config=self.config,

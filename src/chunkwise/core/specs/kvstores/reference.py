@@ -47,10 +47,11 @@ class TableKvStoreSpec(OneBaseKvStoreSpec, ABC):
 
     def bind(self, context: Context) -> Self:
         """Return the spec with live resources; other stores' resources also come from `context`."""
-        if self.shared is not None:
-            context = self.shared
-        inner = context if self.context is None else Context(self.context, context)
-        return replace(super().bind(context), shared=inner)
+        return super().bind(context if self.shared is None else self.shared)
+
+    def bind_inner(self, context: Context) -> Self:
+        """Return the spec with live resources below, and its context."""
+        return replace(super().bind_inner(context), shared=context)
 
     def strip(self) -> Self:
         """Return the spec without context and bound resources."""

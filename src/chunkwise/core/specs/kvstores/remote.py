@@ -44,11 +44,9 @@ class RemoteKvStoreSpec(KvStoreSpec):
         rare = resources_to_json(self.rare, self.rare_kinds, {}, False)
         return {**rare, **super().own_members(include_defaults)}
 
-    def bind(self, context: Context) -> Self:
-        """Return the spec with live resources."""
-        inner = context if self.context is None else Context(self.context, context)
-        bound = bind_resources(self.rare, self.rare_kinds, inner)
-        return replace(super().bind(context), rare=_set(bound))
+    def bind_inner(self, context: Context) -> Self:
+        """Return the spec with live rare resources."""
+        return replace(self, rare=_set(bind_resources(self.rare, self.rare_kinds, context)))
 
     def strip(self) -> Self:
         """Return the spec without context and resources."""

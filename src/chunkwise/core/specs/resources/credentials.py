@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from chunkwise.core.base.binding import JSON, Members, expect_one_of, expect_string
 from chunkwise.core.specs.resources.kind import Member, ObjectResource
-from chunkwise.errors import InvalidArgumentError, SpecError, prefix
+from chunkwise.errors import SpecError, prefixed
 
 __all__ = ["AwsCredentials", "AzureCredentials", "GcsUserProject"]
 
@@ -37,7 +37,7 @@ class AwsCredentials:
     def parse(cls, value: JSON) -> AwsCredentials:
         """Read a JSON object with `type` and the members of that type."""
         members = Members(value)
-        try:
+        with prefixed("Failed to parse AWS credentials spec"):
             tag = members.take("type", expect_string)
             if tag not in cls.options_of:
                 raise SpecError(
@@ -45,8 +45,6 @@ class AwsCredentials:
                     f"but received: {tag}"
                 )
             found = {name: members.take(name, expect_string, None) for name in cls.options_of[tag]}
-        except InvalidArgumentError as e:
-            raise prefix(e, "Failed to parse AWS credentials spec") from None
         members.finish()
         return cls(tag, tuple((k, v) for k, v in found.items() if v is not None))
 

@@ -1,4 +1,4 @@
-"""A store whose requests fail on schedule, to test code that uses stores.
+"""A store whose requests fail on schedule.
 
 A `Fault` says which requests it concerns and what happens to them; `FaultStore` counts the matching requests
 and applies the fault to some.  Nothing is random: a failure is the same each time.
