@@ -16,13 +16,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from npm_packages import cache_directory, installed
 from servers import (
     ACCOUNT,
     ACCOUNT_KEY,
     HERE,
-    cache_directory,
     free_port,
-    install_azurite,
     new_azure_container,
     new_s3_bucket,
     server,
@@ -77,7 +76,8 @@ def s3(s3_bucket: S3Bucket) -> ObjectStore:
 def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """URL of an account on an Azure server."""
     port = free_port()
-    command = ["node", install_azurite(), "--blobHost", "127.0.0.1", "--blobPort", str(port)]
+    script = installed(HERE / "azurite") / "node_modules/azurite/dist/src/blob/main.js"
+    command = ["node", str(script), "--blobHost", "127.0.0.1", "--blobPort", str(port)]
     command += ["--inMemoryPersistence", "--skipApiVersionCheck", "--silent", "--disableTelemetry"]
     work = tmp_path_factory.mktemp("azurite")
     environment = {**os.environ, "AZURITE_ACCOUNTS": f"{ACCOUNT}:{ACCOUNT_KEY}"}
