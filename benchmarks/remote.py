@@ -51,7 +51,8 @@ KEYS |= {"AWS_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"}
 def s3_server(kind: str, work: Path) -> Iterator[tuple[str, str]]:
     """Run an S3 server with an empty bucket; yield its name and URL."""
     from child_process import Children
-    from servers import cache_directory, free_port
+    from npm_packages import cache_directory
+    from servers import free_port
 
     with Children() as children:
 

@@ -50,7 +50,7 @@ GROUPS = {
     ),
     "codec": (["core/codec/*.py"], ["tests/codec", "tests/n5"]),
     "files": (
-        ["core/kvstore/file_*.py", "core/kvstore/compare_and_swap.py", "core/kvstore/shard_index_cache.py"],
+        ["core/kvstore/files/*.py", "core/kvstore/compare_and_swap.py", "core/kvstore/shard_index_cache.py"],
         ["tests/kvstore"],
     ),
     "copying": (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
+import socketserver
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +30,19 @@ def _checked_descriptor(fd: int) -> None:
 # Thousands of small stores are written here, and a disk takes milliseconds for each of their files.  Tests
 # of the order of these calls, and of a loss of power, record them.  Other processes wait for the disk.
 os.fsync = _checked_descriptor
+
+# For small files a system takes three times as long on a disk as in memory.  Tests of kvstores use a disk.
+MEMORY = Path("/dev/shm")
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+# Otherwise servers of tests refuse the sixth connection at a time, which is tried again a second later, and a
+# body waits until its head has been acknowledged.
+socketserver.TCPServer.request_queue_size = 100
+socketserver.StreamRequestHandler.disable_nagle_algorithm = True
+
+# Most tests make many objects, and few that only a search for garbage frees.
+gc.set_threshold(20_000)
 
 # How long an example takes, or takes to be made, depends on what else the machine does.
 settings.register_profile(

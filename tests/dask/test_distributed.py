@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import distributed
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
@@ -125,8 +126,10 @@ def test_cp_on_a_scheduler_leaves_nothing_open(client: Client, tmp_path: Path) -
     assert {each for each in Client._instances if each.status == "running"} <= before
 
 
-def test_workers_of_a_scheduler_are_counted(client: Client) -> None:
+def test_workers_of_a_scheduler_are_counted(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     workers = named_workers(client.scheduler.address)
     assert (workers.n_workers, workers.n_at_once) == (1, 1)
+    impatient = lambda *where, timeout, **options: Client(*where, timeout="1s", **options)  # noqa: E731
+    monkeypatch.setattr(distributed, "Client", impatient)
     with pytest.raises(ValueError, match="no Dask scheduler"):
         named_workers("tcp://127.0.0.1:9")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import re
 import subprocess
 import sys
-import tempfile
 import tomllib
 from pathlib import Path
 
@@ -45,11 +43,9 @@ def run(installed: dict[str, str], *command: str) -> subprocess.CompletedProcess
     )
 
 
-def test_it_passes_the_suites(installed: dict[str, str]) -> None:
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # SQLite syncs after each write
-    with tempfile.TemporaryDirectory(dir=memory) as place:
-        options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--basetemp", f"{place}/t"]
-        done = run(installed, "-m", "pytest", *options, "tests")
+def test_it_passes_the_suites(installed: dict[str, str], tmp_path: Path) -> None:
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--basetemp", f"{tmp_path}/t"]
+    done = run(installed, "-m", "pytest", *options, "tests")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     assert "[100%]" in done.stdout
 

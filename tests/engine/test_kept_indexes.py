@@ -15,7 +15,7 @@ from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.read import ArrayReader, read_into
 from chunkwise.core.engine.shards import ShardSource
 from chunkwise.core.engine.write import write_from
-from chunkwise.core.kvstore.file_read import OpenFile
+from chunkwise.core.kvstore.files.read import OpenFile
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.shard_index_cache import ShardIndexCache
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS
@@ -42,7 +42,7 @@ def make(path, data, **options):
 def opened(path, monkeypatch, *, settled=True):
     """Return an array, and what is asked of its files, which count as old if `settled`, else as new."""
     asked = []
-    monkeypatch.setattr("chunkwise.core.kvstore.file_read._SETTLED", -(10**18) if settled else 10**18)
+    monkeypatch.setattr("chunkwise.core.kvstore.files.read._SETTLED", -(10**18) if settled else 10**18)
     read = OpenFile.read
 
     def recorded(file, starts, stops, memory=None):

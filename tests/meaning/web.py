@@ -18,7 +18,6 @@ def served(folder: Path) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
             path = folder / unquote(self.path).strip("/")

@@ -16,22 +16,21 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from npm_packages import cache_directory, installed
 from servers import (
     ACCOUNT,
     ACCOUNT_KEY,
     HERE,
-    cache_directory,
     free_port,
-    install_azurite,
     new_azure_container,
     new_s3_bucket,
     server,
 )
 
-from chunkwise.core.kvstore.azure import AzureContainer
-from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.azure import AzureContainer
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.s3 import S3Bucket
 from chunkwise.core.kvstore.request_limits import Limits, Retries, Slots
-from chunkwise.core.kvstore.s3 import S3Bucket
 
 QUICK = Limits(Slots(), Retries(3, 0.05, 0.2))
 
@@ -77,7 +76,8 @@ def s3(s3_bucket: S3Bucket) -> ObjectStore:
 def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """URL of an account on an Azure server."""
     port = free_port()
-    command = ["node", install_azurite(), "--blobHost", "127.0.0.1", "--blobPort", str(port)]
+    script = installed(HERE / "azurite") / "node_modules/azurite/dist/src/blob/main.js"
+    command = ["node", str(script), "--blobHost", "127.0.0.1", "--blobPort", str(port)]
     command += ["--inMemoryPersistence", "--skipApiVersionCheck", "--silent", "--disableTelemetry"]
     work = tmp_path_factory.mktemp("azurite")
     environment = {**os.environ, "AZURITE_ACCOUNTS": f"{ACCOUNT}:{ACCOUNT_KEY}"}

@@ -17,6 +17,7 @@ LOCK = Lock()
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
     def send(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.send_response(status)
@@ -123,4 +124,8 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+class Server(ThreadingHTTPServer):
+    request_queue_size = 100
+
+
+Server(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()

@@ -32,8 +32,10 @@ class OneWriteAtATime:
             return list(self._app(environ, start_response))
 
 
-class Silent(WSGIRequestHandler):
-    """Requests are not logged, which takes a tenth of their time."""
+class Quick(WSGIRequestHandler):
+    """Requests are not logged, which takes a tenth of their time; bodies don't wait for their heads."""
+
+    disable_nagle_algorithm = True
 
     def log_request(self, *_: Any) -> None:
         pass
@@ -42,4 +44,4 @@ class Silent(WSGIRequestHandler):
 if __name__ == "__main__":
     # S3 alone: moto's dispatcher looks through its folders for the service of each request.
     application = OneWriteAtATime(create_backend_app("s3"))
-    run_simple("127.0.0.1", int(sys.argv[1]), application, threaded=True, request_handler=Silent)
+    run_simple("127.0.0.1", int(sys.argv[1]), application, threaded=True, request_handler=Quick)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import base64
-import fcntl
 import hashlib
 import hmac
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -21,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from child_process import Children, run
+from child_process import Children
+from npm_packages import tail
 
 HERE = Path(__file__).parent
 ACCOUNT, ACCOUNT_KEY = "acct", base64.b64encode(b"k" * 32).decode()
@@ -33,29 +32,6 @@ def free_port() -> int:
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return int(s.getsockname()[1])
-
-
-def cache_directory(name: str) -> Path:
-    root = os.environ.get("CHUNKWISE_TEST_CACHE") or os.path.expanduser("~/.cache/chunkwise-tests")
-    path = Path(root) / name
-    path.mkdir(parents=True, exist_ok=True)
-    return path
-
-
-@contextmanager
-def locked(path: Path, patience: float = 280) -> Iterator[None]:
-    """Hold the lock of a file, which another worker may hold for a while but not for ever."""
-    with path.open("w") as file:
-        end = time.monotonic() + patience
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > end:
-                    pytest.fail(f"another process held {path} for {patience:g} s")
-                time.sleep(0.1)
-        yield
 
 
 @contextmanager
@@ -79,37 +55,11 @@ def server(
         yield
 
 
-def tail(log: Path) -> str:
-    return log.read_text(errors="replace")[-2000:]
-
-
 def new_s3_bucket(endpoint: str) -> str:
     name = f"bucket-{os.getpid()}-{next(_numbers)}"
     request = urllib.request.Request(f"{endpoint}/{name}", method="PUT")
     urllib.request.urlopen(request, timeout=30).close()
     return name
-
-
-def install_azurite() -> str:
-    """Return the script of azurite, installed by npm the first time."""
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        pytest.fail("azurite, the Azure server of the tests, needs node and npm on the PATH")
-    wanted = [HERE / "azurite/package.json", HERE / "azurite/package-lock.json"]
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in wanted)).hexdigest()
-    root = cache_directory(f"azurite-{digest[:12]}")
-    with locked(root / "lock"):
-        if not (root / "installed").exists():
-            for path in wanted:
-                shutil.copy(path, root)
-            command = [npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
-            for _ in range(3):
-                if run(command, log=root / "log", cwd=root, seconds=90) == 0:
-                    break
-            else:
-                pytest.fail(f"npm can't install azurite, three times: {tail(root / 'log')}")
-            (root / "installed").touch()
-    return str(root / "node_modules/azurite/dist/src/blob/main.js")
 
 
 def new_azure_container(endpoint: str) -> str:

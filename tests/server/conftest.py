@@ -18,6 +18,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from driven_page import FLAGS
 
+VIEWPORT = {"width": 1200, "height": 800}
+MILLISECONDS = 30_000  # that the browser waits for anything, unless a test says otherwise
+
 
 class Got(NamedTuple):
     """An answer."""
@@ -101,12 +104,27 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def tab(browser: Any) -> Any:
+    """Open the page that the tests of a file use one after the other: each new one starts a process."""
+    return browser.new_page(viewport=VIEWPORT)
+
+
 @pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    """Open a page whose errors fail the test."""
-    page = browser.new_page(viewport={"width": 1200, "height": 800})
+def page(tab: Any) -> Iterator[Any]:
+    """An empty page, as it was when it was opened; errors in it fail the test."""
     errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    yield page
-    page.close()
+
+    def note(error: Any) -> None:
+        errors.append(str(error))
+
+    tab.on("pageerror", note)
+    yield tab
+    tab.unroute_all(behavior="ignoreErrors")
+    tab.goto("about:blank")
+    tab.remove_listener("pageerror", note)
+    tab.context.clear_permissions()
+    tab.set_default_timeout(MILLISECONDS)
+    tab.set_viewport_size(VIEWPORT)
+    tab.mouse.move(0, 0)
     assert errors == []

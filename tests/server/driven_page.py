@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+# Software that draws as a graphics card would is for WebGL alone: it takes twice as long for all the rest.
 FLAGS = [
     "--no-sandbox", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
+    "--disable-gpu-compositing",
 ]  # fmt: skip
 IDLE = "document.body.dataset.idle === 'true' && window.chunkwise && window.chunkwise.view"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -13,9 +12,12 @@ import numpy as np
 import pytest
 import tensorstore
 import zarr
+from npm_packages import installed
 from served_data import CHUNKS, DTYPES, FORMATS, SHAPE, has_dtype, values_of, write_array, write_tree
 
 import chunkwise
+
+ZARRITA = Path(__file__).parent / "zarrita"
 
 
 @pytest.mark.each_once
@@ -232,21 +234,8 @@ def test_groups_that_are_stored_with_consolidated_metadata_have_them_whatever_th
         assert len(list(chunkwise.open_group(url))) == 212
 
 
-@pytest.fixture(scope="module")
-def zarrita(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install zarrita from npm; return the directory of the program that reads with it."""
-    if shutil.which("npm") is None:
-        pytest.fail("zarrita, the reader that browsers have, needs node and npm on the PATH")
-    place = tmp_path_factory.mktemp("zarrita")
-    for path in (Path(__file__).parent / "zarrita").iterdir():
-        shutil.copy(path, place)
-    command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=90)
-    assert done.returncode == 0, done.stderr
-    return place
-
-
-def test_zarrita_reads_every_type_of_every_format(tmp_path: Path, zarrita: Path) -> None:
+def test_zarrita_reads_every_type_of_every_format(tmp_path: Path) -> None:
+    """It is the reader that browsers have."""
     written = {}
     for format in FORMATS:
         arrays = write_tree(tmp_path / format, format)
@@ -254,8 +243,8 @@ def test_zarrita_reads_every_type_of_every_format(tmp_path: Path, zarrita: Path)
         written |= {f"{format}/{dtype}": values for dtype, values in arrays.items()}
     with chunkwise.serve(*(tmp_path / format for format in FORMATS)) as server:
         urls = [f"{server.url}zarr3/{name}" for name in written]
-        command = ["node", "read.js", *urls]
-        done = subprocess.run(command, cwd=zarrita, capture_output=True, text=True, timeout=90)
+        command = ["node", installed(ZARRITA) / "read.js", *urls]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=90)
     assert done.returncode == 0, done.stderr
     for line, (name, values) in zip(done.stdout.splitlines(), written.items(), strict=True):
         found = json.loads(line)
