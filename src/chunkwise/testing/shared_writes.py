@@ -115,18 +115,27 @@ class SharedWrites(DriverArrays):
         store = self.create(place, url, (200,), (200,))
         spec = {**store.spec().to_json(), "context": {"file_io_sync": False}}
         done = [_processes().submit(_write_every_fourth, spec, first) for first in range(4)]
-        assert len({pid.result() for pid in done}) > 1
+        assert len({pid.result() for pid in done}) == 4
         np.testing.assert_array_equal(store.read().result(), np.arange(200) + 1)
 
 
 @cache
 def _processes() -> ProcessPoolExecutor:
     """Return four processes that all suites of a test run share, since starting them takes long."""
-    return ProcessPoolExecutor(4, multiprocessing.get_context("spawn"))
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(4, context, _meet_at, (context.Barrier(4),))
+
+
+_together: list[Any] = []  # a barrier: none begins before all do, however busy the machine is
+
+
+def _meet_at(barrier: Any) -> None:
+    _together.append(barrier)
 
 
 def _write_every_fourth(spec: dict[str, Any], first: int) -> int:
     store = ts.open(spec).result()
+    _together[0].wait(200)
     for i in range(first, 200, 4):
         store[i].write(i + 1).result()
     return os.getpid()
