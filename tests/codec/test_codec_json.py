@@ -310,3 +310,11 @@ def test_n5_blocks_take_as_long_as_their_compressors(kind):
     assert kind().decode_rate == kind().encode_rate == 0
     assert kind(compression).decode_rate == compression[0].decode_rate > 0
     assert kind(compression).encode_rate == compression[0].encode_rate > 0
+
+
+def test_a_checksum_at_the_start_has_no_form_in_zarr3() -> None:
+    """Without its location it would be looked for at the end."""
+    assert [Crc32c(location).to_json("zarr3") for location in (None, "end")] == [{}, {}]
+    assert Crc32c("start").to_json("zarr2") == {"location": "start"}
+    with pytest.raises(UnsupportedError, match="the checksum is at the end"):
+        Crc32c("start").to_json("zarr3")
