@@ -141,6 +141,33 @@ def test_index_arrays_diagonals_and_broadcasts(
     np.testing.assert_array_equal(whole, expected)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_index_arrays_that_cover_whole_chunks(
+    form: str, stored_array: Any, request_type: Any, output_map: Any, pool: Pool
+) -> None:
+    """Such chunks are overwritten without being read, in whatever order their elements come."""
+    shape, random = (12, 12), np.random.default_rng(3)
+    array, store = stored_array(shape, (4, 6), np.int16, 0, **FORMS[form]), MemoryStore()
+    cells, shuffled = np.arange(12).reshape(3, 4), random.permuted(np.arange(12).reshape(3, 4), axis=1)
+    for rows in (
+        random.permutation(12),
+        shuffled.reshape(-1),
+        cells[::-1].reshape(-1),
+        np.tile(shuffled[1], 2),
+    ):
+        columns = random.permutation(12)
+        maps = output_map(0, 1, None, rows[:, None]), output_map(0, 1, None, columns[None])
+        request = request_type((0, 0), (len(rows), 12), maps)
+        values = random.integers(1, 1000, (len(rows), 12), np.int16)
+        expected, found = np.zeros(shape, np.int16), np.empty(shape, np.int16)
+        everything = request_type((0, 0), shape, (output_map(0, 1, 0), output_map(0, 1, 1)))
+        read_into(array, store, everything, expected, pool=pool).result(10)
+        write_from(array, store, request, values, pool=pool).result(10)
+        expected[rows[:, None], columns] = values
+        read_into(array, store, everything, found, pool=pool).result(10)
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_chunks_of_different_sizes(stored_array: Any, request_of: Any, pool: Pool) -> None:
     shape = (11, 13)
     array = stored_array(shape, [((3, 2), 1, 4), 5], np.int32)
