@@ -33,7 +33,7 @@ from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.read import read_into
 from chunkwise.core.engine.write import write_from
 from chunkwise.core.grid.regular import RegularGrid
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
 CODECS: dict[str, list[Any]] = {

@@ -50,7 +50,7 @@ GROUPS = {
     ),
     "codec": (["core/codec/*.py"], ["tests/codec", "tests/n5"]),
     "files": (
-        ["core/kvstore/file_*.py", "core/kvstore/compare_and_swap.py", "core/kvstore/shard_index_cache.py"],
+        ["core/kvstore/files/*.py", "core/kvstore/compare_and_swap.py", "core/kvstore/shard_index_cache.py"],
         ["tests/kvstore"],
     ),
     "copying": (
@@ -116,50 +116,51 @@ def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
             yield "if … else has its first value", new.body
 
 
+_NOT_RUN = ("annotation", "returns", "decorator_list")
+
+
 def mutants_of(path: Path) -> Iterator[Mutant]:
-    """Yield all mutants of what is in functions of a file, without annotations, texts and errors."""
+    """Yield all mutants of what functions of a file run, without defaults, texts and errors."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            for statement in function.body:
-                for parent in ast.walk(statement):
-                    yield from _of_children(path, tree, parent)
-    # Statements right in the body of a function.
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _of_children(path, tree, function, only_body=True)
+    for parent in _parents(tree, in_function=False):
+        for name, value in _run_fields(parent):
+            held = value if isinstance(value, list) else [value]
+            for at, child in enumerate(held):
+                if not isinstance(child, ast.expr | ast.stmt):
+                    continue
+                for what, new in changes(child):
+                    if isinstance(value, list):
+                        value[at] = new
+                    else:
+                        setattr(parent, name, new)
+                    text = ast.unparse(ast.fix_missing_locations(tree))
+                    if isinstance(value, list):
+                        value[at] = child
+                    else:
+                        setattr(parent, name, child)
+                    yield Mutant(str(path.relative_to(SOURCE)), child.lineno, what, text)
 
 
-def _of_children(
-    path: Path, tree: ast.Module, parent: ast.AST, *, only_body: bool = False
-) -> Iterator[Mutant]:
-    if (
-        isinstance(parent, ast.Raise | ast.JoinedStr | ast.FunctionDef | ast.AsyncFunctionDef)
-        and not only_body
-    ):
+def _parents(node: ast.AST, *, in_function: bool) -> Iterator[ast.AST]:
+    """Yield each node in a function whose children may be changed."""
+    in_function = in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    if in_function:
+        yield node
+    for _, value in _run_fields(node):
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield from _parents(child, in_function=in_function)
+
+
+def _run_fields(node: ast.AST) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a node that may be changed."""
+    if isinstance(node, ast.Raise | ast.JoinedStr | ast.arguments):
         return
-    for name, value in ast.iter_fields(parent):
-        if name in ("annotation", "returns", "decorator_list", "args") and not isinstance(parent, ast.Call):
-            continue
-        if only_body and name != "body":
-            continue
-        held = value if isinstance(value, list) else [value]
-        for at, child in enumerate(held):
-            if not isinstance(child, ast.expr | ast.stmt):
-                continue
-            if isinstance(parent, ast.keyword) and parent.arg == "strict":  # lengths that are always equal
-                continue
-            for what, new in changes(child):
-                if isinstance(value, list):
-                    value[at] = new
-                else:
-                    setattr(parent, name, new)
-                text = ast.unparse(ast.fix_missing_locations(tree))
-                if isinstance(value, list):
-                    value[at] = child
-                else:
-                    setattr(parent, name, child)
-                yield Mutant(str(path.relative_to(SOURCE)), child.lineno, what, text)
+    if isinstance(node, ast.keyword) and node.arg == "strict":  # lengths that are always equal
+        return
+    for name, value in ast.iter_fields(node):
+        if name not in _NOT_RUN:
+            yield name, value
 
 
 # -- running ---------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 
 from failing_store import FailingStore
 
-from chunkwise.core.kvstore.staging import APPEND, JOURNAL
+from chunkwise.core.kvstore.places.staging import APPEND, JOURNAL
 from chunkwise.errors import ChunkwiseError
 
 __all__ = ["STORES", "Act", "AtOnce", "Slow", "settle", "waits_for_turn"]

@@ -152,10 +152,10 @@ light
 /              zarr3 group
 ├── best       -> /light/first
 ├── em         zarr3 group
-│   ├── mask   zarr3 bool (3)  chunks (3)  zstd:3
-│   └── raw    zarr3 int64 (6)  chunks (6)  zstd:3
+│   ├── mask   zarr3 array  bool  (3)  chunks 3  zstd:3
+│   └── raw    zarr3 array  int64  (6)  chunks 6  zstd:3
 └── light      zarr3 group
-    └── first  zarr3 int64 (6)  chunks (6)  zstd:3
+    └── first  zarr3 array  int64  (6)  chunks 6  zstd:3
 
 `array` and `group` open what type checkers know as one.
 

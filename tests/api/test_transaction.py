@@ -16,7 +16,7 @@ from chunkwise.core.api.transaction import Transaction, overlay
 from chunkwise.core.kvstore.adapter.pending import PendingStore
 from chunkwise.core.kvstore.adapter.prefix import PrefixStore
 from chunkwise.core.kvstore.atomic import Modifiable
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Children, KvStoreDriver, offers
 

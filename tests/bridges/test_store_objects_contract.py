@@ -11,8 +11,8 @@ import pytest
 from zarr.storage import LocalStore, MemoryStore, WrapperStore
 
 import chunkwise as ts
+from chunkwise.core.kvstore.libraries.zarr_python import ZarrPythonStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.zarr_python import ZarrPythonStore
 from chunkwise.testing.kvstore_contract import KvStoreContract
 
 

@@ -13,7 +13,7 @@ from cli_arrays import Run, make, read
 from cli_trees import FORMATS, RAW, files, make_tree
 
 import chunkwise as cw
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 
 
 @pytest.mark.each_once

@@ -18,7 +18,7 @@ from tests.fault_store import Fault, FaultStore
 
 import chunkwise as cw
 from chunkwise.core.kvstore.adapter.zip_export import export_archive
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.errors import (
     AbortedError,

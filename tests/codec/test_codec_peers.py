@@ -24,7 +24,7 @@ from chunkwise.core.codec.protocol import ChunkSpec
 from chunkwise.core.codec.zarr2 import parse_zarr2, parse_zarr2_codecs
 from chunkwise.core.dtypes import zarr2 as dtype2
 from chunkwise.core.dtypes import zarr3 as dtype3
-from chunkwise.errors import DataCorruptionError, InvalidArgumentError, UnsupportedError
+from chunkwise.errors import CodecError, DataCorruptionError, InvalidArgumentError, UnsupportedError
 from chunkwise.testing.codec_contract import numbers
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
@@ -513,10 +513,16 @@ def test_codecs_of_arrays_keep_the_stored_byte_order(name: str, dtype: str, orde
     import_module("imagecodecs.numcodecs").register_codecs(verbose=False)
     theirs = numcodecs.get_codec(document)
     laid = values if order == "C" else np.ascontiguousarray(values.T)
-    encoded = bytes(theirs.encode(laid))
     native = values.astype(values.dtype.newbyteorder("="))
     spec = ChunkSpec(values.shape, native.dtype, np.zeros((), native.dtype))
     chain = prepare_chain(parse_zarr2(document, None, values.dtype, order), spec)
+    try:
+        encoded = bytes(theirs.encode(laid))
+    except NotImplementedError:  # an older release, which only decodes it
+        assert name == "tiff"
+        with pytest.raises(CodecError, match=r"imagecodecs_tiff.*NotImplementedError"):
+            chain.open_encoder()(native)
+        return
     out = np.empty_like(native)
     chain.open_decoder()(encoded, out)
     np.testing.assert_array_equal(out, values)

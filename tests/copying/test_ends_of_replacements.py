@@ -14,7 +14,7 @@ from failing_store import FailingStore, contents, ending_process, place_in
 
 import chunkwise as cw
 from chunkwise.core.kvstore.memory import MemoryStore
-from chunkwise.core.kvstore.staging import COMPLETE, JOURNAL
+from chunkwise.core.kvstore.places.staging import COMPLETE, JOURNAL
 from chunkwise.core.trees.location import Location
 from chunkwise.errors import ChunkwiseError, StorageError
 

@@ -16,8 +16,8 @@ from failing_store import FailingStore, place_in
 from chunkwise.copying import journal as journal_module
 from chunkwise.copying.copy_passes import PartJournals
 from chunkwise.copying.journal import Journal, Part, may_live
-from chunkwise.core.kvstore.lease import HeldError, end_turn, take_turn
 from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.places.lease import HeldError, end_turn, take_turn
 from chunkwise.core.kvstore.this_process import process_name
 from chunkwise.core.trees.location import Location, locate
 from chunkwise.core.trees.node import JOURNAL

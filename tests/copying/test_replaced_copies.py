@@ -20,7 +20,7 @@ import chunkwise as cw
 from chunkwise.copying.copy_passes import copy_status
 from chunkwise.copying.copy_place import CopyPlace
 from chunkwise.copying.new_array import open_array
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.trees.location import Location, locate

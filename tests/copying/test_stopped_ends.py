@@ -17,9 +17,9 @@ import pytest
 
 import chunkwise as cw
 from chunkwise.copying import journal
-from chunkwise.core.kvstore import lease
-from chunkwise.core.kvstore.file import FileStore
-from chunkwise.core.kvstore.staging import JOURNAL
+from chunkwise.core.kvstore.files.file_store import FileStore
+from chunkwise.core.kvstore.places import lease
+from chunkwise.core.kvstore.places.staging import JOURNAL
 from chunkwise.errors import AbortedError, ChunkwiseError, DeadlineExceededError
 
 OLD, FIRST, SECOND = (np.full((16, 16), value, "u2") for value in (7, 1, 2))
@@ -28,7 +28,7 @@ PROGRAM = """
 import json, os, signal, sys
 import chunkwise as cw
 from chunkwise.copying.planned_copy import PlannedCopy
-from chunkwise.core.kvstore import lease
+from chunkwise.core.kvstore.places import lease
 
 folder, kind, step = json.loads(sys.argv[1])
 left = [-1]

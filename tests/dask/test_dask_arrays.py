@@ -288,7 +288,7 @@ def test_blocks_are_put_together_so_that_chunks_are_written_without_a_read(
 
 
 def chunk_reads(path: Path, blocks: tuple[int, int]) -> int:
-    from chunkwise.core.kvstore.file import FileStore
+    from chunkwise.core.kvstore.files.file_store import FileStore
 
     spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(path)}}
     array, values = make((40, 30), (10, 10), spec=spec)

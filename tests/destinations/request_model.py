@@ -26,7 +26,7 @@ import zarr
 import chunkwise as cw
 import chunkwise.z5py
 from chunkwise.cli.main import main
-from chunkwise.core.kvstore.staging import UNFINISHED
+from chunkwise.core.kvstore.places.staging import UNFINISHED
 from chunkwise.errors import ChunkwiseError
 
 VALUES = np.arange(48, dtype="uint16").reshape(6, 8)

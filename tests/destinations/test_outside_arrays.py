@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import chunkwise as cw
-from chunkwise.core.kvstore.staging import JOURNAL, UNFINISHED
+from chunkwise.core.kvstore.places.staging import JOURNAL, UNFINISHED
 from chunkwise.dask import from_dask
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError
 

@@ -101,7 +101,7 @@ def stored(tmp_path_factory):
         )
     with pytest.MonkeyPatch.context() as patch:
         # No file is too new to be trusted.
-        patch.setattr("chunkwise.core.kvstore.file_read._SETTLED", -(10**18))
+        patch.setattr("chunkwise.core.kvstore.files.read._SETTLED", -(10**18))
         yield arrays
 
 

@@ -197,3 +197,12 @@ def test_members_of_archives_are_decompressed_under_the_limit() -> None:
 
 def test_a_limit_may_be_any_number() -> None:
     assert Slots(2**64 - 1).call(len, "abc") == 3
+
+
+def test_who_waits_for_whom() -> None:
+    """Jobs of a limit share it, except in the thread that calls; others have one if they mostly wait."""
+    shared = Slots(2)
+    limited, free = Pool(2, slots=shared), Pool(2)
+    assert [limited.codec_limit(n) for n in (0, 1, 2, 9)] == [None, shared, shared, shared]
+    assert [free.codec_limit(n) is None for n in (0, 1, 2, 3, 4, 9)] == [True] * 4 + [False] * 2
+    assert free.codec_limit(4) is not free.codec_limit(4)

@@ -22,6 +22,8 @@ import chunkwise as ts
 from chunkwise.core.base import fork
 from chunkwise.core.base.size_bound import held
 from chunkwise.core.engine.pool import is_idle
+from chunkwise.core.engine.update import change_alone
+from chunkwise.core.kvstore.memory import MemoryStore
 
 CHUNKS = {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [10, 10]}}}
 BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
@@ -158,6 +160,8 @@ LOOP = """
 import os, random, signal, sys, threading, time
 import chunkwise as ts
 from chunkwise.core.engine.pool import is_idle
+from chunkwise.core.engine.update import change_alone
+from chunkwise.core.kvstore.memory import MemoryStore
 spec = {
     "driver": "zarr3",
     "kvstore": "file://" + sys.argv[1] + "/",
@@ -214,6 +218,24 @@ left = [name for name in os.listdir(sys.argv[1] + "/c/0") if name.endswith("__lo
 assert not left, left
 assert len(os.listdir("/proc/self/fd")) <= descriptors + 1, os.listdir("/proc/self/fd")
 """
+
+
+def test_a_change_in_a_handler_that_interrupted_one_of_the_same_chunk() -> None:
+    """It waits for no lock that its own thread holds; the interrupted change is made again after it."""
+    store, began = MemoryStore(), time.monotonic()
+    made = []
+
+    def attempt(name: str) -> bytes | None:
+        found = store.read("c")
+        if not made:  # a signal comes
+            made.append("handler")
+            change_alone(store, "here", "c", partial(attempt, "inner"))
+        value = (found.value or b"") + name.encode()
+        return found.generation if store.write("c", value, if_equal=found.generation) is None else None
+
+    change_alone(store, "here", "c", partial(attempt, "outer"))
+    assert store.read("c").value == b"innerouter"
+    assert time.monotonic() - began < 4
 
 
 @pytest.mark.each_once

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 import chunkwise
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.read import ArrayReader, read_into
+from chunkwise.core.engine.shards import ShardSource
 from chunkwise.core.engine.write import write_from
-from chunkwise.core.kvstore.file_read import OpenFile
+from chunkwise.core.kvstore.files.read import OpenFile
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.shard_index_cache import ShardIndexCache
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS
@@ -41,7 +42,7 @@ def make(path, data, **options):
 def opened(path, monkeypatch, *, settled=True):
     """Return an array, and what is asked of its files, which count as old if `settled`, else as new."""
     asked = []
-    monkeypatch.setattr("chunkwise.core.kvstore.file_read._SETTLED", -(10**18) if settled else 10**18)
+    monkeypatch.setattr("chunkwise.core.kvstore.files.read._SETTLED", -(10**18) if settled else 10**18)
     read = OpenFile.read
 
     def recorded(file, starts, stops, memory=None):
@@ -60,6 +61,22 @@ def test_an_index_is_read_once_and_neighbours_share_a_read(tmp_path, monkeypatch
     for where in (np.s_[1, 2, :], np.s_[4:6, 7, 0:9]):
         np.testing.assert_array_equal(array[where].read().result(), data[where])
     assert [len(spans) for spans in asked] == [1, 1, 1]
+
+
+def test_nothing_of_a_shard_but_its_index_stays_after_a_read(tmp_path, monkeypatch):
+    """Many arrays may be open: none of them keeps a file, or encoded chunks."""
+    make(tmp_path / "a", values())
+    files, sources = [], []
+    read, open_shard = OpenFile.read, ShardSource.open_shard
+    monkeypatch.setattr(OpenFile, "read", lambda file, *spans: files.append(file) or read(file, *spans))
+    monkeypatch.setattr(
+        ShardSource, "open_shard", lambda source, *what: sources.append(source) or open_shard(source, *what)
+    )
+    array = chunkwise.open(f"file://{tmp_path}/a/|zarr3:").result()
+    for where in (np.s_[1, 2, :], np.s_[4:6, 7, 0:9], np.s_[:]):
+        array[where].read().result()
+        assert files and all(file._fd < 0 for file in files)
+        assert sources and not any(source._encoded for source in sources)
 
 
 def test_a_file_that_was_just_written_is_not_trusted(tmp_path, monkeypatch):

@@ -141,6 +141,21 @@ def test_pages_of_a_part_are_asked_for_once(select: Callable[[np.ndarray], np.nd
     assert sum(b - a for a, b in asked.ranges) <= high - low
 
 
+@pytest.mark.parametrize("step", [1, -1, 3])
+@pytest.mark.parametrize("ends", [True, False])
+def test_no_pages_beside_a_part_are_asked_for(ends: bool, step: int) -> None:
+    """What is never filled takes no memory; here a part ends, or begins, where a unit does."""
+    whole = np.zeros(4 * memory._UNIT, np.uint8)
+    low, high = _addresses(whole)
+    border = -low % memory._UNIT + memory._UNIT
+    nbytes = 64 * 2 * mmap.PAGESIZE
+    part = whole[border - nbytes : border] if ends else whole[border : border + nbytes]
+    asked = Asked()
+    ResultPages(low, high, asked).prepare(part.reshape(64, -1)[::step])
+    unit = low + border - memory._UNIT if ends else low + border
+    assert asked.ranges == [(unit, unit + memory._UNIT)]
+
+
 def test_a_system_that_knows_no_such_call_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Asked(answer=-1)
     monkeypatch.setattr(memory, "_madvise", lambda: asked)

@@ -20,7 +20,7 @@ from chunkwise.core.driver.stored_array import shard_layout
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.read import read_into
 from chunkwise.core.engine.write import write_from
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.errors import DataCorruptionError, NotFoundError
 

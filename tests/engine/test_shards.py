@@ -20,7 +20,7 @@ from chunkwise.core.engine import shard_write
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.read import read_into
 from chunkwise.core.engine.write import write_from
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS
 from chunkwise.errors import DataCorruptionError, NotFoundError

@@ -24,12 +24,12 @@ DATA = np.arange(np.prod(SHAPE), dtype=np.uint32).astype(np.uint16).reshape(SHAP
 GZIP, ZSTD = ({"name": name, "configuration": {"level": 1}} for name in ("gzip", "zstd"))
 
 
-def _store(path: Path, compressor: Any = GZIP, **options: Any) -> chunkwise.TensorStore:
+def _store(path: Path, compressor: Any = GZIP, *filters: Any, **options: Any) -> chunkwise.TensorStore:
     return chunkwise.open(
         {
             "driver": "zarr3",
             "kvstore": {"driver": "file", "path": str(path)},
-            "metadata": {"codecs": ["bytes", compressor]},
+            "metadata": {"codecs": [*filters, "bytes", compressor]},
             "context": {"file_io_sync": False},
             **options,
         },
@@ -41,9 +41,15 @@ def _store(path: Path, compressor: Any = GZIP, **options: Any) -> chunkwise.Tens
     ).result()
 
 
+ORDERS = [[], [[0, 1, 2]], [[1, 2, 0], [2, 0, 1]], [[2, 1, 0]], [[0, 2, 1], [1, 0, 2]]]
+
+
+@pytest.mark.parametrize("orders", ORDERS, ids=str)
 @pytest.mark.parametrize("compressor", [GZIP, ZSTD], ids=["gzip", "zstd"])
-def test_what_is_written_is_read(compressor: Any, tmp_path: Path) -> None:
-    store = _store(tmp_path, compressor)
+def test_what_is_written_is_read(compressor: Any, orders: list[list[int]], tmp_path: Path) -> None:
+    """Also with transpositions, even some that together change nothing."""
+    filters = [{"name": "transpose", "configuration": {"order": order}} for order in orders]
+    store = _store(tmp_path, compressor, *filters)
     holes = DATA.copy()
     holes[:, 8:16, 200:264] = 0
     holes[:, :8, :8] = 0

@@ -30,8 +30,8 @@ import numpy as np
 import chunkwise as cw
 from chunkwise.core.base import catalogue
 from chunkwise.core.dtypes.names import NAMED
-from chunkwise.core.kvstore.file import FileStore
-from chunkwise.core.kvstore.staging import new_owner
+from chunkwise.core.kvstore.files.file_store import FileStore
+from chunkwise.core.kvstore.places.staging import new_owner
 from chunkwise.core.kvstore.this_process import process_name
 from chunkwise.errors import ChunkwiseError
 from chunkwise.images.conventions.known import PYRAMIDS

@@ -267,7 +267,7 @@ convert({source!r}, {target!r}, memory="10MB")
 """
 
 
-@pytest.mark.parametrize(("step", "begun"), [(180, False), (540, True)])
+@pytest.mark.parametrize(("step", "begun"), [(240, False), (540, True)])
 def test_the_process_is_killed(source: Path, tmp_path: Path, step: int, begun: bool) -> None:
     target, where = tmp_path / "b", tmp_path / "dead"
     code = _KILLED.format(step=step, where=str(where), source=str(source), target=str(target))

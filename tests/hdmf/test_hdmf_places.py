@@ -20,7 +20,7 @@ from nwb_content import new_file
 from pynwb import TimeSeries, get_manager
 
 import chunkwise as cw
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.trees.consolidated_tree import check_consolidated
 from chunkwise.core.trees.node import require_node
 from chunkwise.errors import (

@@ -8,7 +8,7 @@ from tests.trace_store import Request, TraceStore
 
 from chunkwise.core.kvstore.adapter.prefix import PrefixStore
 from chunkwise.core.kvstore.byte_range import read_ranges
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, ByteRange
 from chunkwise.errors import ChunkwiseError, NotFoundError, StorageError

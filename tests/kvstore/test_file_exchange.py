@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chunkwise.core.kvstore import file_exchange
+from chunkwise.core.kvstore.files import exchange as file_exchange
 
 
 @pytest.fixture

@@ -14,8 +14,12 @@ import pytest
 import tensorstore as ts
 from lock_files import hold
 
-from chunkwise.core.kvstore import file_list, file_protocol, file_read, file_write, platform
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files import list_files as file_list
+from chunkwise.core.kvstore.files import platform
+from chunkwise.core.kvstore.files import protocol as file_protocol
+from chunkwise.core.kvstore.files import read as file_read
+from chunkwise.core.kvstore.files import write as file_write
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.errors import DeadlineExceededError, PermissionDeniedError, StorageError
 
 LOCKED = pytest.mark.parametrize("locking", ["os", "lockfile"])
@@ -318,7 +322,7 @@ def test_the_time_of_a_write_is_the_precise_one(tmp_path, monkeypatch):
     """Inodes come back within a tick of the kernel's clock; the times that are set tell versions apart."""
     store = FileStore(tmp_path, sync=False)
     now = 1_700_000_000_123_456_789
-    monkeypatch.setattr("chunkwise.core.kvstore.file_protocol.time", SimpleNamespace(time_ns=lambda: now))
+    monkeypatch.setattr("chunkwise.core.kvstore.files.protocol.time", SimpleNamespace(time_ns=lambda: now))
     generation = store.write("k", b"1")
     status = os.stat(tmp_path / "k")
     assert status.st_mtime_ns == now

@@ -9,7 +9,7 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Children
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError, StorageError
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-import chunkwise.core.kvstore.file
-from chunkwise.core.kvstore.file import FileStore
+import chunkwise.core.kvstore.files.file_store
+from chunkwise.core.kvstore.files.file_store import FileStore
 
-SOURCE = str(Path(chunkwise.core.kvstore.file.__file__).parents[2])
+SOURCE = str(Path(chunkwise.core.kvstore.files.file_store.__file__).parents[2])
 
 OURS = """
 import sys
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 root, locking, n = sys.argv[1:]
 store = FileStore(root, sync=False, locking=locking)
 value, generation, _time = store.read("a/n")  # all have read before any writes, so one conflict is sure
@@ -85,7 +85,7 @@ def test_processes_lose_no_update(start, tmp_path, locking, scripts):
 
 WRITER = """
 import sys
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 root, key, locking = sys.argv[1:]
 store = FileStore(root, sync=False, locking=locking)
 values = [bytes([i]) * (300_000 + i * 100_000) for i in range(2)]
@@ -124,8 +124,8 @@ def test_killed_while_writing(start, tmp_path, locking):
 
 FORKING = """
 import os, sys
-from chunkwise.core.kvstore.file import FileStore
-from chunkwise.core.kvstore.file_protocol import under_lock
+from chunkwise.core.kvstore.files.file_store import FileStore
+from chunkwise.core.kvstore.files.protocol import under_lock
 store = FileStore(sys.argv[1], sync=False, acquire_timeout=2)
 store.write("k", b"1" * 5000)
 read = store.open_reader()

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from chunkwise.core.kvstore.file import FileStore
-from chunkwise.core.kvstore.file_read import OpenFile
+from chunkwise.core.kvstore.files.file_store import FileStore
+from chunkwise.core.kvstore.files.read import OpenFile
 from chunkwise.testing.kvstore_contract import KvStoreContract
 
 

@@ -12,13 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lock_files import hold
 
-import chunkwise.core.kvstore.file
-from chunkwise.core.kvstore import file_protocol, file_write, platform
-from chunkwise.core.kvstore.file import FileStore
-from chunkwise.core.kvstore.file_path import LOCK_SUFFIX
+import chunkwise.core.kvstore.files.file_store
+from chunkwise.core.kvstore.files import platform
+from chunkwise.core.kvstore.files import protocol as file_protocol
+from chunkwise.core.kvstore.files import write as file_write
+from chunkwise.core.kvstore.files.file_store import FileStore
+from chunkwise.core.kvstore.files.path import LOCK_SUFFIX
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, StorageError
 
-SOURCE = str(Path(chunkwise.core.kvstore.file.__file__).parents[2])
+SOURCE = str(Path(chunkwise.core.kvstore.files.file_store.__file__).parents[2])
 LOCKING = pytest.mark.parametrize("locking", ["os", "lockfile", "none", "non_atomic"])
 
 
@@ -169,7 +171,7 @@ def test_the_disk_is_waited_for(tmp_path, monkeypatch):
 
 COUNTER = """
 import sys
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 store = FileStore(sys.argv[1], sync=False)
 print("ready", flush=True)
 n = 0

@@ -5,10 +5,12 @@ import os
 
 import pytest
 
-from chunkwise.core.kvstore import file_exchange, file_protocol, file_read
-from chunkwise.core.kvstore.file import FileStore
-from chunkwise.core.kvstore.file_list import delete_files
-from chunkwise.core.kvstore.file_path import LOCK_SUFFIX
+from chunkwise.core.kvstore.files import exchange as file_exchange
+from chunkwise.core.kvstore.files import protocol as file_protocol
+from chunkwise.core.kvstore.files import read as file_read
+from chunkwise.core.kvstore.files.file_store import FileStore
+from chunkwise.core.kvstore.files.list_files import delete_files
+from chunkwise.core.kvstore.files.path import LOCK_SUFFIX
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.errors import OutOfRangeError
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chunkwise.core.kvstore.mapping import MappingStore
+from chunkwise.core.kvstore.libraries.mapping import MappingStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.testing.kvstore_contract import KvStoreContract
 

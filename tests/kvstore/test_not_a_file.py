@@ -17,8 +17,8 @@ import pytest
 import chunkwise as ts
 from chunkwise import errors
 from chunkwise.core.base import size_bound
-from chunkwise.core.kvstore import file_write
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files import write as file_write
+from chunkwise.core.kvstore.files.file_store import FileStore
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are none of these on Windows")
 FAST = {"file_io_sync": False}
@@ -183,7 +183,7 @@ def test_a_handler_in_the_middle_of_the_steps_of_a_file(
             store.write("k", b"handler", if_equal=None)
         write_all(fd, value)
 
-    monkeypatch.setattr("chunkwise.core.kvstore.file.write_all", interrupted)
+    monkeypatch.setattr("chunkwise.core.kvstore.files.file_store.write_all", interrupted)
     store.write("k", b"program")
     assert store.read("k").value == b"program"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chunkwise.core.kvstore.object_read import Pages
+from chunkwise.core.kvstore.objects.read import Pages
 
 
 class Library:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from chunkwise.core.kvstore import file_path
-from chunkwise.core.kvstore.platform import extended_path, name_fault
+from chunkwise.core.kvstore.files import path as file_path
+from chunkwise.core.kvstore.files.platform import extended_path, name_fault
 from chunkwise.core.specs.kvstores.file import file_url
 from chunkwise.core.specs.url import path_of_file_url
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError

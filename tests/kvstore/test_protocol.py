@@ -10,8 +10,7 @@ import pytest
 import chunkwise as ts
 from chunkwise.core.kvstore.adapter.prefix import PrefixStore
 from chunkwise.core.kvstore.atomic import AtomicWritable, Directories, Modifiable
-from chunkwise.core.kvstore.file import FileStore
-from chunkwise.core.kvstore.http import HttpStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import (
     EntryListable,
@@ -22,6 +21,7 @@ from chunkwise.core.kvstore.protocol import (
     is_store,
     offers,
 )
+from chunkwise.core.kvstore.web.http import HttpStore
 
 OFFERED: dict[Any, set[str]] = {
     Readable: {"file", "http", "memory", "prefix"},

@@ -22,7 +22,7 @@ from tests.trace_store import TraceStore
 import chunkwise
 from chunkwise.core.kvstore.adapter.zip import ZipStore
 from chunkwise.core.kvstore.adapter.zip_write import ArchiveWriter, make_archive
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, ByteRange, Children, KvStoreDriver, offers
 from chunkwise.errors import (

@@ -9,7 +9,7 @@ import pytest
 import chunkwise as ts
 from chunkwise.core.kvstore.adapter.ocdbt import OcdbtStore, Options
 from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.ocdbt.config import ConfigMembers
 from chunkwise.core.kvstore.protocol import KvStoreDriver

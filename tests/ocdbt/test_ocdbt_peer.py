@@ -20,7 +20,7 @@ import chunkwise as ts
 from chunkwise.core.kvstore.adapter.ocdbt import OcdbtStore, Options
 from chunkwise.core.kvstore.adapter.ocdbt_commit import Storage
 from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.key_range import KeyRange, decode_key
 from chunkwise.core.kvstore.ocdbt.config import parse_config
 from chunkwise.core.kvstore.ocdbt.fields import frame_body

@@ -24,8 +24,8 @@ from tests.trace_store import TraceStore
 import chunkwise as ts
 from chunkwise.core.kvstore.adapter.ocdbt import OcdbtStore, Options
 from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
-from chunkwise.core.kvstore.file import FileStore
-from chunkwise.core.kvstore.fsspec import FsspecStore
+from chunkwise.core.kvstore.files.file_store import FileStore
+from chunkwise.core.kvstore.libraries.fsspec import FsspecStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.ocdbt.config import ConfigMembers
 from chunkwise.core.kvstore.protocol import Stamped

@@ -8,7 +8,7 @@ from typing import Any
 
 from chunkwise.core.kvstore.adapter.ocdbt import OcdbtStore, Options
 from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.ocdbt.config import ConfigMembers
 
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from chunkwise.core.kvstore import platform
-from chunkwise.core.kvstore.file import FileStore
-from chunkwise.core.kvstore.platform import FOLDS_NAMES, WINDOWS
+from chunkwise.core.kvstore.files import platform
+from chunkwise.core.kvstore.files.file_store import FileStore
+from chunkwise.core.kvstore.files.platform import FOLDS_NAMES, WINDOWS
 from chunkwise.testing.kvstore_contract import KvStoreContract
 
 assert FOLDS_NAMES, "no platform is simulated"

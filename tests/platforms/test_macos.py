@@ -16,7 +16,7 @@ def platform() -> str:
 NAMES = """
 import os, sys, unicodedata
 from chunkwise.errors import FailedPreconditionError
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 store = FileStore(sys.argv[1], sync=False)
 composed, decomposed = "\\xe9/zarr.json", "e\\u0301/zarr.json"
 assert unicodedata.normalize("NFD", composed) == decomposed != composed
@@ -48,7 +48,7 @@ def test_names(run: Any, tmp_path: Path) -> None:
 
 SYNC = """
 import os, sys
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 FileStore(sys.argv[1], sync=False).write("k", b"1")
 print(os.n_full_syncs)
 FileStore(sys.argv[1]).write("k", b"2")

@@ -35,7 +35,7 @@ def run_two(children: Any, environment: Any) -> Any:
 
 COUNTER = """
 import sys
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 root, locking, n, _ = sys.argv[1:]
 store = FileStore(root, sync=False, locking=locking)
 value, generation, _time = store.read("a/n")  # both have read before either writes, so one conflict is sure
@@ -124,7 +124,7 @@ def test_a_killed_process_holds_nobody_up(
     """Its lock goes with it; what it leaves is no key, and goes with its directory."""
     code = """
 import sys
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 def fill(file):
     file.write(b"half of it")
     file.flush()
@@ -140,7 +140,7 @@ FileStore(sys.argv[1]).write_file("d/k", fill)
     assert len(os.listdir(tmp_path / "d")) == {"macos": 2, "windows": 3}[platform]
     after = """
 import sys
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 store = FileStore(sys.argv[1], acquire_timeout=5)
 print(list(store.list()), bytes(store.read("d/k").value))
 store.write("d/k", b"new")

@@ -45,7 +45,7 @@ except ImportError:
 NAMES = """
 import sys
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, UnsupportedError
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 store = FileStore(sys.argv[1], sync=False)
 def refused(kind, call, *arguments):
     try:
@@ -85,7 +85,7 @@ def test_names_that_are_no_names_there(run: Any, tmp_path: Path) -> None:
 
 READERS = """
 import sys, threading
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 store = FileStore(sys.argv[1], sync=False)
 values = [bytes([i]) * 50_000 for i in range(2)]
 store.write("k", values[0])

@@ -9,7 +9,7 @@ import pytest
 from chunkwise.core.kvstore.adapter.kvstack import Layer, StackStore
 from chunkwise.core.kvstore.adapter.read_through import DiskEntries, MemoryEntries, ReadThroughStore
 from chunkwise.core.kvstore.adapter.zip import ZipStore
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver

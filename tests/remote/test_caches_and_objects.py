@@ -17,7 +17,7 @@ from tests.trace_store import TraceStore
 import chunkwise as ts
 from chunkwise import errors
 from chunkwise.core.kvstore.adapter.read_through import DiskEntries, MemoryEntries, ReadThroughStore
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import ByteRange, Stamped
 

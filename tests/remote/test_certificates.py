@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from chunkwise import KvStore, errors
-from chunkwise.core.kvstore.http_request import _proxy
+from chunkwise.core.kvstore.web.request import _proxy
 
 SERVER = """
 import http.server, ssl, sys, threading, time

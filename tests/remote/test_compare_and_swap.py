@@ -15,11 +15,11 @@ import chunkwise as ts
 from chunkwise import errors
 from chunkwise.core.kvstore.compare_and_swap import Losses, compare_and_swap
 from chunkwise.core.kvstore.memory import MemoryStore
-from chunkwise.core.kvstore.object_connection import learned
-from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.connection import learned
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.s3 import S3Bucket
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, MOST_LOST
 from chunkwise.core.kvstore.request_limits import Limits, Retries, Slots
-from chunkwise.core.kvstore.s3 import S3Bucket
 
 QUICK = Limits(Slots(), Retries(6, 0.005, 0.02))
 

@@ -11,7 +11,7 @@ from servers import new_s3_bucket
 
 import chunkwise as cw
 from chunkwise.cli.main import main
-from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
 from chunkwise.core.trees import consolidated_tree
 
 

@@ -23,13 +23,13 @@ from test_web_servers import Web, answer, web
 
 import chunkwise as ts
 from chunkwise import errors
-from chunkwise.core.kvstore import azure_keys, gcs, google_keys
-from chunkwise.core.kvstore.azure import AzureContainer
-from chunkwise.core.kvstore.gcs import GcsBucket
-from chunkwise.core.kvstore.object_connection import learned
-from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.objects import azure_keys, gcs, google_keys
+from chunkwise.core.kvstore.objects.azure import AzureContainer
+from chunkwise.core.kvstore.objects.connection import learned
+from chunkwise.core.kvstore.objects.gcs import GcsBucket
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.s3 import S3Bucket
 from chunkwise.core.kvstore.request_limits import Limits, Retries, Slots
-from chunkwise.core.kvstore.s3 import S3Bucket
 
 QUICK = Limits(Slots(), Retries(1, 0.001, 0.001))
 PROOF = "pr00f"  # what the service is shown

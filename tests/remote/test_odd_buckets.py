@@ -19,9 +19,9 @@ from test_web_servers import answer, web
 import chunkwise as ts
 from chunkwise import errors
 from chunkwise.cli.main import main
-from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.s3 import S3Bucket
 from chunkwise.core.kvstore.request_limits import Limits, Retries, Slots
-from chunkwise.core.kvstore.s3 import S3Bucket
 
 DATE = "Mon, 01 Jan 2024 00:00:00 GMT"
 ONCE = Limits(Slots(), Retries(0))

@@ -18,13 +18,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from test_web_servers import Web, answer, web
 
 from chunkwise import errors
-from chunkwise.core.kvstore.azure import AzureContainer
-from chunkwise.core.kvstore.gcs import GcsBucket
-from chunkwise.core.kvstore.http import HttpStore
-from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.azure import AzureContainer
+from chunkwise.core.kvstore.objects.gcs import GcsBucket
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.s3 import S3Bucket
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, ByteRange
 from chunkwise.core.kvstore.request_limits import Limits, Retries, Slots
-from chunkwise.core.kvstore.s3 import S3Bucket
+from chunkwise.core.kvstore.web.http import HttpStore
 
 ONCE = Limits(Slots(), Retries(0, 0.001, 0.001, 0.2))
 SECRET = "s3cr3t"

@@ -17,16 +17,16 @@ import pytest
 
 import chunkwise as ts
 from chunkwise import errors
-from chunkwise.core.kvstore import object_library
-from chunkwise.core.kvstore.azure import AzureContainer
-from chunkwise.core.kvstore.bucket import Access
-from chunkwise.core.kvstore.gcs import GcsBucket
-from chunkwise.core.kvstore.object_connection import learned
-from chunkwise.core.kvstore.object_failure import Failure
-from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.objects import library as object_library
+from chunkwise.core.kvstore.objects.azure import AzureContainer
+from chunkwise.core.kvstore.objects.bucket import Access
+from chunkwise.core.kvstore.objects.connection import learned
+from chunkwise.core.kvstore.objects.failure import Failure
+from chunkwise.core.kvstore.objects.gcs import GcsBucket
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.s3 import S3Bucket
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION
 from chunkwise.core.kvstore.request_limits import Limits, Retries, Slots
-from chunkwise.core.kvstore.s3 import S3Bucket
 
 QUICK = Limits(Slots(), Retries(1, 0.02, 0.1))
 
@@ -359,7 +359,7 @@ def test_service_account(service_account: Any) -> None:
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 
-    from chunkwise.core.kvstore.google_keys import google_token
+    from chunkwise.core.kvstore.objects.google_keys import google_token
 
     token = google_token(False).keys
     header, claims, signature = (base64.urlsafe_b64decode(part + "==") for part in token.split("."))

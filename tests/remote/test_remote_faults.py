@@ -21,14 +21,14 @@ from child_process import Children
 
 import chunkwise as ts
 from chunkwise import errors
-from chunkwise.core.kvstore.foreign_bucket import ForeignBucket
-from chunkwise.core.kvstore.http import HttpStore
-from chunkwise.core.kvstore.object_connection import learned
-from chunkwise.core.kvstore.object_read import Pages
-from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.connection import learned
+from chunkwise.core.kvstore.objects.foreign_bucket import ForeignBucket
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.read import Pages
+from chunkwise.core.kvstore.objects.s3 import S3Bucket
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION
 from chunkwise.core.kvstore.request_limits import Limits, Retries, Slots
-from chunkwise.core.kvstore.s3 import S3Bucket
+from chunkwise.core.kvstore.web.http import HttpStore
 
 QUICK = Limits(Slots(), Retries(3, 0.02, 0.1))
 VALUE = bytes(range(256)) * 400

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import chunkwise as ts
-from chunkwise.core.kvstore.object_store import ObjectStore
-from chunkwise.core.kvstore.s3 import S3Bucket
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.s3 import S3Bucket
 
 VALUES = np.random.default_rng(0).integers(0, 1000, (200, 300)).astype("<i4")
 

@@ -15,13 +15,13 @@ import chunkwise as ts
 from chunkwise import errors
 from chunkwise.cli.main import main
 from chunkwise.core.kvstore.adapter.zip import ZipStore
-from chunkwise.core.kvstore.file import FileStore
-from chunkwise.core.kvstore.fsspec import FsspecStore
-from chunkwise.core.kvstore.gcs import GcsBucket
-from chunkwise.core.kvstore.http import HttpStore
+from chunkwise.core.kvstore.files.file_store import FileStore
+from chunkwise.core.kvstore.libraries.fsspec import FsspecStore
 from chunkwise.core.kvstore.memory import MemoryStore
-from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.gcs import GcsBucket
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
 from chunkwise.core.kvstore.traits import traits_of
+from chunkwise.core.kvstore.web.http import HttpStore
 
 PAGE = (Path(__file__).parents[2] / "docs" / "remote.md").read_text()
 CODE = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL))

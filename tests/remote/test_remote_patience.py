@@ -14,9 +14,9 @@ import pytest
 import chunkwise as ts
 from chunkwise import errors
 from chunkwise.cli.main import main
-from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.s3 import S3Bucket
 from chunkwise.core.kvstore.request_limits import Limits, Retries, Slots
-from chunkwise.core.kvstore.s3 import S3Bucket
 
 QUICK = {"max_retries": 3, "initial_delay": "20ms", "max_delay": "20ms"}
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import chunkwise as ts
-from chunkwise.core.kvstore.object_store import ObjectStore
-from chunkwise.core.kvstore.s3 import S3Bucket
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.s3 import S3Bucket
 from chunkwise.errors import PermissionDeniedError
 
 VALUES = np.arange(400 * 100, dtype="<i4").reshape(400, 100)

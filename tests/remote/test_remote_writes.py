@@ -9,8 +9,8 @@ import pytest
 
 import chunkwise as ts
 from chunkwise import errors
-from chunkwise.core.kvstore.object_store import ObjectStore
-from chunkwise.core.kvstore.s3 import S3Bucket
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.s3 import S3Bucket
 
 DATA = np.random.default_rng(0).integers(1, 200, (64, 128)).astype("u2")
 N_CHUNKS = 128

@@ -13,9 +13,9 @@ import boto3  # comes with moto
 import pytest
 
 from chunkwise import errors
-from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.s3 import S3Bucket
 from chunkwise.core.kvstore.request_limits import Limits, Pace, Retries, Slots
-from chunkwise.core.kvstore.s3 import S3Bucket
 
 QUICK = Limits(Slots(), Retries(3, 0.02, 0.1))
 VALUE = bytes(range(256)) * 400

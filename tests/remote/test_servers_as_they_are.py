@@ -160,8 +160,8 @@ def test_bombs_are_not_unpacked(stored: Path) -> None:
         return True
 
     bomb = gzip.compress(bytes(1 << 20))
-    from chunkwise.core.kvstore.http import HttpStore
-    from chunkwise.core.kvstore.http_request import Bounds
+    from chunkwise.core.kvstore.web.http import HttpStore
+    from chunkwise.core.kvstore.web.request import Bounds
 
     with served(stored, change) as url:
         assert len(HttpStore(url).read("k").value or b"") == 1 << 20

@@ -12,8 +12,8 @@ import pytest
 import chunkwise as ts
 from chunkwise import errors
 from chunkwise.cli.main import main
-from chunkwise.core.kvstore.object_store import ObjectStore
-from chunkwise.core.kvstore.s3 import S3Bucket
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.s3 import S3Bucket
 
 DATA = np.arange(16, dtype=np.uint16).reshape(4, 4)
 MISSING = {"driver": "s3", "denied_is_missing": True}

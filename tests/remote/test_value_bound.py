@@ -18,7 +18,7 @@ import chunkwise as ts
 from chunkwise import errors
 from chunkwise.core.base.size_bound import DOCUMENT
 from chunkwise.core.kvstore import value_bound
-from chunkwise.core.kvstore.http import HttpStore
+from chunkwise.core.kvstore.web.http import HttpStore
 
 HUGE = 100_000_000_000
 

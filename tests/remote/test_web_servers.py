@@ -19,14 +19,14 @@ import pytest
 
 import chunkwise as ts
 from chunkwise import errors
-from chunkwise.core.kvstore.azure import AzureContainer
-from chunkwise.core.kvstore.gcs import GcsBucket
-from chunkwise.core.kvstore.http import HttpStore, _retry_after
-from chunkwise.core.kvstore.http_request import Answer, Bounds
-from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.azure import AzureContainer
+from chunkwise.core.kvstore.objects.gcs import GcsBucket
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.s3 import S3Bucket
 from chunkwise.core.kvstore.protocol import ByteRange
 from chunkwise.core.kvstore.request_limits import Limits, Retries, Slots
-from chunkwise.core.kvstore.s3 import S3Bucket
+from chunkwise.core.kvstore.web.http import HttpStore, _retry_after
+from chunkwise.core.kvstore.web.request import Answer, Bounds
 
 QUICK = Limits(Slots(), Retries(2, 0.01, 0.01))
 VALUE = bytes(range(256)) * 40

@@ -20,11 +20,11 @@ from test_web_servers import Web, answer, web
 import chunkwise as ts
 from chunkwise import errors
 from chunkwise.cli.main import main
-from chunkwise.core.kvstore.azure import AzureContainer
-from chunkwise.core.kvstore.gcs import GcsBucket
-from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.azure import AzureContainer
+from chunkwise.core.kvstore.objects.gcs import GcsBucket
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.s3 import S3Bucket
 from chunkwise.core.kvstore.request_limits import Limits, Retries, Slots
-from chunkwise.core.kvstore.s3 import S3Bucket
 
 QUICK = Limits(Slots(), Retries(1, 0.001, 0.001))
 KEYS = [f"a/{i:03d}" for i in range(100)]

@@ -16,7 +16,7 @@ from zarr_store_contract import ZarrStoreContract
 
 import chunkwise as ts
 from chunkwise import z5py
-from chunkwise.core.kvstore.s3 import S3Bucket
+from chunkwise.core.kvstore.objects.s3 import S3Bucket
 from chunkwise.zarr import CodecPipeline, Store
 
 VALUES = np.arange(4096, dtype="int32").reshape(64, 64)

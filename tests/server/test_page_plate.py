@@ -10,7 +10,7 @@ from driven_page import PLATE_IDLE, keep, wait
 from tests.trace_store import TraceStore
 
 import chunkwise
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.images.server.answer import Computed
 from chunkwise.images.server.drawing import label_color
 from chunkwise.images.server.page_api import page_content

@@ -17,9 +17,9 @@ from failing_store import FailingStore, contents, place_in
 import chunkwise as cw
 from chunkwise.copying.new_array import open_array
 from chunkwise.core.api.append import Room
-from chunkwise.core.kvstore import lease
 from chunkwise.core.kvstore.memory import MemoryStore
-from chunkwise.core.kvstore.staging import APPEND
+from chunkwise.core.kvstore.places import lease
+from chunkwise.core.kvstore.places.staging import APPEND
 from chunkwise.core.trees.append import appending
 from chunkwise.errors import (
     AbortedError,

@@ -9,7 +9,7 @@ import pytest
 from tests.trace_store import TraceStore
 
 import chunkwise as cw
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.errors import (
     AlreadyExistsError,

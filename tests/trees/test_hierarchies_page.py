@@ -24,7 +24,7 @@ def test_the_page_runs(tmp_path, monkeypatch, capsys):
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), names)
-    assert "zarr3 uint16 (2, 3, 4)" in capsys.readouterr().out
+    assert "zarr3 array  uint16  (2, 3, 4)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -18,7 +18,7 @@ from rivals import Act, AtOnce, Slow, settle
 import chunkwise as cw
 from chunkwise.cli.mv import _move_alone
 from chunkwise.core.kvstore.memory import MemoryStore
-from chunkwise.core.kvstore.staging import in_staging
+from chunkwise.core.kvstore.places.staging import in_staging
 from chunkwise.core.trees.location import Location, locate
 from chunkwise.core.trees.look import looking
 from chunkwise.core.trees.node import DOCUMENTS, find_documented

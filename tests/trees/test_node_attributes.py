@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.trace_store import TraceStore
 
 import chunkwise as cw
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.trees.attribute_value import has_non_finite, to_json_value
 from chunkwise.errors import FailedPreconditionError

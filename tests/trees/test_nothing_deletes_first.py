@@ -26,7 +26,7 @@ CALLS = (
 
 ALLOWED = {
     # The mechanism.
-    "core/kvstore/take_place.py": "deletes the old when the new is whole",
+    "core/kvstore/places/take_place.py": "deletes the old when the new is whole",
     "core/trees/replacement.py": "discards the new",
     "core/trees/key_ownership.py": "is what deletes keys of nodes alone",
     # What is asked to delete, and puts nothing there.

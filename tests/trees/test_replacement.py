@@ -20,12 +20,19 @@ from failing_store import FailingStore, contents, place_in
 
 import chunkwise
 from chunkwise import verify
-from chunkwise.core.kvstore import file_exchange
 from chunkwise.core.kvstore.adapter.zip import ZipStore
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files import exchange as file_exchange
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.places.staging import (
+    APPEND,
+    COMPLETE,
+    is_abandoned,
+    is_staging,
+    new_owner,
+    staging_name,
+)
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.staging import APPEND, COMPLETE, is_abandoned, is_staging, new_owner, staging_name
 from chunkwise.core.trees.key_ownership import delete_own, foreign_keys
 from chunkwise.core.trees.location import Location, locate
 from chunkwise.core.trees.node import find_node
@@ -217,7 +224,11 @@ def test_what_a_process_left_between_two_renames_comes_back(tmp_path: Path) -> N
     place = place_in(store, "t/")
     _fill(place, "zarr3")
     ended = subprocess.run(
-        [sys.executable, "-c", "from chunkwise.core.kvstore.staging import new_owner; print(new_owner())"],
+        [
+            sys.executable,
+            "-c",
+            "from chunkwise.core.kvstore.places.staging import new_owner; print(new_owner())",
+        ],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         check=True,
@@ -248,7 +259,7 @@ def test_directories_that_cannot_be_exchanged(
         def busy(*names: str) -> None:
             raise OSError(errno.EBUSY, "busy")
 
-        monkeypatch.setattr("chunkwise.core.kvstore.file_exchange.exchange_paths", busy)
+        monkeypatch.setattr("chunkwise.core.kvstore.files.exchange.exchange_paths", busy)
     place = locate(path)
     _replace(place, "zarr3")
     assert _names(place) == ["z"]

@@ -22,11 +22,11 @@ from failing_store import FailingStore, contents, place_in
 from rivals import STORES, Act, settle, waits_for_turn
 
 import chunkwise as cw
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.places.staging import APPEND, COMPLETE, is_staging
+from chunkwise.core.kvstore.places.take_place import replace_below
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.staging import APPEND, COMPLETE, is_staging
-from chunkwise.core.kvstore.take_place import replace_below
 from chunkwise.core.trees.change import delete_all, relocate
 from chunkwise.core.trees.node import DOCUMENTS, find_node
 from chunkwise.errors import (

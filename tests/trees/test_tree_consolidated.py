@@ -12,7 +12,7 @@ import zarr
 
 import chunkwise as cw
 from chunkwise.copying.verify import verify_nodes
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.trees.consolidated_tree import check_consolidated, remove_consolidated
 from chunkwise.core.trees.node import require_node
 from chunkwise.errors import FailedPreconditionError

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chunkwise as cw
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.trees.link import links_of
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, NodeNotFoundError
 

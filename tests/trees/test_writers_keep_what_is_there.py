@@ -21,10 +21,10 @@ from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.new_array import create_array, target_spec
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.kvstore.adapter.zip import ZipStore
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.places.staging import APPEND
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.staging import APPEND
 from chunkwise.errors import AlreadyExistsError, StorageError
 from chunkwise.xarray import write_dataset, write_datatree
 

@@ -17,7 +17,7 @@ from failing_store import FailingStore, contents, place_in
 
 import chunkwise
 from chunkwise.core.kvstore.memory import MemoryStore
-from chunkwise.core.kvstore.staging import APPEND
+from chunkwise.core.kvstore.places.staging import APPEND
 from chunkwise.core.trees.append import appending, excluding
 from chunkwise.errors import StorageError
 from chunkwise.xarray import write_dataset

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as cw
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.xarray import write_dataset
 from chunkwise.xarray.backend import ChunkwiseBackendEntrypoint
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from chunkwise import TensorStore
 from chunkwise.cli.command import UsageError, show
 from chunkwise.copying.node_arrays import Occupancy, array_nbytes, occupancy, stored_array
-from chunkwise.copying.quantities import format_chunks, format_nbytes, plural
+from chunkwise.copying.quantities import format_nbytes, plural
 from chunkwise.copying.resolve import ResolvedPlace, resolve
-from chunkwise.copying.summary import file_format, shape_text, summarize
+from chunkwise.copying.summary import describe_node, shape_text, summarize
 from chunkwise.core.trees.link import parse_links, without_links
 from chunkwise.errors import ChunkwiseError, UnavailableError
 from chunkwise.extension import JSON
@@ -148,7 +148,7 @@ class _Line(NamedTuple):
 
 def _line(shown: _ShownNode, arguments: argparse.Namespace) -> _Line:
     node = shown.node
-    text, out, below = _describe(node), _as_json(shown.name, node), []
+    text, out, below = describe_node(node), _as_json(shown.name, node), []
     attributes = shown.attributes() if arguments.attributes or node.kind == "group" else {}
     for link, target in parse_links(attributes).items() if node.kind == "group" else ():
         below.append(f"{link} -> {target}")
@@ -208,21 +208,6 @@ def _ends(names: Sequence[str]) -> list[tuple[bool, ...]]:
             name = group
     steps = ([at for at, char in enumerate(f"{name}/") if char == "/"] if name else [] for name in names)
     return [tuple(is_last[name[:at]] for at in ats) for name, ats in zip(names, steps, strict=True)]
-
-
-def _describe(node: Node) -> str:
-    format = file_format(node) or node.format or "directory"
-    if node.error:
-        return f"{format} {node.kind}: {node.error}"
-    if node.kind == "group":
-        return f"{format} group{' (implicit)' if node.implicit else ''}"
-    summary = summarize(node)
-    words = [summary.dtype or "?", shape_text(summary.shape)]
-    words.append("chunks " + ("?" if summary.chunks is None else format_chunks(summary.chunks)))
-    if summary.shards is not None:
-        words.append("shards " + format_chunks(summary.shards))
-    words.append(", ".join(summary.codecs) or "uncompressed")
-    return f"{format} array  " + "  ".join(words)
 
 
 def _as_json(name: str, node: Node) -> dict[str, JSON]:

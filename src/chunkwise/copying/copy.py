@@ -28,7 +28,7 @@ from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.arguments import as_nbytes
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.catalogue import hooks
-from chunkwise.core.kvstore.keys_below import list_below
+from chunkwise.core.kvstore.places.keys_below import list_below
 from chunkwise.core.trees.change import delete_below
 from chunkwise.core.trees.key_ownership import delete_own
 from chunkwise.core.trees.location import Location, LocationLike, locate, located

@@ -12,10 +12,10 @@ from chunkwise.copying.journal_document import JournalDocument, read_journal
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.places.replace_keys import nobody_else
+from chunkwise.core.kvstore.places.staging import APPEND, REPLACED
+from chunkwise.core.kvstore.places.take_place import staging_path
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.replace_keys import nobody_else
-from chunkwise.core.kvstore.staging import APPEND, REPLACED
-from chunkwise.core.kvstore.take_place import staging_path
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import container_root, create_container

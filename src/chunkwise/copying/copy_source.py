@@ -19,7 +19,7 @@ from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.driver.tree_formats import FORMATS
 from chunkwise.core.index_space import d, newaxis
-from chunkwise.core.kvstore.staging import new_owner, staging_name
+from chunkwise.core.kvstore.places.staging import new_owner, staging_name
 from chunkwise.core.specs.url import is_url
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.location import Location, LocationLike

@@ -52,6 +52,7 @@ __all__ = [
     "diff",
     "differences",
     "layout_differences",
+    "value_differences",
 ]
 
 Progress: TypeAlias = Callable[[int], object]
@@ -137,7 +138,8 @@ def diff(
     Raises
     ------
     NotFoundError
-        If there is no array or group. FailedPreconditionError
+        If there is no array or group.
+    FailedPreconditionError
         If metadata can't be read, or a worker doesn't see the arrays.
 
     Examples
@@ -318,7 +320,7 @@ def array_differences(
             known = compare_values(*stores, how.runner, how.progress)
         else:
             how.progress(known.nbytes)
-        yield from _values(name, stores[0].size, known)
+        yield from value_differences(name, stores[0].size, known)
 
 
 def layout_differences(name: str, x: ArrayTemplate, y: ArrayTemplate) -> Iterator[Difference]:
@@ -351,7 +353,7 @@ def attribute_differences(name: str, a: Mapping[str, JSON], b: Mapping[str, JSON
             yield Difference(name, "attribute", left, right, dump(key))
 
 
-def _values(name: str, size: int, found: ValueDifferences) -> Iterator[Difference]:
+def value_differences(name: str, size: int, found: ValueDifferences) -> Iterator[Difference]:
     """Yield one difference if elements differ, with their number and the first of them."""
     if found.first is not None:
         where, x, y = found.first

@@ -216,7 +216,8 @@ def named_workers(text: str, option: str = "--on") -> Workers:
     Raises
     ------
     InvalidArgumentError
-        If it is none of these. UnavailableError
+        If it is none of these.
+    UnavailableError
         If no scheduler answers.
     """
     kind, _, number = text.partition(":")

@@ -38,7 +38,7 @@ from chunkwise.core.dtypes.fill_value import same_fill
 from chunkwise.core.dtypes.zarr2 import fill_value_to_zarr2, stored_dtype, to_zarr2
 from chunkwise.core.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
 from chunkwise.core.index_space import IndexTransform, align_by_position
-from chunkwise.core.kvstore.staging import is_staging
+from chunkwise.core.kvstore.places.staging import is_staging
 from chunkwise.core.specs.spec import Spec
 from chunkwise.core.trees.attributes import write_first_attributes
 from chunkwise.core.trees.consolidated import update_consolidated

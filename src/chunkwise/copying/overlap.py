@@ -12,7 +12,7 @@ from chunkwise.copying.node_arrays import check_array_visible
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.extras import is_of
 from chunkwise.core.kvstore.adapter.prefix import whole_store
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.this_process import ProcessName, process_name
 from chunkwise.core.specs.driver_spec import DriverSpec

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
+from chunkwise.copying.quantities import format_chunks
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.catalogue import grids
@@ -20,6 +21,7 @@ __all__ = [
     "Box",
     "StackReport",
     "codec_text",
+    "describe_node",
     "file_format",
     "is_stack",
     "report_stack",
@@ -191,6 +193,22 @@ def _number(value: object) -> str:
 def shape_text(shape: Sequence[object] | None) -> str:
     """Return ``(3, 4)``, or ``?`` for an unknown shape."""
     return "?" if shape is None else f"({', '.join(map(str, shape))})"
+
+
+def describe_node(node: Node) -> str:
+    """Return the description of a node, in a few words."""
+    format = file_format(node) or node.format or "directory"
+    if node.error:
+        return f"{format} {node.kind}: {node.error}"
+    if node.kind == "group":
+        return f"{format} group{' (implicit)' if node.implicit else ''}"
+    summary = summarize(node)
+    words = [summary.dtype or "?", shape_text(summary.shape)]
+    words.append("chunks " + ("?" if summary.chunks is None else format_chunks(summary.chunks)))
+    if summary.shards is not None:
+        words.append("shards " + format_chunks(summary.shards))
+    words.append(", ".join(summary.codecs) or "uncompressed")
+    return f"{format} array  " + "  ".join(words)
 
 
 # -- stacks -------------------------------------------------------------------------------------------

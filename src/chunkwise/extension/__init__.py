@@ -34,7 +34,7 @@ from chunkwise.core.chunk_key.key_encoding import KeyEncoding
 from chunkwise.core.codec.protocol import ArrayToArray, ArrayToBytes, Buffer, BytesToBytes
 from chunkwise.core.dtypes.extension import Extension as DataTypeExtension
 from chunkwise.core.kvstore.byte_range import slice_range
-from chunkwise.core.kvstore.plugin_store import PluginStore
+from chunkwise.core.kvstore.libraries.plugin_store import PluginStore
 from chunkwise.core.kvstore.protocol import ByteRange, Children, KvStoreDriver, Stamped
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec

@@ -42,12 +42,12 @@ from chunkwise.core.index_space.numpy_rules import as_key, as_slice, position, p
 from chunkwise.core.kvstore.atomic import answers_at_once
 from chunkwise.core.kvstore.byte_range import open_size, stored_nbytes
 from chunkwise.core.kvstore.compare_and_swap import compare_and_swap
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
+from chunkwise.core.kvstore.files.platform import TRAITS as PLATFORM_TRAITS
+from chunkwise.core.kvstore.files.platform import extended_path
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.keys_below import delete_all_below
-from chunkwise.core.kvstore.lease import HeldError, check_alone, is_of_ended
-from chunkwise.core.kvstore.platform import TRAITS as PLATFORM_TRAITS
-from chunkwise.core.kvstore.platform import extended_path
+from chunkwise.core.kvstore.places.keys_below import delete_all_below
+from chunkwise.core.kvstore.places.lease import HeldError, check_alone, is_of_ended
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     UNKNOWN_GENERATION,

@@ -10,13 +10,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from chunkwise.copying.summary import shape_text, summarize
+from chunkwise.copying.summary import describe_node
 from chunkwise.core.trees.link import without_links
 from chunkwise.core.trees.node import Node
 from chunkwise.core.trees.tree import Tree, group_links
 from chunkwise.errors import ChunkwiseError
 
-__all__ = ["Drawing", "branch", "describe_node", "rails", "short"]
+__all__ = ["Drawing", "branch", "rails", "short"]
 
 _WIDTH = 60
 
@@ -139,19 +139,6 @@ def rails(last: Sequence[bool]) -> str:
 def branch(last: Sequence[bool]) -> str:
     """Return the text in front of the name of a node; see `rails`."""
     return rails(last[:-1]) + ("└── " if last[-1] else "├── ") if last else ""
-
-
-def describe_node(node: Node) -> str:
-    """Return the description of a node, in a few words."""
-    if node.kind == "group":
-        return f"{node.format or 'directory'} group{' (implicit)' if node.implicit else ''}"
-    summary = summarize(node)
-    words = [f"{node.format} {summary.dtype or '?'} {shape_text(summary.shape)}"]
-    words.append("chunks " + shape_text(summary.chunks))
-    if summary.shards is not None:
-        words.append("shards " + shape_text(summary.shards))
-    words.append(", ".join(summary.codecs) or "uncompressed")
-    return "  ".join(words)
 
 
 def short(value: Any) -> str:

@@ -156,8 +156,10 @@ def open_array(
     Raises
     ------
     NotFoundError
-        If there is nothing at `place`. FailedPreconditionError
-        If it is a group. InvalidArgumentError
+        If there is nothing at `place`.
+    FailedPreconditionError
+        If it is a group.
+    InvalidArgumentError
         For another mode.
 
     Examples

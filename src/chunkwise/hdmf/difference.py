@@ -16,8 +16,15 @@ from chunkwise.copying.difference import (
     Difference,
     attribute_differences,
     layout_differences,
+    value_differences,
 )
-from chunkwise.copying.value_difference import FirstDifference, as_json, compare_values, different
+from chunkwise.copying.value_difference import (
+    FirstDifference,
+    ValueDifferences,
+    as_json,
+    compare_values,
+    different,
+)
 from chunkwise.copying.work import TaskRunner
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import parse_json
@@ -259,21 +266,15 @@ class _Stores:
         stores = [_large_array(dataset) for dataset in (x, y)]
         if stores[0] is not None and stores[1] is not None:
             found = compare_values(stores[0], stores[1], self.how.runner, self.how.progress)
-            n_different, first = found.n_different, found.first
         else:
-            n_different, first = self._rows(x, y)
-        if first is not None:
-            where, left, right = first
-            detail = f"({n_different:,} of {x.size:,} differ; the first at {where})"
-            yield Difference(name, "values", left, right, detail)
+            found = self._rows(x, y)
+        yield from value_differences(name, x.size, found)
 
-    def _rows(self, x: Dataset, y: Dataset) -> tuple[int, FirstDifference | None]:
+    def _rows(self, x: Dataset, y: Dataset) -> ValueDifferences:
         """Compare two datasets some rows at a time; return how many elements differ, and the first."""
         n_different = 0
         first: FirstDifference | None = None
-        if not x.size:
-            return 0, None
-        for start, stop in _row_ranges(x, y):
+        for start, stop in _row_ranges(x, y) if x.size else ():
             key: Any = slice(start, stop) if x.shape else ...
             a, b = x.read(key), y.read(key)
             mask = self._mask(a, b, x.element, y.element, x.store, y.store)
@@ -287,7 +288,7 @@ class _Stores:
                 ]
                 first = FirstDifference(where, shown[0], shown[1])
             self.how.progress(a.nbytes)
-        return n_different, first
+        return ValueDifferences(0, n_different, first)
 
     def _mask(
         self, a: Any, b: Any, x: Element, y: Element, left: HdmfStore, right: HdmfStore

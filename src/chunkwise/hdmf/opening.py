@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from chunkwise.core.kvstore.staging import UNFINISHED, new_owner, staging_name
+from chunkwise.core.kvstore.places.staging import UNFINISHED, new_owner, staging_name
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, NotFoundError
 from chunkwise.extension.inside import MISSING_GENERATION, Pool, is_url, load_json, read_bounded
 from chunkwise.extension.trees import (

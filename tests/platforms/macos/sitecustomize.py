@@ -68,7 +68,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     """Finds the one module that asks for the platform, and tells it another one."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != "chunkwise.core.kvstore.platform":
+        if name != "chunkwise.core.kvstore.files.platform":
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         assert spec is not None and spec.loader is not None

@@ -10,7 +10,7 @@ from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.base.html import chunk_drawing, codec_words, panel, table
 from chunkwise.core.engine.estimate import estimate_requests
 from chunkwise.core.kvstore.byte_range import open_size
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.plan.plan import plan_read
 from chunkwise.core.specs.unit import unit_text

@@ -88,7 +88,7 @@ class NumpyProtocols:
         return complex(self._number("complex"))
 
     def __index__(self) -> int:
-        return operator.index(self._number("index"))
+        return operator.index(np.asarray(self._number("index")))  # NumPy 2.0 only warns of boolean scalars
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, NumpyProtocols):

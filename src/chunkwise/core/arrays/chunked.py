@@ -39,8 +39,8 @@ from chunkwise.core.engine.strategy import ReadStrategy
 from chunkwise.core.engine.write import SmallWriter, referencing, write_from
 from chunkwise.core.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.core.kvstore.adapter.pending import pending_under
+from chunkwise.core.kvstore.places.replaced_places import changes, note_replaced
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.replaced_places import changes, note_replaced
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.unit import DimensionUnits
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError

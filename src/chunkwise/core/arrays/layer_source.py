@@ -27,8 +27,8 @@ from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.engine.requests import is_simple
 from chunkwise.core.engine.sources import decoding_of
 from chunkwise.core.index_space import IndexDomain, IndexTransform
-from chunkwise.core.kvstore.file import FileStore
-from chunkwise.core.kvstore.file_path import is_valid
+from chunkwise.core.kvstore.files.file_store import FileStore
+from chunkwise.core.kvstore.files.path import is_valid
 from chunkwise.core.kvstore.protocol import UNKNOWN_GENERATION, Reader, Stamped
 from chunkwise.core.specs.kvstores.file import FileKvStoreSpec
 from chunkwise.core.specs.spec import Spec

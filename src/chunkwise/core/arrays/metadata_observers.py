@@ -17,9 +17,9 @@ from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.kvstore.adapter.cache import CacheStore
 from chunkwise.core.kvstore.adapter.prefix import whole_store
-from chunkwise.core.kvstore.lease import check_not_held, takes_turns
+from chunkwise.core.kvstore.places.lease import check_not_held, takes_turns
+from chunkwise.core.kvstore.places.staging import APPEND, in_staging, upwards
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.staging import APPEND, in_staging, upwards
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.errors import PermissionDeniedError
 

@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 from chunkwise.core.driver.tree_format import TreeFormat
 from chunkwise.core.driver.tree_formats import TREE_FORMATS
-from chunkwise.core.kvstore.lease import check_not_held, takes_turns
+from chunkwise.core.kvstore.places.lease import check_not_held, takes_turns
+from chunkwise.core.kvstore.places.staging import APPEND, is_staging, upwards
 from chunkwise.core.kvstore.protocol import FewListable, KvStoreDriver, offers
-from chunkwise.core.kvstore.staging import APPEND, is_staging, upwards
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, PermissionDeniedError, UnsupportedError
 
 __all__ = ["Checks", "check_holds_nothing", "checks_above"]

@@ -23,9 +23,9 @@ from chunkwise.core.driver.chunked.open_flow import Opened, OpenRequest, check_c
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.flow import run
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.lease import HeldError, check_alone
+from chunkwise.core.kvstore.places.lease import HeldError, check_alone
+from chunkwise.core.kvstore.places.replaced_places import note_replaced
 from chunkwise.core.kvstore.protocol import KvStoreDriver, Stamped
-from chunkwise.core.kvstore.replaced_places import note_replaced
 from chunkwise.core.specs.kvstore_spec import kvstore_missing
 from chunkwise.core.specs.open_mode import OpenMode
 from chunkwise.errors import AbortedError, AlreadyExistsError, ChunkwiseError, FailedPreconditionError

@@ -32,8 +32,8 @@ from chunkwise.core.kvstore.adapter.pending import PendingStore
 from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.adapter.sharded import Put, ShardedStore
 from chunkwise.core.kvstore.adapter.uint64_shards import Uint64Shards
-from chunkwise.core.kvstore.file import FileStore
-from chunkwise.core.kvstore.lease import HeldError, check_alone
+from chunkwise.core.kvstore.files.file_store import FileStore
+from chunkwise.core.kvstore.places.lease import HeldError, check_alone
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.specs.kvstore_spec import kvstore_missing
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError

@@ -54,8 +54,8 @@ class Delete(NamedTuple):
 class ReplacePrefix(NamedTuple):
     """Replace all keys that start with `prefix` by others, in one step if the store can.
 
-    As in `chunkwise.core.kvstore.take_place`, the old keys exist until the new ones are stored.  The answer
-    has the generations of the keys, as far as they are known.
+    As in `chunkwise.core.kvstore.places.take_place`, the old keys exist until the new ones are stored.  The
+    answer has the generations of the keys, as far as they are known.
     """
 
     prefix: str
@@ -112,7 +112,7 @@ def run(flow: Flow[T], store: KvStoreDriver, read_all: ReadAll = _one_by_one) ->
                 case Delete(key):
                     answer = store.delete(key)
                 case ReplacePrefix(prefix, values, settle):
-                    from chunkwise.core.kvstore.take_place import replace_below
+                    from chunkwise.core.kvstore.places.take_place import replace_below
 
                     documents = {name: as_document(value) for name, value in values.items()}
                     answer = replace_below(store, prefix, documents, settle)

@@ -161,7 +161,7 @@ class ArrayReader:
         self._chain = chain = level.chain
         self._item, self._n_elements = chain.item, prod(chain.item.shape)
         strategy = read_strategy(
-            source="shards" if array.shard is not None else "store" if self._cache is None else "cache",
+            source="store",  # of one chunk, the number of threads is the same for all sources
             decode_rate=chain.decode_rate,
             chunk_nbytes=chain.item.nbytes,
             n_chunks=1,

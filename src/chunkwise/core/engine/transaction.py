@@ -25,7 +25,7 @@ from chunkwise.core.kvstore.adapter.pending_commit import (
 from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.atomic import AtomicWritable, answers_at_once
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.lease import Lease, end_turn
+from chunkwise.core.kvstore.places.lease import Lease, end_turn
 from chunkwise.core.kvstore.protocol import KvStoreDriver, offers
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.errors import CancelledError, InvalidArgumentError

@@ -62,7 +62,7 @@ def change_alone(store: object, identity: Hashable, key: str, attempt: Callable[
     if lock.locked() and is_within(change_alone, lock=lock, held=True):  # in a signal handler
         compare_and_swap(store, key, attempt, idempotent=True)
         return
-    [held] = map(lock.acquire, [True], [_PATIENCE])  # unpacked: see chunkwise.core.kvstore.file_protocol
+    [held] = map(lock.acquire, [True], [_PATIENCE])  # unpacked: see chunkwise.core.kvstore.files.protocol
     try:
         compare_and_swap(store, key, attempt, idempotent=True)  # the same values again do no harm
     finally:

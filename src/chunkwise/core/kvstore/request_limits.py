@@ -117,7 +117,7 @@ class Slots:
     def call(self, work: Callable[..., T], *arguments: Any) -> T:
         """Return the result of `work`, which holds a slot while it runs."""
         free = self._free
-        [_] = map(free.get, (True,))  # unpacked: see chunkwise.core.kvstore.file_protocol
+        [_] = map(free.get, (True,))  # unpacked: see chunkwise.core.kvstore.files.protocol
         try:
             return work(*arguments)
         finally:

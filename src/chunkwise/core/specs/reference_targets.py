@@ -16,9 +16,9 @@ from urllib.parse import unquote, urlsplit
 
 from chunkwise.core.base.binding import JSON, MISSING, Members, dump, expect_string
 from chunkwise.core.base.cached import copied
-from chunkwise.core.kvstore.http_request import link_local_address
-from chunkwise.core.kvstore.platform import WINDOWS
+from chunkwise.core.kvstore.files.platform import WINDOWS
 from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.kvstore.web.request import link_local_address
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec, parse_kvstore_spec
 from chunkwise.core.specs.kvstores.adapter import expect_kvstore

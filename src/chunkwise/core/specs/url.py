@@ -16,7 +16,7 @@ from chunkwise.core.base.binding import dump
 from chunkwise.core.base.catalogue import DRIVERS, KVSTORES
 from chunkwise.core.base.registry import Entry
 from chunkwise.core.dtypes.data_type import dtypes
-from chunkwise.core.kvstore.platform import WINDOWS
+from chunkwise.core.kvstore.files.platform import WINDOWS
 from chunkwise.errors import InvalidArgumentError, hint, noted, prefixed
 
 __all__ = [

@@ -1,7 +1,7 @@
 """``Append``: rows added to one array, or to several together, which others see all at once or not at all.
 
-1. The document ``.chunkwise-append.json`` of each array is taken (`chunkwise.core.kvstore.lease`): whoever
-   appends to one of them waits.  That of the first array is the *record*, the others name it.
+1. The document ``.chunkwise-append.json`` of each array is taken (`chunkwise.core.kvstore.places.lease`):
+   whoever appends to one of them waits.  That of the first array is the *record*, the others name it.
 2. The rows are written to chunks beyond the end of the arrays, where no reader looks, by stores that look at
    the record and the shape before each write.
 3. The record says that the rows are complete.  This is the moment at which the append has happened.
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from chunkwise.core.driver.tree_formats import DRIVERS
 from chunkwise.core.engine.concurrent_requests import map_requests
-from chunkwise.core.kvstore.lease import (
+from chunkwise.core.kvstore.places.lease import (
     CLEARS,
     HeldError,
     Lease,
@@ -36,8 +36,8 @@ from chunkwise.core.kvstore.lease import (
     parse_lease,
     takes_turns,
 )
+from chunkwise.core.kvstore.places.staging import APPEND
 from chunkwise.core.kvstore.protocol import Buffer, Stamped
-from chunkwise.core.kvstore.staging import APPEND
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.core.trees.consolidated import update_consolidated

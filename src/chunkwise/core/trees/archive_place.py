@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.kvstore.adapter.prefix import PrefixStore
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.keys_below import delete_all_below
-from chunkwise.core.kvstore.replaced_places import note_replaced
-from chunkwise.core.kvstore.staging import new_owner, staging_name
-from chunkwise.core.kvstore.take_place import remove_abandoned
+from chunkwise.core.kvstore.places.keys_below import delete_all_below
+from chunkwise.core.kvstore.places.replaced_places import note_replaced
+from chunkwise.core.kvstore.places.staging import new_owner, staging_name
+from chunkwise.core.kvstore.places.take_place import remove_abandoned
 from chunkwise.core.trees.consolidated_tree import renew_copies_above
 from chunkwise.core.trees.key_ownership import foreign_keys
 from chunkwise.core.trees.location import Location, location_of

@@ -15,19 +15,19 @@ from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.kvstore.atomic import AtomicWritable, Directories, RangeCopies
 from chunkwise.core.kvstore.compare_and_swap import Losses
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.keys_below import (
+from chunkwise.core.kvstore.places.keys_below import (
     copy_below,
     delete_all_below,
     delete_wanted_below,
     is_document,
     list_below,
 )
-from chunkwise.core.kvstore.lease import in_one_step, takes_turns, wait_inside
-from chunkwise.core.kvstore.node_keys import delete_node_keys
+from chunkwise.core.kvstore.places.lease import in_one_step, takes_turns, wait_inside
+from chunkwise.core.kvstore.places.node_keys import delete_node_keys
+from chunkwise.core.kvstore.places.replaced_places import note_replaced
+from chunkwise.core.kvstore.places.staging import APPEND, in_staging, unwritten
+from chunkwise.core.kvstore.places.take_place import generations_above, settle_in_place
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver, offers
-from chunkwise.core.kvstore.replaced_places import note_replaced
-from chunkwise.core.kvstore.staging import APPEND, in_staging, unwritten
-from chunkwise.core.kvstore.take_place import generations_above, settle_in_place
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.append import excluding
 from chunkwise.core.trees.attributes import add_attributes

@@ -20,7 +20,7 @@ from chunkwise.core.base.binding import JSON, MISSING
 from chunkwise.core.driver.zarr3.metadata import parse_metadata
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.object_read import e_tag_in, is_version
+from chunkwise.core.kvstore.objects.read import e_tag_in, is_version
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, EntryListable, offers
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.core.trees.consolidated import EMPTY, missing_parents, move_consolidated, with_parents

@@ -17,6 +17,7 @@ from chunkwise.core.driver.auto.detect import is_info
 from chunkwise.core.driver.n5.tree import is_marker
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.kvstore.places.staging import is_staging
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     ByteRange,
@@ -24,7 +25,6 @@ from chunkwise.core.kvstore.protocol import (
     WithDirectories,
     offers,
 )
-from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.specs.context import Context
 from chunkwise.core.trees.container import CONTAINER_FORMAT, check_container
 from chunkwise.core.trees.key_ownership import is_made_here, was_replaced

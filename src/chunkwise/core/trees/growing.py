@@ -19,7 +19,7 @@ from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.write import write_from
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.kvstore.adapter.guarded import GuardedStore
-from chunkwise.core.kvstore.lease import check_owner
+from chunkwise.core.kvstore.places.lease import check_owner
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.plan.plan import plan_read
 from chunkwise.core.specs.context import Context

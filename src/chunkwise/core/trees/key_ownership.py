@@ -23,11 +23,11 @@ from typing import Any, TypeAlias
 from chunkwise.core.base.binding import JSON, expect_object
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
-from chunkwise.core.kvstore.keys_below import delete_wanted_below, list_below
-from chunkwise.core.kvstore.object_read import e_tag_in, is_version
+from chunkwise.core.kvstore.objects.read import e_tag_in, is_version
+from chunkwise.core.kvstore.places.keys_below import delete_wanted_below, list_below
+from chunkwise.core.kvstore.places.staging import COMPLETE, in_staging, is_staging
+from chunkwise.core.kvstore.places.take_place import staging_paths
 from chunkwise.core.kvstore.protocol import ByteRange, EntryListable, Stamped, WithLinks, offers
-from chunkwise.core.kvstore.staging import COMPLETE, in_staging, is_staging
-from chunkwise.core.kvstore.take_place import staging_paths
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.look import node_above
 from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented, node_of

@@ -10,10 +10,10 @@ from types import EllipsisType
 
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.keys_below import delete_wanted_below
-from chunkwise.core.kvstore.lease import HeldError, check_not_held, takes_turns
+from chunkwise.core.kvstore.places.keys_below import delete_wanted_below
+from chunkwise.core.kvstore.places.lease import HeldError, check_not_held, takes_turns
+from chunkwise.core.kvstore.places.staging import APPEND, in_staging
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, WithDirectories, offers
-from chunkwise.core.kvstore.staging import APPEND, in_staging
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.container import CONTAINER_FORMAT, mark_container
 from chunkwise.core.trees.document import dump_like

@@ -18,6 +18,7 @@ from chunkwise.core.driver.auto.found_instead import database_instead, found_ins
 from chunkwise.core.driver.tree_format import FormatName, TreeFormat
 from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
+from chunkwise.core.kvstore.places.staging import JOURNAL, UNFINISHED, is_staging
 from chunkwise.core.kvstore.protocol import (
     Children,
     KvStoreDriver,
@@ -26,7 +27,6 @@ from chunkwise.core.kvstore.protocol import (
     WithLinks,
     offers,
 )
-from chunkwise.core.kvstore.staging import JOURNAL, UNFINISHED, is_staging
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.kvstore.value_bound import read_bounded
 from chunkwise.core.trees.location import Location, inside_file

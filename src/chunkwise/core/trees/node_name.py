@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.kvstore.file_path import LOCK_SUFFIX
+from chunkwise.core.kvstore.files.path import LOCK_SUFFIX
 from chunkwise.core.trees.node import JOURNAL
 from chunkwise.errors import InvalidArgumentError
 

@@ -13,7 +13,7 @@ array([1, 2])
 
 At the end of the block, the new node replaces the old one; after any exception, even an interrupt, it is
 deleted and the old one is unchanged.  In an archive, it is made beside the archive, which is written once.
-``chunkwise.core.kvstore.take_place`` describes the steps elsewhere, and what a killed process leaves.
+``chunkwise.core.kvstore.places.take_place`` describes the steps elsewhere, and what a killed process leaves.
 Callers check for errors before the first change.
 
 The block writes to an ordinary `Location`.  Its documents are in no consolidated metadata, and it is in no
@@ -38,13 +38,12 @@ from typing import Any
 
 from chunkwise.core.kvstore.atomic import Directories
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.keys_below import delete_all_below
-from chunkwise.core.kvstore.lease import in_one_step
-from chunkwise.core.kvstore.protocol import SyncedLater, offers
-from chunkwise.core.kvstore.replace_keys import NewData
-from chunkwise.core.kvstore.replaced_places import note_replaced
-from chunkwise.core.kvstore.staging import COMPLETE, give_up, in_staging, is_staging, new_owner
-from chunkwise.core.kvstore.take_place import (
+from chunkwise.core.kvstore.places.keys_below import delete_all_below
+from chunkwise.core.kvstore.places.lease import in_one_step
+from chunkwise.core.kvstore.places.replace_keys import NewData
+from chunkwise.core.kvstore.places.replaced_places import note_replaced
+from chunkwise.core.kvstore.places.staging import COMPLETE, give_up, in_staging, is_staging, new_owner
+from chunkwise.core.kvstore.places.take_place import (
     begin_staging,
     end_staging,
     remove_abandoned,
@@ -53,6 +52,7 @@ from chunkwise.core.kvstore.take_place import (
     staging_paths,
     take_place,
 )
+from chunkwise.core.kvstore.protocol import SyncedLater, offers
 from chunkwise.core.trees.append import excluding
 from chunkwise.core.trees.archive_place import is_in_archive, own_place
 from chunkwise.core.trees.consolidated_tree import renew_copies_above

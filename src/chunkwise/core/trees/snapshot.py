@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.chunked.usual_form import usual_form
 from chunkwise.core.driver.tree_format import FormatName
-from chunkwise.core.kvstore.replaced_places import changes
+from chunkwise.core.kvstore.places.replaced_places import changes
 from chunkwise.core.trees.document import read_document
 from chunkwise.core.trees.node import Node
 

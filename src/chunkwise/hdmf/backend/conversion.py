@@ -24,7 +24,7 @@ from chunkwise.copying.copy_source import check_apart, replacing
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.journal_document import read_journal
 from chunkwise.copying.work import TaskRunner
-from chunkwise.core.kvstore.keys_below import delete_all_below
+from chunkwise.core.kvstore.places.keys_below import delete_all_below
 from chunkwise.errors import (
     DataCorruptionError,
     InvalidArgumentError,

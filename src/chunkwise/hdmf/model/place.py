@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 from chunkwise import Context, KvStore
-from chunkwise.core.kvstore.fsspec import synchronous
-from chunkwise.core.kvstore.mapping import MappingStore
-from chunkwise.core.kvstore.zarr_python import is_zarr_python
+from chunkwise.core.kvstore.libraries.fsspec import synchronous
+from chunkwise.core.kvstore.libraries.mapping import MappingStore
+from chunkwise.core.kvstore.libraries.zarr_python import is_zarr_python
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import is_of, is_url
 from chunkwise.extension.inside import with_storage_options as spec_with_options

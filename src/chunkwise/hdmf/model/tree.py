@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
-from chunkwise.core.kvstore.object_read import e_tag_in, is_version
+from chunkwise.core.kvstore.objects.read import e_tag_in, is_version
 from chunkwise.errors import DataCorruptionError, FailedPreconditionError, NotFoundError, UnsupportedError
 from chunkwise.extension import KvStoreDriver, Stamped
 from chunkwise.extension.inside import (

@@ -24,6 +24,11 @@ __all__ = [
     "widened",
 ]
 
+_PLAIN = {"text": str, "bytes": bytes, "reference": Reference}
+"""Types of values that need no conversion, by the kind of the element."""
+
+_CODE = "utf-8", "surrogateescape"
+
 # -- stored values for users --------------------------------------------------------------------------
 
 
@@ -70,55 +75,36 @@ def to_logical(values: npt.NDArray[Any], element: Element) -> npt.NDArray[Any]:
         if values.dtype == object:
             return _rows(values, element)
         return _records(values, element)
-    if element.kind == "text":
-        return values if values.dtype == object and _all(values, str) else map_objects(values, _text)
-    if element.kind == "bytes":
-        return values if values.dtype == object and _all(values, bytes) else map_objects(values, _bytes)
-    return map_objects(values, _reference_or_none)
+    plain = _PLAIN.get(element.kind)
+    if values.dtype == object and all(type(value) is plain for value in values.reshape(-1).tolist()):
+        return values
+    return map_objects(values, lambda value: _one(value, element))
 
 
-def _all(values: npt.NDArray[Any], kind: type) -> bool:
-    return all(type(value) is kind for value in values.reshape(-1).tolist())
+_MISSING: Mapping[str, Any] = {"text": "", "bytes": b"", "reference": None, "region": None}
+"""Values of elements that are not stored, by their kind."""
 
 
-def _text(value: Any) -> str:
-    if value is None or (isinstance(value, int) and value == 0):
-        return ""  # nothing is stored
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "surrogateescape")
-    if not isinstance(value, str):
-        raise DataCorruptionError(f"expected text, but found {value!r:.80}")
-    return value
-
-
-def _bytes(value: Any) -> bytes:
-    if value is None or (isinstance(value, int) and value == 0):
-        return b""
-    if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape")
-    if not isinstance(value, bytes):
-        raise DataCorruptionError(f"expected bytes, but found {value!r:.80}")
-    return value
-
-
-def _reference_or_none(value: Any) -> Reference | None:
-    if value is None or (isinstance(value, int) and value == 0) or value == "":
-        return None
-    return parse_reference(value)
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, int) and value == 0)
 
 
 def _one(value: Any, element: Element) -> Any:
-    if element.kind == "text":
-        return _text(value)
-    if element.kind == "bytes":
-        return _bytes(value)
-    if element.kind in ("reference", "region"):
-        return _reference_or_none(value)
-    if element.kind == "compound":
+    kind = element.kind
+    if kind == "compound":
         return _row(value, element)
-    if isinstance(value, bool | int | float):
+    if kind == "number":
+        if isinstance(value, bool | int | float):
+            return value
+    elif _is_missing(value):
+        return _MISSING[kind]
+    elif kind in ("reference", "region"):
+        return parse_reference(value) if value != "" else None
+    elif isinstance(value, _PLAIN[kind]):
         return value
-    raise DataCorruptionError(f"expected {element.name}, but found {value!r:.80}")
+    elif isinstance(value, str | bytes):
+        return value.encode(*_CODE) if isinstance(value, str) else value.decode(*_CODE)
+    raise DataCorruptionError(f"expected {kind if kind in _PLAIN else element.name}, but found {value!r:.80}")
 
 
 def _row(value: Any, element: Element) -> tuple[Any, ...]:
@@ -133,7 +119,7 @@ def _rows(values: npt.NDArray[Any], element: Element) -> npt.NDArray[Any]:
     out = np.zeros(values.shape, element.memory_dtype)
     flat = out.reshape(-1)
     for i, value in enumerate(values.reshape(-1).tolist()):
-        if value is None or (isinstance(value, int) and value == 0):
+        if _is_missing(value):
             flat[i] = _missing_row(element)
             continue
         try:
@@ -147,13 +133,12 @@ def _rows(values: npt.NDArray[Any], element: Element) -> npt.NDArray[Any]:
 
 def _missing_row(element: Element) -> tuple[Any, ...]:
     """Return the value of a row that is not stored."""
-    missing: dict[str, Any] = {"text": "", "bytes": b"", "reference": None, "region": None}
     return tuple(
         _missing_row(m.element)
         if m.element.kind == "compound"
         else np.zeros((), m.element.dtype)[()]
         if m.element.dtype is not None
-        else missing[m.element.kind]
+        else _MISSING[m.element.kind]
         for m in element.members
     )
 
@@ -170,9 +155,6 @@ def _records(values: npt.NDArray[Any], element: Element) -> npt.NDArray[Any]:
 
 
 # -- values of users ----------------------------------------------------------------------------------
-
-_PLAIN = {"text": str, "bytes": bytes, "reference": Reference}
-"""Types of values that need no conversion, by the kind of the element."""
 
 
 def shape_of(data: Any, is_item: Callable[[Any], bool] | None = None) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ Sources: BigDataViewer documentation, "About the BigDataViewer data format"; big
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -44,7 +44,7 @@ from chunkwise.images.conventions.bdv_file import (
 from chunkwise.images.conventions.convention import Change, Edit, NewImage, n_images
 from chunkwise.images.conventions.n5 import N5Convention, Nodes
 from chunkwise.images.conventions.n5_group import N5Group, attributes_if_there
-from chunkwise.images.conventions.ome_groups import ImageCollection, Options, image_of, open_level_of
+from chunkwise.images.conventions.ome_groups import ImageCollection, Options, image_in, image_of
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.joined import joined
 from chunkwise.images.multiscale.metadata import (
@@ -208,32 +208,35 @@ def _image_of_setup(at: N5Group, file: BdvFile, times: Sequence[int]) -> Multisc
     name = setup.name if setup is not None and setup.name else at.location.name
     return _at_all_times(
         number,
-        {time: f"timepoint{time}" for time in {*_times(at), *times}},
+        _times(at),
+        lambda time: f"timepoint{time}",
         lambda time: BDV.read(at.child(f"timepoint{time}"), name=name, beside=at.attributes, setup=setup),
         file,
-        times,
         name=name,
         where=at.location.text,
+        times=times,
     )
 
 
 def _at_all_times(
     number: int,
-    views: Mapping[int, str],
+    there: Collection[int],
+    path_of: Callable[[int], str],
     open_view: Callable[[int], MultiscaleImage],
     file: BdvFile,
-    times: Sequence[int],
     *,
     name: str,
     where: str,
+    times: Collection[int] = (),
 ) -> MultiscaleImage:
     """Return the image of a setup; with a last axis t if there are several times.
 
-    `views` has the path from `where` of each time, and `times` those that there should be.
+    `path_of` returns the path of a view from `where`, and `times` are those that there should be.
     """
+    times = file.times or times or there
     parts: dict[int, MultiscaleImage] = {}
     problems = []
-    for time in sorted(views):
+    for time in sorted({*there, *times}):
         try:
             parts[time] = open_view(time)
         except (InvalidArgumentError, NotFoundError) as e:
@@ -243,9 +246,9 @@ def _at_all_times(
         raise InvalidArgumentError(f"{where}: there is no view with levels of setup {number}")
     first = next(iter(parts.values()))
     if len(times) == 1 or len({*parts, *times}) == 1:
-        path = views[next(iter(parts))]
+        path = path_of(next(iter(parts)))
         return first._seen_from(path, where) if path else first
-    members = [views[time].partition("/")[0] for time in parts]
+    members = [path_of(time).partition("/")[0] for time in parts]
     bounds = min(*parts, *times), max(*parts, *times)
     return joined(
         parts, Axis("t", "time"), bounds, location=where, name=name, problems=problems, members=members
@@ -303,12 +306,16 @@ def _hdf5_setup(group: Group, number: int, file: BdvFile, there: Sequence[int]) 
         raise NotFoundError(f"there is no array at {group.location.child(f's{number:02}/resolutions').text}")
     factors = np.asarray(steps.read().result()).tolist()
     setup = file.setups[number]
+
+    def path_of(time: int) -> str:
+        return f"t{time:05}/s{number:02}"
+
     return _at_all_times(
         number,
-        {time: f"t{time:05}/s{number:02}" for time in {*there, *file.times}},
-        lambda time: _hdf5_view(group, f"t{time:05}/s{number:02}", factors, setup),
+        there,
+        path_of,
+        lambda time: _hdf5_view(group, path_of(time), factors, setup),
         file,
-        file.times or there,
         name=setup.name or f"setup{number}",
         where=group.location.text,
     )
@@ -329,11 +336,7 @@ def _hdf5_view(group: Group, path: str, factors: Sequence[object], setup: BdvSet
         raise InvalidArgumentError(f"{found.location.text}: there are no levels")
     axes = tuple(Axis(name, "space", setup.unit) for name in "zyx")
     metadata = ImageMetadata("bdv", axes, tuple(levels), setup.name, problems=setup.problems)
-
-    def open_level(number: int) -> TensorStore:
-        return open_level_of(found, metadata, number, _unsigned)
-
-    return MultiscaleImage(metadata, open_level, location=found.location.text)
+    return image_in(found, metadata, _unsigned)
 
 
 # -- OME-Zarr --------------------------------------------------------------------------------------------
@@ -374,13 +377,12 @@ def _zarr_setup(
     if setup is None:
         raise InvalidArgumentError(f"{container.text}: the XML file has no ViewSetup {number}")
     own = {time: view for (time, of), view in views.items() if of == number}
-    times = file.times or sorted(own)
     return _at_all_times(
         number,
-        {time: own[time].path if time in own else "" for time in {*own, *times}},
+        own,
+        lambda time: own[time].path,
         lambda time: _zarr_view(container, context, own.get(time), setup),
         file,
-        times,
         name=setup.name or f"setup{number}",
         where=container.text,
     )
@@ -436,12 +438,8 @@ def _zarr_view(
         setup.name,
         problems=tuple(problems),
     )
-
-    def open_level(number: int) -> TensorStore:
-        return open_level_of(at, metadata, number, lambda store: taken(store, number))
-
-    return MultiscaleImage(metadata, open_level, location=at.location.text)
+    return image_in(at, metadata, taken)
 
 
-def _unsigned(store: TensorStore) -> TensorStore:
+def _unsigned(store: TensorStore, number: int) -> TensorStore:
     return cast(store, "uint16") if store.dtype.name == "int16" else store

@@ -43,7 +43,7 @@ from chunkwise.images.conventions.n5_group import (
     check_one_unit,
     with_sizes,
 )
-from chunkwise.images.conventions.ome_groups import ImageCollection, open_level_of
+from chunkwise.images.conventions.ome_groups import ImageCollection, image_in
 from chunkwise.images.conventions.ome_metadata import label_colors_of
 from chunkwise.images.multiscale.image import MultiscaleImage
 from chunkwise.images.multiscale.metadata import (
@@ -127,9 +127,12 @@ class N5Convention(PyramidConvention):
             problems=(*problems, *colors, *(() if setup is None else setup.problems)),
             lacks="" if levels[0].path == f"{self.prefix}0" else next(iter(problems), ""),
         )
-        return MultiscaleImage(
-            metadata, lambda number: _open_level(group, metadata, number), location=group.location.text
-        )
+
+        def values_of(store: TensorStore, number: int) -> TensorStore:
+            is_multiset = store.attrs.get("isLabelMultiset") is True
+            return open_label_multisets(group.location.child(levels[number].path)) if is_multiset else store
+
+        return image_in(group, metadata, values_of)
 
     def places(
         self, at: N5Group, attributes: Mapping[str, JSON], setup: BdvSetup | None
@@ -263,16 +266,6 @@ class N5Convention(PyramidConvention):
 def _kind(location: Location) -> str:
     node = find_node(location)
     return "" if node is None else node.kind
-
-
-def _open_level(group: Group, metadata: ImageMetadata, number: int) -> TensorStore:
-    def labels_of(store: TensorStore) -> TensorStore:
-        is_multiset = store.attrs.get("isLabelMultiset") is True
-        return (
-            open_label_multisets(group.location.child(metadata.levels[number].path)) if is_multiset else store
-        )
-
-    return open_level_of(group, metadata, number, labels_of)
 
 
 def _factor_levels(

@@ -30,11 +30,11 @@ __all__ = [
     "attempt",
     "child_group",
     "failures",
+    "image_in",
     "image_of",
     "is_listed_as_labels",
     "labels_of_group",
     "listed_labels",
-    "open_level_of",
     "series_of",
 ]
 
@@ -137,33 +137,33 @@ def image_of(
         if others:
             note = others_left(others, group.location.text)
             metadata = replace(metadata, problems=(*metadata.problems, note))
-    return MultiscaleImage(
-        metadata,
-        lambda number: open_level_of(group, metadata, number),
-        location=group.location.text,
-        labels=Members(lambda: _label_names(group), lambda label: image_of(_labels(group, label), options)),
-    )
+    labels = Members(lambda: _label_names(group), lambda label: image_of(_labels(group, label), options))
+    return image_in(group, metadata, labels=labels)
 
 
-def open_level_of(
+def image_in(
     group: Group,
     metadata: ImageMetadata,
-    number: int,
-    values_of: Callable[[TensorStore], TensorStore] = lambda store: store,
-) -> TensorStore:
-    """Open a level of an image, with the labels, units and origin that its metadata give it."""
-    level = metadata.levels[number]
-    store = group.get(level.path)
-    if not isinstance(store, TensorStore):
-        found = "nothing" if store is None else "a group"
-        at = group.location.child(level.path).text
-        raise InvalidArgumentError(f"{level.where}: expected an array at {at}, but there is {found}")
-    store = values_of(store)
-    if store.rank != len(metadata.axes):
-        raise InvalidArgumentError(
-            f"{level.where}: {store.rank} dimensions, but there are {len(metadata.axes)} axes"
-        )
-    return placed(store, metadata.axes, level.place, metadata.levels[0].place)
+    values_of: Callable[[TensorStore, int], TensorStore] = lambda store, number: store,
+    labels: Mapping[str, MultiscaleImage] | None = None,
+) -> MultiscaleImage:
+    """Return the image whose levels are in a group, with the names, units and origin of its metadata."""
+
+    def open_level(number: int) -> TensorStore:
+        level = metadata.levels[number]
+        store = group.get(level.path)
+        if not isinstance(store, TensorStore):
+            found = "nothing" if store is None else "a group"
+            at = group.location.child(level.path).text
+            raise InvalidArgumentError(f"{level.where}: expected an array at {at}, but there is {found}")
+        store = values_of(store, number)
+        if store.rank != len(metadata.axes):
+            raise InvalidArgumentError(
+                f"{level.where}: {store.rank} dimensions, but there are {len(metadata.axes)} axes"
+            )
+        return placed(store, metadata.axes, level.place, metadata.levels[0].place)
+
+    return MultiscaleImage(metadata, open_level, location=group.location.text, labels=labels)
 
 
 def labels_of_group(group: Group, options: Options) -> ImageCollection:

@@ -22,8 +22,8 @@ from chunkwise.core.driver.chunked.format import Format, Metadata
 from chunkwise.core.driver.chunked.metadata_cache import cache_document, cached_document, cached_metadata
 from chunkwise.core.driver.flow import Flow, Get, ListChildren, Put, ReplacePrefix
 from chunkwise.core.kvstore.compare_and_swap import Losses
+from chunkwise.core.kvstore.places.staging import is_staging
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, UNKNOWN_GENERATION, Stamped
-from chunkwise.core.kvstore.staging import is_staging
 from chunkwise.core.specs.open_mode import OpenMode
 from chunkwise.core.specs.schema import Schema
 from chunkwise.errors import (

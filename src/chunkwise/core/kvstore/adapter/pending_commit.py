@@ -8,8 +8,8 @@ from chunkwise.core.kvstore.adapter.pending import Change, PendingStore
 from chunkwise.core.kvstore.atomic import AtomicWritable
 from chunkwise.core.kvstore.compare_and_swap import Losses, compare_and_swap
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.keys_below import list_below
-from chunkwise.core.kvstore.lease import (
+from chunkwise.core.kvstore.places.keys_below import list_below
+from chunkwise.core.kvstore.places.lease import (
     HeldError,
     Lease,
     check_alone,
@@ -18,8 +18,8 @@ from chunkwise.core.kvstore.lease import (
     take_turn,
     wait_inside,
 )
+from chunkwise.core.kvstore.places.staging import unwritten
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Buffer, KvStoreDriver, delete_where
-from chunkwise.core.kvstore.staging import unwritten
 from chunkwise.errors import AbortedError, ChunkwiseError, GenerationMismatchError, prefix
 
 __all__ = [

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from chunkwise.core.kvstore.byte_range import read_ranges
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import (
     Buffer,

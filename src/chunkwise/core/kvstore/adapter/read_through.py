@@ -30,7 +30,7 @@ from chunkwise.core.base.fork import new_lock, put_in_order_in_child
 from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.core.kvstore.adapter.value_cache import ENTRY_OVERHEAD
 from chunkwise.core.kvstore.byte_range import read_ranges
-from chunkwise.core.kvstore.file_path import file_error, root_directory
+from chunkwise.core.kvstore.files.path import file_error, root_directory
 from chunkwise.core.kvstore.key_range import encode_key
 from chunkwise.core.kvstore.protocol import Buffer, ByteRange, KvStoreDriver, Stamped, delete_where
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of

@@ -20,7 +20,7 @@ from chunkwise.core.kvstore.adapter.zip_write import (
     check_member_name,
     member_order,
 )
-from chunkwise.core.kvstore.file import FileStore
+from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Buffer, ByteRange, KvStoreDriver, Readable
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.errors import AbortedError, AlreadyExistsError, FailedPreconditionError

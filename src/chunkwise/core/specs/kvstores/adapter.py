@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from chunkwise.core.base.binding import JSON, MISSING, Members, expect_object
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec, parse_kvstore_spec
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["AdapterKvStoreSpec", "OneBaseKvStoreSpec", "expect_kvstore"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chunkwise.core.base.binding import expect_bool, expect_string
-from chunkwise.core.kvstore.azure import AzureContainer
-from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.azure import AzureContainer
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.specs.kvstore_spec import member
 from chunkwise.core.specs.kvstores.remote import RemoteKvStoreSpec

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.kvstore.file import FileStore
-from chunkwise.core.kvstore.file_path import is_valid
-from chunkwise.core.kvstore.platform import WINDOWS
+from chunkwise.core.kvstore.files.file_store import FileStore
+from chunkwise.core.kvstore.files.path import is_valid
+from chunkwise.core.kvstore.files.platform import WINDOWS
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.specs.context import ContextResource
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chunkwise.core.base.binding import expect_bool
-from chunkwise.core.kvstore.gcs import GcsBucket
-from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.gcs import GcsBucket
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.specs.kvstore_spec import member
 from chunkwise.core.specs.kvstores.remote import RemoteKvStoreSpec

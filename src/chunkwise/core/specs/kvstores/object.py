@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from chunkwise.core.base.binding import MISSING, expect_bool
-from chunkwise.core.kvstore.file import FileStore
-from chunkwise.core.kvstore.foreign_bucket import ForeignBucket, is_obstore
-from chunkwise.core.kvstore.fsspec import FsspecStore, is_fsspec, synchronous
-from chunkwise.core.kvstore.icechunk_session import IcechunkStore
-from chunkwise.core.kvstore.mapping import MappingStore
-from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.files.file_store import FileStore
+from chunkwise.core.kvstore.libraries.fsspec import FsspecStore, is_fsspec, synchronous
+from chunkwise.core.kvstore.libraries.icechunk_session import IcechunkStore
+from chunkwise.core.kvstore.libraries.mapping import MappingStore
+from chunkwise.core.kvstore.libraries.zarr_python import ZarrPythonStore, is_zarr_python, store_class
+from chunkwise.core.kvstore.objects.foreign_bucket import ForeignBucket, is_obstore
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver, is_store, missing_members
 from chunkwise.core.kvstore.request_limits import Limits, Slots
 from chunkwise.core.kvstore.this_process import sent_store
-from chunkwise.core.kvstore.zarr_python import ZarrPythonStore, is_zarr_python, store_class
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec, member
 from chunkwise.errors import SpecError
 

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from chunkwise.core.base.binding import Members, dump, expect_bool, expect_string
-from chunkwise.core.kvstore.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.s3 import S3Bucket
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.s3 import S3Bucket
 from chunkwise.core.specs.kvstore_spec import member
 from chunkwise.core.specs.kvstores.remote import RemoteKvStoreSpec
 from chunkwise.core.specs.remote_url import expect_s3_bucket

@@ -1,0 +1,1 @@
+"""Stores that other libraries implement, used directly."""
