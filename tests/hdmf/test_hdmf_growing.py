@@ -22,8 +22,6 @@ from chunkwise.hdmf import NWBZarrIO, ZarrDataIO, ZarrIO, open_store, validate
 from chunkwise.hdmf.model.element import number
 from chunkwise.hdmf.replacement import rewrite
 
-pytestmark = pytest.mark.each_once("format")
-
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
@@ -121,6 +119,7 @@ assert before == [dict(vars(part)) for part in parts]
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("format", ["zarr2", "zarr3", "n5"])
 @pytest.mark.parametrize(
     ("before", "added", "dtype"), [([1, 2], 2.5, "f8"), (np.array([1], "i1"), 300, "i8")]

@@ -11,18 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from examples import shares
 
 TESTS = Path(__file__).parents[1]
 
 NOT_LINUX_ALONE = "not writers_at_the_same_time and not failures_leave_nothing"
-CONTRACT = {"platforms/contract_of_files.py": ""}
 PARTS = {
+    "platforms/contract_of_files.py": "",
     "drivers/test_driver_contract.py": "Sharded and not behaves_like_an_array",
     "cli/test_cli_attrs.py": f"{NOT_LINUX_ALONE} and not (any_format or zarr2 or damaged or no_json)",
     "cli/test_cli_zip.py": f"{NOT_LINUX_ALONE} and not (any_format or zarr2)",
 }
-"""What touches files in each way: a driver, a command on trees, one on an archive; drawn for a platform."""
+"""What touches files in each way: each kvstore, a driver, a command on trees, one on an archive."""
 
 SWEEP = {
     "drivers/test_driver_contract.py": "",
@@ -32,17 +31,11 @@ SWEEP = {
         for page in ("attrs", "hierarchies", "info_tree", "verify", "zip")
     },
 }
-PLATFORMS = ("macos", "windows")
-SUITES = [
-    *(
-        pytest.param(platform, {**CONTRACT, **{name: PARTS[name] for name in names}}, id=f"{platform}-parts")
-        for platform, names in shares(PARTS, PLATFORMS)
-    ),
-    *(pytest.param(platform, SWEEP, id=f"{platform}-all", marks=pytest.mark.slow) for platform in PLATFORMS),
-]
 
 
-@pytest.mark.parametrize(("platform", "suites"), SUITES)
+@pytest.mark.parametrize(
+    "suites", [pytest.param(PARTS, id="parts"), pytest.param(SWEEP, id="all", marks=pytest.mark.slow)]
+)
 def test_suites_pass(children: Any, environment: Any, tmp_path: Path, suites: dict[str, str]) -> None:
     """One process runs them all; a second start of pytest costs as much as some of them."""
     quiet = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not slow"]
