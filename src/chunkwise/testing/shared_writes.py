@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -114,7 +115,9 @@ class SharedWrites(DriverArrays):
         url = place.new()
         store = self.create(place, url, (200,), (200,))
         spec = {**store.spec().to_json(), "context": {"file_io_sync": False}}
-        done = [_processes().submit(_write_every_fourth, spec, first) for first in range(4)]
+        meeting = tmp_path / "meeting"
+        meeting.mkdir()
+        done = [_processes().submit(_write_every_fourth, spec, first, meeting) for first in range(4)]
         assert len({pid.result() for pid in done}) == 4
         np.testing.assert_array_equal(store.read().result(), np.arange(200) + 1)
 
@@ -122,20 +125,16 @@ class SharedWrites(DriverArrays):
 @cache
 def _processes() -> ProcessPoolExecutor:
     """Return four processes that all suites of a test run share, since starting them takes long."""
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(4, context, _meet_at, (context.Barrier(4),))
+    return ProcessPoolExecutor(4, multiprocessing.get_context("spawn"))
 
 
-_together: list[Any] = []  # a barrier: none begins before all do, however busy the machine is
-
-
-def _meet_at(barrier: Any) -> None:
-    _together.append(barrier)
-
-
-def _write_every_fourth(spec: dict[str, Any], first: int) -> int:
+def _write_every_fourth(spec: dict[str, Any], first: int, meeting: Path) -> int:
     store = ts.open(spec).result()
-    _together[0].wait(200)
+    (meeting / str(first)).touch()
+    end = time.monotonic() + 200
+    while len(os.listdir(meeting)) < 4:  # none begins before all do, however busy the machine is
+        assert time.monotonic() < end, "not all processes have begun"
+        time.sleep(0.005)
     for i in range(first, 200, 4):
         store[i].write(i + 1).result()
     return os.getpid()
