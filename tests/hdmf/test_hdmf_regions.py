@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,33 @@ def test_masks_select_in_c_order(mask: Any) -> None:
 def test_malformed_regions_are_named(region: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"region|slices|box|points|Expected|overlap|start"):
         parse_region(region)
+
+
+@st.composite
+def spans(draw: Any, n: int) -> list[tuple[int, int]]:
+    """Draw the first and last index of ranges of an axis that follow each other."""
+    cuts = sorted(draw(st.sets(st.integers(0, n), min_size=2, max_size=5)))
+    found = [(start, stop - 1) for start, stop in itertools.pairwise(cuts)]
+    return draw(st.lists(st.sampled_from(found), min_size=1, unique=True).map(sorted))
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(st.data())
+def test_boxes_that_make_a_grid_have_its_shape(data: Any) -> None:
+    """If a box of the grid is missing, the elements of the others are a list in C order."""
+    shape = data.draw(hnp.array_shapes(min_dims=2, max_dims=3, max_side=6))
+    array = np.arange(np.prod(shape)).reshape(shape)
+    axes = [data.draw(spans(n)) for n in shape]
+    boxes = [list(map(list, zip(*box, strict=True))) for box in itertools.product(*axes)]
+    region = {"type": "blocks", "blocks": boxes, "shape": list(shape)}
+    grid = np.ix_(*[np.concatenate([np.arange(first, last + 1) for first, last in axis]) for axis in axes])
+    np.testing.assert_array_equal(select_region(array, region), array[grid])
+    if sum(len(axis) > 1 for axis in axes) > 1:
+        first, last = boxes.pop(data.draw(st.integers(0, len(boxes) - 1)))
+        inside = np.zeros(shape, bool)
+        inside[grid] = True
+        inside[tuple(slice(f, t + 1) for f, t in zip(first, last, strict=True))] = False
+        np.testing.assert_array_equal(select_region(array, region), array[inside])
 
 
 @st.composite
