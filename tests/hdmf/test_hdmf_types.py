@@ -24,7 +24,9 @@ from nwb_content import new_file
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf import NWBZarrIO, ZarrIO, open_store
 from chunkwise.hdmf.model.attributes import dump_attributes
-from chunkwise.hdmf.model.element import number
+from chunkwise.hdmf.model.declaration import declare
+from chunkwise.hdmf.model.element import number, reference, text
+from chunkwise.hdmf.model.tree import HdmfNode
 from chunkwise.hdmf.model.values import widened
 
 FORMATS = ("zarr2", "zarr3", "n5")
@@ -218,6 +220,23 @@ def test_a_list_of_several_types_keeps_its_values(
     stored = open_store(tmp_path / "a").dataset("/scratch/t/c")
     assert stored.element.dtype == np.dtype(dtype)
     assert np.array_equal(stored.read(), np.array(values, dtype))
+
+
+@pytest.mark.parametrize("codec", ["json2", "pickle"])
+@pytest.mark.parametrize("shape", [[], [0], [3]])
+@pytest.mark.parametrize(
+    ("word", "element"),
+    [("utf8", text), ("str", text), ("object", reference), (None, None), ("scalar", None), ("float", None)],
+)
+def test_objects_of_zarr_v2_are_what_is_declared(
+    codec: str, shape: list[int], word: str | None, element: Any
+) -> None:
+    """The values tell the rest, except that one value in JSON without a type is a cached specification."""
+    document = {"dtype": "|O", "shape": shape, "filters": [{"id": codec}]}
+    found = declare(HdmfNode("/d", True, document, {} if word is None else {"zarr_dtype": word}), "zarr2")
+    is_scalar = word == "scalar" or shape == []
+    assert found.scalar == is_scalar
+    assert found.element == (text if codec == "json2" and is_scalar and element is None else element)
 
 
 NUMBERS = ["?", "i1", "u1", "i4", "u8", "f4", "f8"]
