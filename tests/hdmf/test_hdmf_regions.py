@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from chunkwise.core.kvstore.reference.hdf5_objects import region_json
+from chunkwise.errors import OutOfBoundsError
 from chunkwise.hdmf import RegionReference, ZarrIO, open_store
 from chunkwise.hdmf.model.region import normalize_region, parse_region, same_region, select_region
 
@@ -268,9 +269,10 @@ def slabs(draw: Any, shape: tuple[int, ...]) -> dict[str, Any]:
     """Draw a hyperslab inside of `shape`."""
     terms = []
     for n in shape:
-        start, block = draw(st.integers(0, n - 1)), draw(st.integers(1, n))
+        start = draw(st.integers(0, n - 1))
+        block = draw(st.integers(1, n - start))
         stride = draw(st.integers(block, block + 2))
-        count = draw(st.integers(0, max(0, (n - start - block) // stride + 1)))
+        count = draw(st.integers(0, (n - start - block) // stride + 1))
         terms.append((start, stride, count, block))
     start, stride, count, block = map(list, zip(*terms, strict=True))
     return {"type": "hyperslab", "start": start, "stride": stride, "count": count, "block": block}
@@ -302,6 +304,17 @@ def test_regions_are_the_same_that_select_the_same(data: Any) -> None:
     assert same_region(one, other) == (elements == others)
     points = [list(map(int, np.unravel_index(element, shape))) for element in elements]
     assert same_region(one, {"type": "points", "points": points, "shape": list(shape)})
+
+
+@settings(max_examples=examples(400), deadline=None)
+@given(regions((4, 3)), st.tuples(st.integers(0, 4), st.integers(0, 3)))
+def test_a_region_fits_a_dataset_that_has_all_its_elements(region: dict[str, Any], shape: Any) -> None:
+    elements = np.unravel_index(np.ravel(select_region(np.arange(12).reshape(4, 3), region)), (4, 3))
+    if all((found < n).all() for found, n in zip(elements, shape, strict=True)):
+        parse_region(region, shape)
+    else:
+        with pytest.raises(OutOfBoundsError, match="reaches up to"):
+            parse_region(region, shape)
 
 
 MANY = {"start": 7, "stride": 9, "count": 2**23, "block": 2}  # along one dimension
