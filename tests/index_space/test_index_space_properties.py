@@ -201,6 +201,21 @@ def test_composition_of_index_arrays_is_application_twice(pair):
     assert [c(x) for x in points(c.domain)] == [a(b(x)) for x in points(b.domain)]
 
 
+@settings(max_examples=examples(200), deadline=None)
+@given(arrays_of_arrays(), st.data())
+def test_a_domain_as_index_keeps_what_is_in_it(pair, data):
+    """Also of index arrays, wherever their domain begins."""
+    _, transform = pair
+    bounds = []
+    for dim in transform.domain:
+        indices = st.integers(dim.inclusive_min, dim.inclusive_max)
+        bounds.append(sorted([data.draw(indices), data.draw(indices)]))
+    wanted = IndexDomain([cw.Dim(first, last + 1) for first, last in bounds])
+    part = transform[wanted]
+    assert (part.origin, part.shape) == (wanted.origin, wanted.shape)
+    assert [part(x) for x in points(wanted)] == [transform(x) for x in points(wanted)]
+
+
 @settings(max_examples=examples(300), deadline=None)
 @given(affine_transforms())
 def test_text_forms_are_exact(transform):
