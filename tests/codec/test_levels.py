@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
 
 import chunkwise as cw
+from chunkwise.core.codec.chain import parse_codecs
 from chunkwise.core.codec.lz4_block import decompress_frame
-from chunkwise.core.codec.protocol import byte_view
+from chunkwise.core.codec.protocol import BytesToBytes, byte_view
 from chunkwise.errors import DataCorruptionError
 
 VALUES = (np.arange(40_000) // 7 % 900).astype("u2")
@@ -51,6 +53,27 @@ def test_gzip_and_zlib_are_decoded_by_python(level: int) -> None:
     assert gzip.decompress(found) == VALUES.tobytes()
     found = stored("zarr", {"compressor": {"id": "zlib", "level": level}})
     assert zlib.decompress(found) == VALUES.tobytes()
+
+
+def raise_memory_error(*arguments: Any, **keywords: Any) -> None:
+    raise MemoryError
+
+
+@pytest.mark.parametrize("name", ["blosc", "gzip", "numcodecs.zlib", "zstd"])
+@pytest.mark.parametrize("first", [0, 100, 5000])
+def test_an_encoder_that_found_no_memory_encodes_the_next_chunk(
+    name: str, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It never takes its memory for larger than it is."""
+    [codec] = parse_codecs([{"name": name, "configuration": {}}])
+    assert isinstance(codec, BytesToBytes)
+    noise = np.random.default_rng(1).bytes(50_000)
+    encode = codec.open_encoder()
+    encode(noise[:first])
+    with monkeypatch.context() as without_memory, suppress(MemoryError):
+        without_memory.setattr("numpy.empty", raise_memory_error)
+        encode(noise)
+    assert bytes(codec.open_decoder(20_000)(encode(noise[:20_000]))) == noise[:20_000]
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i1", "u2", ">i4", "f8", "c16", "?"])

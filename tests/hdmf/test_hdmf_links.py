@@ -343,8 +343,10 @@ def test_cycles_end_and_a_link_may_lead_to_a_link(tmp_path: Path) -> None:
     ("base", "source", "parent", "joined"),
     [
         ("/d/a.zarr", "../b.zarr", False, "/d/b.zarr"),
+        ("/d/a.zarr", "..\\b.zarr", False, "/d/b.zarr"),
         ("/d/a.zarr", "a.zarr", True, "/d/a.zarr"),
         ("s3://bucket/x/a.zarr", "../../b.zarr", False, "s3://bucket/b.zarr"),
+        ("s3://bucket/x/a.zarr", "..\\b.zarr", False, "s3://bucket/x/b.zarr"),
         ("https://h/x/a.zarr?sig=1", "../b.zarr", False, "https://h/x/b.zarr?sig=1"),
         ("s3://bucket/a.zarr", "../../b.zarr", False, None),
     ],
@@ -353,6 +355,14 @@ def test_sources_are_joined_by_the_rules_of_paths_and_urls(
     base: str, source: str, parent: bool, joined: Any
 ) -> None:
     assert join_source(base, source, from_parent=parent) == joined
+
+
+@pytest.mark.parametrize("base", ["/d/a.zarr", "s3://bucket/x/a.zarr"])
+@pytest.mark.parametrize("parent", [False, True])
+def test_a_path_on_a_drive_is_told_as_it_is_written(base: str, parent: bool) -> None:
+    """Elsewhere than on Windows nothing is there, and messages name it."""
+    joined = join_source(base, "C:\\data\\b.zarr", from_parent=parent)
+    assert joined is not None and joined.endswith("C:\\data\\b.zarr")
 
 
 def test_sources_are_written_relative() -> None:

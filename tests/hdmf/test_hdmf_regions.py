@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 from chunkwise.core.kvstore.reference.hdf5_objects import region_json
 from chunkwise.hdmf import RegionReference, ZarrIO, open_store
-from chunkwise.hdmf.model.region import normalize_region, parse_region, select_region
+from chunkwise.hdmf.model.region import normalize_region, parse_region, same_region, select_region
 
 FORMATS = ("zarr2", "zarr3", "n5")
 SHAPE = (6, 4)
@@ -233,3 +234,88 @@ def test_masks_select_in_c_order(mask: Any) -> None:
 def test_malformed_regions_are_named(region: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"region|slices|box|points|Expected|overlap|start"):
         parse_region(region)
+
+
+@st.composite
+def spans(draw: Any, n: int) -> list[tuple[int, int]]:
+    """Draw the first and last index of ranges of an axis that follow each other."""
+    cuts = sorted(draw(st.sets(st.integers(0, n), min_size=2, max_size=5)))
+    found = [(start, stop - 1) for start, stop in itertools.pairwise(cuts)]
+    return draw(st.lists(st.sampled_from(found), min_size=1, unique=True).map(sorted))
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(st.data())
+def test_boxes_that_make_a_grid_have_its_shape(data: Any) -> None:
+    """If a box of the grid is missing, the elements of the others are a list in C order."""
+    shape = data.draw(hnp.array_shapes(min_dims=2, max_dims=3, max_side=6))
+    array = np.arange(np.prod(shape)).reshape(shape)
+    axes = [data.draw(spans(n)) for n in shape]
+    boxes = [list(map(list, zip(*box, strict=True))) for box in itertools.product(*axes)]
+    region = {"type": "blocks", "blocks": boxes, "shape": list(shape)}
+    grid = np.ix_(*[np.concatenate([np.arange(first, last + 1) for first, last in axis]) for axis in axes])
+    np.testing.assert_array_equal(select_region(array, region), array[grid])
+    if sum(len(axis) > 1 for axis in axes) > 1:
+        first, last = boxes.pop(data.draw(st.integers(0, len(boxes) - 1)))
+        inside = np.zeros(shape, bool)
+        inside[grid] = True
+        inside[tuple(slice(f, t + 1) for f, t in zip(first, last, strict=True))] = False
+        np.testing.assert_array_equal(select_region(array, region), array[inside])
+
+
+@st.composite
+def slabs(draw: Any, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Draw a hyperslab inside of `shape`."""
+    terms = []
+    for n in shape:
+        start, block = draw(st.integers(0, n - 1)), draw(st.integers(1, n))
+        stride = draw(st.integers(block, block + 2))
+        count = draw(st.integers(0, max(0, (n - start - block) // stride + 1)))
+        terms.append((start, stride, count, block))
+    start, stride, count, block = map(list, zip(*terms, strict=True))
+    return {"type": "hyperslab", "start": start, "stride": stride, "count": count, "block": block}
+
+
+def regions(shape: tuple[int, ...]) -> st.SearchStrategy[dict[str, Any]]:
+    """Return regions whose elements are in C order, and lists of points."""
+    array = np.arange(np.prod(shape)).reshape(shape)
+    indices = hnp.basic_indices(shape, allow_newaxis=False, allow_ellipsis=False).filter(
+        lambda index: all(not isinstance(t, slice) or (t.step or 1) > 0 for t in np.atleast_1d(index))
+    )
+    points = st.lists(st.sampled_from(np.argwhere(array >= 0).tolist()), max_size=6)
+    return st.one_of(
+        st.just({"type": "all"}),
+        st.just({"type": "none", "ndim": len(shape)}),
+        slabs(shape),
+        points.map(lambda found: {"type": "points", "points": found}),
+    ).map(lambda region: {**region, "shape": list(shape)}) | indices.map(lambda i: normalize_region(i, shape))
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(st.data())
+def test_regions_are_the_same_that_select_the_same(data: Any) -> None:
+    """Whatever their types; the same elements in another order are another region."""
+    shape = data.draw(st.sampled_from([(5,), (3, 2)]))
+    array = np.arange(np.prod(shape)).reshape(shape)
+    one, other = data.draw(regions(shape)), data.draw(regions(shape))
+    elements, others = (np.ravel(select_region(array, region)).tolist() for region in (one, other))
+    assert same_region(one, other) == (elements == others)
+    points = [list(map(int, np.unravel_index(element, shape))) for element in elements]
+    assert same_region(one, {"type": "points", "points": points, "shape": list(shape)})
+
+
+MANY = {"start": 7, "stride": 9, "count": 2**23, "block": 2}  # along one dimension
+
+
+@pytest.mark.parametrize("member", MANY)
+@pytest.mark.parametrize("more", [0, 1, 2, 3])
+def test_hyperslabs_of_too_many_blocks_to_list_differ_in_any_number(member: str, more: int) -> None:
+    """The other dimension is told in two ways, so that the elements are compared, not the texts."""
+    changed = {**MANY, member: MANY[member] + more}
+
+    def region(terms: dict[str, int], count: int, block: int) -> dict[str, Any]:
+        second = {"start": 0, "stride": block, "count": count, "block": block}
+        members = {name: [terms[name], second[name]] for name in terms}
+        return {"type": "hyperslab", "shape": [2**40, 3], **members}
+
+    assert same_region(region(MANY, 3, 1), region(changed, 1, 3)) == (more == 0)

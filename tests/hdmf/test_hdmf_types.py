@@ -11,15 +11,21 @@ import ml_dtypes  # noqa: F401 - so that NumPy knows the names of its types
 import numpy as np
 import numpy.typing as npt
 import pytest
+from examples import examples
 from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf.common import DynamicTable, VectorData
 from hdmf.data_utils import DataChunkIterator
 from hdmf.spec import DtypeSpec
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as st
 from nwb_content import new_file
 
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf import NWBZarrIO, ZarrIO, open_store
 from chunkwise.hdmf.model.attributes import dump_attributes
+from chunkwise.hdmf.model.element import number
+from chunkwise.hdmf.model.values import widened
 
 FORMATS = ("zarr2", "zarr3", "n5")
 SIZES = {
@@ -212,6 +218,28 @@ def test_a_list_of_several_types_keeps_its_values(
     stored = open_store(tmp_path / "a").dataset("/scratch/t/c")
     assert stored.element.dtype == np.dtype(dtype)
     assert np.array_equal(stored.read(), np.array(values, dtype))
+
+
+NUMBERS = ["?", "i1", "u1", "i4", "u8", "f4", "f8"]
+
+
+@settings(max_examples=examples(200), deadline=None)
+@drawn(st.sampled_from(NUMBERS), st.lists(st.sampled_from(NUMBERS), min_size=1, max_size=3))
+def test_a_type_is_only_made_wider(declared: str, dtypes: list[str]) -> None:
+    """A list whose values all fit the declared type has that, even if they fit a narrower one."""
+    data = [np.dtype(dtype).type(1) for dtype in dtypes]
+    found = widened(number(declared), data)
+    if all(np.can_cast(dtype, declared) for dtype in dtypes):
+        assert found == number(declared)
+    assert found.dtype in (declared, np.result_type(*dtypes))
+
+
+NO_NUMBERS = [["a", 1], [1, None], [1, b"a"], [1, [2]], ["a"], [1, datetime.date(2020, 1, 1)]]
+
+
+@pytest.mark.parametrize("data", NO_NUMBERS, ids=repr)
+def test_values_that_are_no_numbers_widen_nothing(data: list[Any]) -> None:
+    assert widened(number("i4"), data) == number("i4")
 
 
 @pytest.mark.parametrize("values", [[1, 2**63 + 1], [2.5], [300], [float("nan")]], ids=repr)

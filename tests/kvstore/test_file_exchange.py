@@ -64,3 +64,34 @@ def test_the_directories_above_are_synchronized_if_asked(
     assert held(places) == ["old", "new", None]
     missing = (places[0], places[1] + "er", places[2])
     assert not file_exchange.exchange_directories(*missing, sync=sync)
+
+
+@pytest.mark.parametrize(
+    ("path", "can"),
+    [
+        ("old", True),
+        ("none", True),
+        ("none/of/these/yet", True),
+        ("old/which", False),
+        ("old/which/below", False),
+        ("link", False),
+        ("dangling", False),
+        ("/", False),
+    ],
+)
+def test_what_can_change_places(places: tuple[str, str, str], path: str, can: bool, tmp_path: Path) -> None:
+    """Directories, and what is not there yet below one; not files, links and mounted file systems."""
+    (tmp_path / "link").symlink_to("old")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    assert file_exchange.can_exchange(str(tmp_path / path)) is can
+
+
+@pytest.mark.parametrize("path", ["old", "none", "none/of/these/yet"])
+def test_the_directory_above_must_be_ones_own(
+    places: tuple[str, str, str], path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What decides is the nearest directory that is there, whose names change."""
+    asked: list[tuple[str, int]] = []
+    monkeypatch.setattr(os, "access", lambda *question: asked.append(question))
+    assert not file_exchange.can_exchange(str(tmp_path / path))
+    assert asked == [(str(tmp_path), os.W_OK | os.X_OK)]

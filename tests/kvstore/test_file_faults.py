@@ -14,8 +14,8 @@ import pytest
 import tensorstore as ts
 from lock_files import hold
 
+from chunkwise.core.kvstore.files import file_store, platform
 from chunkwise.core.kvstore.files import list_files as file_list
-from chunkwise.core.kvstore.files import platform
 from chunkwise.core.kvstore.files import protocol as file_protocol
 from chunkwise.core.kvstore.files import read as file_read
 from chunkwise.core.kvstore.files import write as file_write
@@ -47,6 +47,10 @@ def failing(code):
         raise OSError(code, os.strerror(code))
 
     return fail
+
+
+def raise_memory_error(*arguments, **keywords):
+    raise MemoryError
 
 
 @pytest.mark.parametrize("locking", ["os", "lockfile", "none"])
@@ -155,6 +159,19 @@ def test_an_error_in_the_middle_of_a_file(store, monkeypatch):
     with pytest.raises(StorageError, match=r"Failed to read: .*the device failed") as e:
         store.open_reader()("d/k")
     assert e.value.errno == errno.EIO
+
+
+@pytest.mark.parametrize("nbytes", [1, 2, 511, 512, 513, 200_000])
+@pytest.mark.parametrize("span", [(0, None), (0, 1), (-1, None), (1, None)])
+def test_a_reader_that_found_no_memory_reads_the_next_file(store, monkeypatch, nbytes, span):
+    value = bytes(range(1, 256)) * 1000
+    store.write("large", value), store.write("d/k", value[:nbytes])
+    read = store.open_reader()
+    with monkeypatch.context() as without_memory:
+        without_memory.setattr("numpy.empty", raise_memory_error)
+        with pytest.raises(MemoryError):
+            read("large")
+    assert bytes(read("d/k", *span)) == value[:nbytes][slice(*span)]
 
 
 def test_no_descriptor_is_lost(store, monkeypatch):
@@ -298,6 +315,34 @@ def test_delete_range_meets_a_writer_that_is_over_soon(store, tmp_path, monkeypa
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("holds", "n_pauses", "left"),
+    [
+        ("a value", 0, ["d", "d/k"]),
+        ("a lock for a while", 2, []),
+        ("a lock", 9, ["d", "d/k.__lock"]),
+    ],
+)
+def test_a_directory_goes_once_no_writer_holds_a_lock_in_it(
+    store, tmp_path, monkeypatch, holds, n_pauses, left
+):
+    """A value that is to stay keeps the directory, and there is nothing to wait for."""
+    fd = None if holds == "a value" else hold(tmp_path / "d/k")
+    pauses = []
+
+    def sleep(seconds):
+        pauses.append(seconds)
+        if holds == "a lock for a while" and len(pauses) == n_pauses:
+            os.close(fd)
+
+    monkeypatch.setattr(file_store, "time", SimpleNamespace(sleep=sleep))
+    store.delete_directory("d", lambda key: holds != "a value")
+    assert len(pauses) == n_pauses and sum(pauses) < 1
+    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")) == left
+    if holds == "a lock":
+        os.close(fd)
+
+
 @pytest.mark.parametrize("locking", ["os", "lockfile", "none"])
 def test_a_writer_whose_directory_goes_starts_again(tmp_path, monkeypatch, locking):
     """Somebody deletes the directory with the lock file in it between the write and the rename."""
@@ -358,6 +403,24 @@ def test_sync_waits_for_the_disk(tmp_path, monkeypatch):
     done.clear()
     FileStore(tmp_path / "r", sync=False).write("d/k", b"3")
     assert done == ["rename"]
+
+
+@pytest.mark.parametrize("attempt", ["_attempt_by_renaming_the_lock", "_attempt_beside"])
+@pytest.mark.parametrize("locking", ["os", "lockfile", "none"])
+@pytest.mark.parametrize("sync", [False, True])
+def test_a_value_is_on_disk_before_it_gets_its_name(tmp_path, monkeypatch, attempt, locking, sync):
+    store = FileStore(tmp_path, sync=sync, locking=locking)
+    store.write("k", b"old")
+    seen = []  # the value of the key, and the size of the new one, when that reaches the disk
+
+    def sync_file(fd):
+        seen.append(((tmp_path / "k").read_bytes(), os.fstat(fd).st_size))
+
+    monkeypatch.setattr(file_protocol, "attempt_under_lock", getattr(file_protocol, attempt))
+    monkeypatch.setattr(file_protocol, "sync_file", sync_file)
+    store.write("k", b"longer")
+    assert seen == [(b"old", 6)] * sync
+    assert store.read("k").value == b"longer"
 
 
 @LOCKED

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from chunkwise.core.kvstore.files import path as file_path
+from chunkwise.core.kvstore.files import write as file_write
 from chunkwise.core.kvstore.files.platform import extended_path, name_fault
+from chunkwise.core.kvstore.files.write import make_directories
 from chunkwise.core.specs.kvstores.file import file_url
 from chunkwise.core.specs.url import path_of_file_url
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
@@ -51,6 +54,20 @@ def test_long_paths() -> None:
     assert extended_path(f"/{long}", windows=False) == f"/{long}"
     twice = extended_path(extended_path(f"C:/{long}", windows=True), windows=True)
     assert twice == extended_path(f"C:/{long}", windows=True)
+
+
+@pytest.mark.parametrize("windows", [False, True])
+@pytest.mark.parametrize("name", ["directory", "file"])
+def test_a_file_where_a_directory_belongs(tmp_path: Path, monkeypatch: Any, name: str, windows: bool) -> None:
+    """On Windows, the next call wouldn't say that a file is in the way, as it does elsewhere."""
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(file_write, "WINDOWS", windows)
+    made: list[str] = []
+    refused = pytest.raises(NotADirectoryError, match="file") if windows and name == "file" else nullcontext()
+    with refused:
+        make_directories(str(tmp_path / name), made, sync=False)
+    assert not made
 
 
 PATHS = {

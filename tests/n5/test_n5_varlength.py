@@ -168,6 +168,19 @@ def test_what_strings_can_not_be():
         decode_strings(N5BlockData(1, (2**31, 2**31), 2, b"a\0"))
 
 
+@pytest.mark.parametrize("n_missing", [0, 1, 2**20, 2**20 + 1, 2**20 + 9])
+@pytest.mark.parametrize("nbytes", [2, 2**20, 2**20 + 9])
+def test_as_many_strings_may_be_missing_as_a_mebibyte_or_the_block_has_bytes(n_missing, nbytes):
+    """A header of a few bytes can't make a list that fills memory."""
+    strings = ["a" * (nbytes - 1)]
+    block = N5BlockData(1, (1 + n_missing,), nbytes, strings[0].encode() + b"\0")
+    if n_missing > max(nbytes, 2**20):
+        with pytest.raises(DataCorruptionError, match="has 1 strings only"):
+            decode_strings(block)
+    else:
+        assert decode_strings(block) == strings + [""] * n_missing
+
+
 def test_headers_in_the_three_modes():
     assert write_header(0, (2, 3)) == bytes.fromhex("0000000200000002 00000003")
     assert write_header(1, (4,), 3) == bytes.fromhex("00010001 00000004 00000003")

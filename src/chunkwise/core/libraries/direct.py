@@ -201,17 +201,16 @@ class Libdeflate:
         if not context:
             raise MemoryError
         compress, bound = self.compress[framing], self.bound[framing]
-        out, room, most = memoryview(b""), 0, -1
+        out, most = memoryview(b""), -1
 
         def encode(decoded: Buffer) -> Buffer:
-            nonlocal out, room, most
+            nonlocal out, most
             view = memoryview(decoded).cast("B") if type(decoded) is not bytes else decoded
             n = len(view)
             if n > most:
-                most, room = n, bound(context, n)
-                out = np.empty(room, np.uint8).data
-            written = compress(context, _address(view) if n else None, n, _byref(_cell(out)), room)
-            assert 0 < written <= room, "libdeflate needs more room than it said"
+                most, out = n, np.empty(bound(context, n), np.uint8).data
+            written = compress(context, _address(view) if n else None, n, _byref(_cell(out)), len(out))
+            assert 0 < written <= len(out), "libdeflate needs more room than it said"
             return out[:written]
 
         _free_with(encode, self.free_compressor, context)

@@ -47,7 +47,7 @@ def normalize_region(given: Any, shape: Sequence[int]) -> dict[str, Any]:
         return _points(np.argwhere(mask).tolist(), shape)
     if isinstance(given, list | np.ndarray):
         return _from_list(list(given), shape)
-    return _from_index(given if isinstance(given, tuple) else (given,), shape)
+    return _from_index(given, shape)
 
 
 def _is_mask(given: Any) -> bool:
@@ -99,7 +99,7 @@ def _from_axis_list(indices: list[int], axis: int, shape: list[int], ranges: lis
     return {"type": "blocks", "blocks": blocks, "shape": shape}
 
 
-def _from_index(index: tuple[Any, ...], shape: list[int]) -> dict[str, Any]:
+def _from_index(index: Any, shape: list[int]) -> dict[str, Any]:
     found = positions(index, shape)
     if any(part is None or np.ndim(part) > 1 or isinstance(part, np.bool_) for part in found):
         raise InvalidArgumentError(f"Expected slices, integers or one list, but received: {index!r:.100}")

@@ -93,7 +93,8 @@ def open_file_reader(root: str) -> Reader:
         nonlocal view, capacity
         if size > capacity:
             # The smaller buffer is freed before the larger one is allocated; chunk sizes differ a little.
-            view, buffers[0], capacity = memoryview(b""), memoryview(b""), 0
+            # If there is no memory for it, the next read begins with an empty one.
+            view, buffers[0], capacity = memoryview(bytearray()), memoryview(bytearray()), 0
             # Whole sectors, since a read that ends within a sector has reached the end.
             view = np.empty(-(-(size + (size >> 3)) // _SECTOR) * _SECTOR, np.uint8).data
             buffers[0], capacity = view, len(view)

@@ -45,13 +45,16 @@ def test_it_holds_what_was_put_in(contents, at_end):
             assert shard is None
             continue
         assert shard is not None
+        assert bytes(shard) == its_form.encode_shard(chunks)
         index = its_form.decode_shard(memoryview(bytes(shard)))
+        ranges = {position: its_form.bounds(index, position) for position in range(N)}
         found = {
-            position: bytes(shard[offset : offset + length])
-            for position, (offset, length) in enumerate(index.tolist())
-            if offset != MISSING
+            position: bytes(shard[slice(*bounds)])
+            for position, bounds in ranges.items()
+            if bounds is not None
         }
         assert found == chunks
+        assert its_form.present(index).tolist() == sorted(chunks)
         assert len(shard) == sum(map(len, found.values())) + its_form.index_nbytes
 
 
