@@ -4,10 +4,11 @@ python release/mutants.py [--sample 30] [--seed 0] [--anew] [GROUP ...]
 
 A group is a folder of the source with the tests that bear on it (``GROUPS``).  They run once with
 coverage, which tells for each line the tests that enter it; this map is kept in build/mutants.  Then a sample
-of mutants is made, each in a copy of the package.  The tests that enter its line run, the quickest first, and
-then those that start processes, until one fails that passes without the change.  A mutant that doesn't end is
-killed if the same tests end without it.  What isn't killed is kept in build/mutants/GROUP.json, too.
-release/equivalent.json has the mutants that change nothing a caller can see, with the reason.
+of mutants is made, each in a copy of the package.  The tests that enter its line run by files, those with the
+quickest first, and then those that start processes, until one fails that passes without the change.  A mutant
+that doesn't end is killed if the same tests end without it.  What isn't killed is kept in
+build/mutants/GROUP.json, too.  release/equivalent.json has the mutants that change nothing a caller can see,
+with the reason.
 
 The tools of the index were looked at: mutmut's replaced functions are seen by tests of signatures, pickles
 and calls, and neither it nor cosmic-ray chooses tests by line. Needs Linux or macOS, and `coverage`.
@@ -183,17 +184,18 @@ class _Times:
 
 
 class _Chosen:
-    """A plugin that runs some of the collected tests, in their order, or all; it notes which one failed."""
+    """A plugin that runs some of the collected tests, by files, or all; it notes which one failed."""
 
     def __init__(self, tests: list[str], failed: Path) -> None:
-        self._order = {test: at for at, test in enumerate(tests)}
-        self._failed = failed
+        self._tests, self._failed = set(tests), failed
+        # Tests of a file stay together, in their order: its fixtures may be made once.
+        self._files = {test.partition("::")[0]: at for at, test in reversed([*enumerate(tests)])}
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        if self._order:
-            kept = [item for item in items if item.nodeid in self._order]
-            items[:] = sorted(kept, key=lambda item: self._order[item.nodeid])
+        if self._tests:
+            kept = [item for item in items if item.nodeid in self._tests]
+            items[:] = sorted(kept, key=lambda item: self._files[item.nodeid.partition("::")[0]])
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed:

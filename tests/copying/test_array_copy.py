@@ -16,9 +16,14 @@ import pytest
 import tensorstore
 
 import chunkwise as cw
+from chunkwise.copying.array_options import array_options
+from chunkwise.copying.copy import ArrayCopy
+from chunkwise.copying.copy_options import CopyOptions
+from chunkwise.copying.copy_source import stored_source
 from chunkwise.copying.executors import processes_here, workers_of
 from chunkwise.copying.journal import Journal
 from chunkwise.copying.tasks import LostWorkersError, Stage, run_tasks
+from chunkwise.core.trees.location import locate
 from chunkwise.core.trees.node import JOURNAL
 from chunkwise.errors import DataCorruptionError, FailedPreconditionError, InvalidArgumentError
 
@@ -104,6 +109,19 @@ def run_cp() -> Any:
     from chunkwise.cli.main import main
 
     return lambda *arguments: main(["cp", *map(str, arguments), "--quiet", "--no-sync"])
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_how_long_the_comparison_took_is_known(planes: str, tmp_path: Path, verify: bool) -> None:
+    """It is a part of the time that the copy took."""
+    options = CopyOptions(verify=verify, sync=False)
+    source, target = stored_source(locate(planes)), locate(tmp_path / "b.zarr")
+    started = time.monotonic()
+    copy = ArrayCopy(source, target, "zarr3", array_options({}), options)
+    copy.begin()
+    copy.run()
+    assert (copy.seconds_compared > 0) == verify
+    assert copy.seconds_compared < time.monotonic() - started
 
 
 @pytest.mark.parametrize("kind", ["threads", "processes", "eager"])

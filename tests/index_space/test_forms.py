@@ -109,3 +109,24 @@ def test_a_view_without_elements_is_outside_where_another_dimension_ends() -> No
 def test_amounts_of_more_than_64_bits_are_named(amount: Any) -> None:
     with pytest.raises(TypeError, match=r"^-?9223372036854775\d+ does not fit 64 bits$"):
         cw.d[0, 1].translate_by[amount]
+
+
+@pytest.mark.parametrize("amounts", ["", "1", 1.5, [1.5], ["1"], int], ids=repr)
+@pytest.mark.parametrize("operation", ["translate_to", "translate_by", "translate_backward_by", "stride"])
+def test_amounts_that_are_no_integers_are_refused_as_by_tensorstore(operation: str, amounts: Any) -> None:
+    """A text isn't a sequence of amounts, even one without characters."""
+    for library in (tensorstore, cw):
+        with pytest.raises(TypeError):
+            getattr(library.d[0], operation)[amounts]
+
+
+@pytest.mark.parametrize("lower", [None, -2, 0])
+@pytest.mark.parametrize("upper", [None, -1, 0, 3])
+def test_a_domain_as_slices_is_tensorstores(lower: int | None, upper: int | None) -> None:
+    """With bounds at 0, without bounds, and with none that an array can have."""
+
+    def make(library: Any) -> Any:
+        return library.IndexDomain([library.Dim(inclusive_min=lower, exclusive_max=upper)]).index_exp
+
+    theirs, ours = _both(make)
+    assert ours == theirs or (isinstance(ours, str) and isinstance(theirs, str))

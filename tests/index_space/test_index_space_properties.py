@@ -16,6 +16,12 @@ from chunkwise.core.index_space.indexing import index_mapping
 from chunkwise.errors import OutOfBoundsError
 
 INDEX = st.integers(-4, 9)
+STRIDES = st.integers(-3, 3).filter(bool)
+
+
+def points(domain):
+    """Return all positions in a domain."""
+    return [np.add(point, domain.origin).tolist() for point in np.ndindex(domain.shape)]
 
 
 def elements(transform, array):
@@ -48,8 +54,8 @@ def affine_transforms(draw, domain=None):
     domain = draw(domains()) if domain is None else domain
     maps = [st.builds(OutputIndexMap, INDEX)]
     if domain.rank:
-        dims, strides = st.integers(0, domain.rank - 1), st.integers(-3, 3).filter(bool)
-        maps.append(st.builds(lambda d, o, s: OutputIndexMap(d, offset=o, stride=s), dims, INDEX, strides))
+        dims = st.integers(0, domain.rank - 1)
+        maps.append(st.builds(lambda d, o, s: OutputIndexMap(d, offset=o, stride=s), dims, INDEX, STRIDES))
     return IndexTransform(domain, draw(st.lists(st.one_of(maps), max_size=4)))
 
 
@@ -159,6 +165,55 @@ def test_composition_is_application_twice(pair):
     for point in np.ndindex(c.shape):
         x = [p + lo for p, lo in zip(point, c.origin, strict=True)]
         assert c(x) == a(b(x))
+
+
+@st.composite
+def arrays_of_arrays(draw):
+    """Return `a` and `b`, whose outputs are index arrays, dimensions and constants; `b` leads into `a`."""
+    numbers = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+
+    def maps(domain):
+        for _ in range(2):
+            kind, stride = draw(st.sampled_from(["array", "array", "single", "constant"])), draw(STRIDES)
+            if kind == "array":
+                extents = [n if draw(st.booleans()) else 1 for n in domain.shape]
+                yield OutputIndexMap(numbers.integers(-4, 9, extents), offset=draw(INDEX), stride=stride)
+            elif kind == "single":
+                yield OutputIndexMap(draw(st.integers(0, 1)), offset=draw(INDEX), stride=stride)
+            else:
+                yield OutputIndexMap(draw(INDEX))
+
+    size = st.integers(1, 3)
+    domain = IndexDomain([cw.Dim(size=draw(size), inclusive_min=draw(INDEX)) for _ in range(2)])
+    b = IndexTransform(domain, list(maps(domain)))
+    found = np.array([b(x) for x in points(domain)])
+    below, above = draw(st.integers(0, 2)), draw(st.integers(1, 3))
+    domain = IndexDomain(inclusive_min=found.min(axis=0) - below, exclusive_max=found.max(axis=0) + above)
+    return IndexTransform(domain, list(maps(domain))), b
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(arrays_of_arrays())
+def test_composition_of_index_arrays_is_application_twice(pair):
+    a, b = pair
+    c = compose(a, b)
+    assert c.shape == b.shape
+    assert [c(x) for x in points(c.domain)] == [a(b(x)) for x in points(b.domain)]
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(arrays_of_arrays(), st.data())
+def test_a_domain_as_index_keeps_what_is_in_it(pair, data):
+    """Also of index arrays, wherever their domain begins."""
+    _, transform = pair
+    bounds = []
+    for dim in transform.domain:
+        indices = st.integers(dim.inclusive_min, dim.inclusive_max)
+        bounds.append(sorted([data.draw(indices), data.draw(indices)]))
+    wanted = IndexDomain([cw.Dim(first, last + 1) for first, last in bounds])
+    part = transform[wanted]
+    assert (part.origin, part.shape) == (wanted.origin, wanted.shape)
+    assert [part(x) for x in points(wanted)] == [transform(x) for x in points(wanted)]
 
 
 @settings(max_examples=examples(300), deadline=None)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from chunkwise.core.index_space import IndexTransform, OutputIndexMap
 from chunkwise.core.plan.blocks import boxes
+from chunkwise.core.plan.downsample import plan_downsample
 from chunkwise.core.plan.layers import LayerBoxes
 from chunkwise.core.plan.stack import divide_stack
 
@@ -66,3 +67,29 @@ def test_only_parts_that_index_arrays_scatter_are_read_one_after_the_other() -> 
         parts = list(divide_stack(transform, layers, [0], 2))
         assert parts
         assert {part.region.indexed for part in parts} == {scattered}
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9), st.integers(1, 30), st.integers(1, 5), st.integers(1, 8)),
+        min_size=1,
+        max_size=3,
+    ),
+    st.integers(1, 200),
+)
+def test_pieces_of_a_downsampled_array_are_all_of_it_and_of_limited_size(dims, n_elements) -> None:
+    lower, factors, chunk = ([dim[at] for dim in dims] for at in (0, 2, 3))
+    upper = [dim[0] + dim[1] for dim in dims]
+    first = [lo // f for lo, f in zip(lower, factors, strict=True)]
+    shape = [-(-hi // f) - a for hi, f, a in zip(upper, factors, first, strict=True)]
+    whole = IndexTransform(
+        input_inclusive_min=first,
+        input_shape=shape,
+        output=[OutputIndexMap(input_dimension=dim) for dim in range(len(dims))],
+    )
+    plan = plan_downsample(whole, factors, lower, upper, chunk=chunk, n_elements=n_elements)
+    sizes = [piece.request().size for piece in plan.pieces]
+    assert sum(sizes) == plan.n_elements == prod(dim[1] for dim in dims)
+    least = prod(max(1, n // f) * f for n, f in zip(chunk, factors, strict=True))
+    assert max(sizes) <= max(n_elements, least)

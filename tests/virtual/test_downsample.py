@@ -303,6 +303,17 @@ def test_the_base_of_a_view_has_the_elements_of_each_cell(step):
     assert base.read().result().mean(axis=1).tolist() == view.read().result().tolist()
 
 
+@pytest.mark.parametrize("step", [1, 2, 3, 5, -1, -2, -3])
+@pytest.mark.parametrize("factor", [1, 2, 3, 4])
+def test_a_view_with_a_step_shows_what_the_whole_does(factor, step):
+    """Cells of every size, whether beside slices or index arrays."""
+    values = np.random.default_rng(0).random((6, 13))
+    store = ts.downsample(ts.array(values).translate_to[0, 1], [3, factor], "mean")
+    whole = store.read().result()
+    for rows in (slice(None), 1, [1, 0, 1]):
+        assert np.array_equal(store[rows, ::step].read().result(), whole[rows, ::step])
+
+
 @settings(max_examples=examples(300), deadline=None)
 @given(cases(), st.sampled_from(METHODS[1:]))
 def test_large_cells(case, method):
