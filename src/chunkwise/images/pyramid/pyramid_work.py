@@ -36,10 +36,10 @@ class PyramidPreview:
     ----------
     convention, path : str
     levels : list of dict
-        Of each level: path, shape, data type, chunks, shards, factors to the first level, bytes; of levels
-        that are there already also ``"exists": True``.
+        Path, shape, data type, chunks, shards, factors to the first level and bytes of each level, and
+        ``"exists": True`` if it is there already.
     passes : list of dict
-        Of each read: the levels made of it, the shape of a block, how many there are, and about how many
+        Each read has the levels made of it, the shape and the number of its blocks, and about how many
         requests it takes if everything is stored.
     left_out : list of str
         Metadata of the source that the convention can't hold.

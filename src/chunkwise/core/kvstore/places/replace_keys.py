@@ -46,7 +46,7 @@ def nobody_else() -> AbstractContextManager[Callable[[], None]]:
 
 
 class NewData(NamedTuple):
-    """What is below `staging`, and replaces everything below `path`, but the keys `keep`."""
+    """The data below `staging`, which replaces everything below `path` except the keys `keep`."""
 
     store: Any
     staging: str
