@@ -248,7 +248,7 @@ class PlannedCopy(ABC):
                 if self._destination.is_made:  # a process was killed before it could take its place
                     self._destination.commit(confirm)
         elif self.left is None:
-            with self._saving_journal():
+            with self._saving_journal(), self._journal.beating():
                 self._surround()
             with self._clearing_inside(), ExitStack() as stack:
                 with self._journal.beating():
@@ -410,7 +410,8 @@ class PlannedCopy(ABC):
             if not self._session:
                 self._surround_first()
             if not self._session or self._how.keep_fingerprint:
-                job.publish(journal.fingerprint(passes[-1]) if self._how.keep_fingerprint else None)
+                kept = journal.fingerprint(passes[-1]) if self._how.keep_fingerprint else None
+                job.publish(kept, self._fence(first).check)
         except Exception as e:
             distrust(e)
             raise

@@ -17,7 +17,6 @@ from chunkwise.core.trees.attributes import (
     read_attributes,
     with_added,
     with_number_types,
-    write_first_attributes,
 )
 from chunkwise.core.trees.change import delete_below
 from chunkwise.core.trees.consolidated import EMPTY as EMPTY_CONSOLIDATED
@@ -163,6 +162,5 @@ __all__ = [
     "with_added",
     "with_copies",
     "with_number_types",
-    "write_first_attributes",
     "write_group",
 ]
