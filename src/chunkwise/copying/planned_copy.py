@@ -250,6 +250,7 @@ class PlannedCopy(ABC):
         elif self.left is None:
             with self._saving_journal(), self._journal.beating():
                 self._surround()
+                check_outside_arrays(self._destination.location)  # others look when they have written, too
             with self._clearing_inside(), ExitStack() as stack:
                 with self._journal.beating():
                     confirm = stack.enter_context(self._destination.alone())
@@ -420,8 +421,7 @@ class PlannedCopy(ABC):
     def _naming(
         self, doing: str, path: str, distrusted: range | None = None
     ) -> Callable[[BaseException], None]:
-        """Return a function that names an array in an error, and restarts `distrusted` passes if elements
-        are wrong."""
+        """Return a function that names an array in an error; wrong elements restart `distrusted` passes."""
 
         def failed(error: BaseException) -> None:
             if isinstance(error, DataCorruptionError) and distrusted is not None:

@@ -21,6 +21,7 @@ from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
+from chunkwise.core.kvstore.places.staging import is_staging
 from chunkwise.core.trees.attributes import change_attributes
 from chunkwise.core.trees.change import make_link
 from chunkwise.core.trees.consolidated import update_consolidated
@@ -191,7 +192,9 @@ def publish_groups(
             attributes[above] = with_link(attributes[above], name, link, format)
     # A group must not be there before it is made: in N5 the container above has the mark.
     rules = tree_format(format)
-    made = create_parents(top.parent if rules.has_containers and not names and top.parent else top, format)
+    outer = top.parent if rules.has_containers and not names and top.parent else top
+    # Of a place beside what is replaced, one of them is what others may have deleted.
+    made = [] if is_staging(top.name) else create_parents(outer, format)
 
     def make(path: str) -> None:
         location = location_below(top, path)
