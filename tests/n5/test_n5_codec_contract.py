@@ -93,5 +93,5 @@ def test_strings_are_text():
 def test_a_header_that_promises_a_library_gets_no_memory():
     item = ChunkSpec((1,), np.dtype(object), np.array("", object))
     decode = N5StringBlock.parse("n5", "", {"compression": GZIP}).open_decoder(item)
-    with pytest.raises(DataCorruptionError, match="promises 2147483647 bytes of text"):
+    with pytest.raises(DataCorruptionError, match="promises 2147483647 bytes"):
         decode(bytes.fromhex("00010001 00000001 7fffffff 1f8b08"), np.empty(1, object))
