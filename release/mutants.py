@@ -49,7 +49,10 @@ GROUPS = {
         ["core/index_space/*.py"],
         ["tests/index_space", "tests/parity/test_parity.py", "tests/bridges/test_numpy_keys.py"],
     ),
-    "codec": (["core/codec/*.py"], ["tests/codec", "tests/n5"]),
+    "codec": (
+        ["core/codec/*.py"],
+        ["tests/codec", "tests/n5", "tests/precomputed/test_compressed_segmentation.py"],
+    ),
     "files": (
         ["core/kvstore/files/*.py", "core/kvstore/compare_and_swap.py", "core/kvstore/shard_index_cache.py"],
         ["tests/kvstore"],

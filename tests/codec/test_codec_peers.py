@@ -292,6 +292,26 @@ def test_zarr_python_v2_filters(name, order):
     check_zarr_python(a, b, format=2, lossy=lossy, **options)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "elementsize"),
+    [*itertools.product(["u1", "<u2", ">i4", "<f8"], [0, 1, 2, 4]), ("O", 0), ("O", 1)],
+)
+def test_shuffled_elements_of_size_0_have_that_of_the_data_type(elementsize, dtype):
+    """NetCDF-C writes 0; text is shuffled as bytes."""
+    values = np.arange(12).astype(dtype if dtype != "O" else str).astype(dtype)
+    text = [{"id": "vlen-utf8"}] if dtype == "O" else []
+    document = {"id": "shuffle", "elementsize": elementsize}
+    spec = ChunkSpec((12,), values.dtype.newbyteorder("="), np.array("" if text else 0, values.dtype))
+    chain = prepare_chain(parse_zarr2(document, text, values.dtype, "C"), spec)
+    raw = bytes(numcodecs.VLenUTF8().encode(values)) if text else values.tobytes()
+    size = elementsize or (1 if text else values.dtype.itemsize)
+    theirs = bytes(numcodecs.Shuffle(size).encode(raw))
+    assert bytes(chain.open_encoder()(values.astype(spec.dtype))) == theirs
+    out = np.empty(12, spec.dtype)
+    chain.open_decoder()(theirs, out)
+    assert (out == values).all()
+
+
 def test_zarr2_filter_of_the_other_byte_order():
     """A filter for another byte order than that of the array is refused: its values would be others."""
     with pytest.raises(InvalidArgumentError, match='"delta" codec is for data type >i4, but receives <i4'):
