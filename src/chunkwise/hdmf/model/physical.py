@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from chunkwise.core.codec.protocol import DecodeInto, PreparedChain
 from chunkwise.core.engine.count_stored import delete_outside
 from chunkwise.core.engine.read import read_into
 from chunkwise.core.engine.write import write_from
+from chunkwise.core.kvstore.protocol import Readable
 from chunkwise.errors import (
     ChunkwiseError,
     FailedPreconditionError,
@@ -64,9 +65,9 @@ class PhysicalArray:
     """An array of a store."""
 
     __slots__ = (
+        "_copies",
         "_decoders",
         "_stored",
-        "_values",
         "format",
         "location",
         "node",
@@ -81,7 +82,7 @@ class PhysicalArray:
         node: HdmfNode,
         pool: Pool,
         decoders: dict[int, tuple[PreparedChain, list[DecodeInto]]],
-        values: Mapping[str, bytes | None],
+        copies: Readable | None,
     ) -> None:
         self.location = location
         self.format = format
@@ -89,7 +90,7 @@ class PhysicalArray:
         self.node = node
         self.pool = pool
         self._decoders = decoders
-        self._values = values
+        self._copies = copies
         self._stored: StoredArray | None = None
 
     @property
@@ -187,11 +188,9 @@ class PhysicalArray:
         chunk = stored.grid.chunk_shape
         assert chunk is not None
         out = np.empty(chunk, stored.numpy_dtype)
-        relative = key[len(self.location.path) :]
         [before] = map(hold, (stored.chain.bound,))
         try:
-            known = self._values
-            raw = known[relative] if relative in known else self.location.store.read(key).value
+            raw = (self._copies or self.location.store).read(key).value
             if raw is None:
                 out[...] = stored.fill_value
             else:

@@ -167,7 +167,7 @@ class StoreContent:
 
     def array_of(self, node: HdmfNode) -> PhysicalArray:
         """Return the array of a node, which need not be in the tree yet."""
-        return PhysicalArray(self.location, self.format, node, self.pool, self._decoders, self.tree.values)
+        return PhysicalArray(self.location, self.format, node, self.pool, self._decoders, self.tree.copies)
 
     def contains(self, path: str) -> bool:
         """Return True if there is a group, a dataset or a link on the way at a canonical path."""
