@@ -19,7 +19,7 @@ from hdmf.spec import NamespaceCatalog
 
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 from chunkwise.extension.inside import is_of
-from chunkwise.extension.trees import tree_format
+from chunkwise.extension.trees import tree_format, without_links
 from chunkwise.hdmf.backend.builder_references import BuilderReferences, identity_of, path_of, target_of
 from chunkwise.hdmf.backend.builder_values import (
     BuilderStreams,
@@ -249,17 +249,15 @@ class BuilderWriter:
                 self.dataset(path, target, name)
         links |= self._extra_links.pop(path, {})
         own = {k: v for k, v in self.store.tree.nodes[path].attributes.items() if k in RESERVED}
-        own.pop(self.store.convention.links_member, None)
         own.pop(ATTR_DTYPES, None)
-        self.writer.group(path, {**own, **self.attributes(builder)}, links)
+        self.writer.group(path, {**without_links(own), **self.attributes(builder)}, links)
         self._written(path, builder)
         for link in builder.links.values():
             self.io.set_written(link)
 
     def add_links(self, path: str, links: Mapping[str, Reference]) -> None:
         """Put links into a group that is stored."""
-        attributes = dict(self.store.tree.nodes[path].attributes)
-        attributes.pop(self.store.convention.links_member, None)
+        attributes = without_links(self.store.tree.nodes[path].attributes)
         self.writer.group(path, attributes, {**self.store.links(path), **links})
 
     def link_extra(self, path: str) -> None:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ import numpy.typing as npt
 
 from chunkwise import Future, IndexTransform
 from chunkwise.core.codec.protocol import DecodeInto, PreparedChain
-from chunkwise.core.engine.count_stored import delete_outside
 from chunkwise.core.engine.read import read_into
 from chunkwise.core.engine.write import write_from
 from chunkwise.core.kvstore.protocol import Readable
@@ -313,12 +311,9 @@ class PhysicalArray:
         self._stored = None
         return self.stored, self.location.store, self.pool
 
-    def resize(self, shape: Sequence[int]) -> None:
-        """Change the shape, in the store too; chunks outside of it are deleted."""
-        before = self.stored
-        wanted = [int(n) for n in shape]
-        member = self.rules.shape_member
-        listed = wanted[::-1] if self.rules.reversed_axes else wanted
+    def grow(self, shape: tuple[int, ...]) -> None:
+        """Change the shape, in the store too, to one that is nowhere smaller."""
+        member, listed = self.rules.shape_member, list(self._ordered(shape))
 
         def change(document: Any) -> Any:
             if not isinstance(document, dict):
@@ -326,10 +321,8 @@ class PhysicalArray:
             return {**document, member: listed}
 
         key = self.prefix + self.rules.array_key
-        self.node.document = change_document(self.location.store, key, change)
+        self.node.document = change_document(self.location.store, key, change, load=self.rules.load)
         self._stored = None
-        if any(new < old for new, old in zip(listed, before.shape, strict=True)):
-            delete_outside(self.stored, self.location.store, before.shape)
 
 
 class _HdmfZarr2Format(Zarr2Format):

@@ -189,6 +189,7 @@ def _digest_of_place(kv: KvStoreDriver, root: str) -> str:
 
 Format: TypeAlias = Literal["zarr2", "zarr3", "n5"]
 
+
 @dataclass(slots=True)
 class HdmfNode:
     """A group or array."""
