@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -20,7 +20,13 @@ from hdmf.spec import NamespaceCatalog
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 from chunkwise.extension.inside import is_of
 from chunkwise.extension.trees import tree_format, without_links
-from chunkwise.hdmf.backend.builder_references import BuilderReferences, identity_of, path_of, target_of
+from chunkwise.hdmf.backend.builder_references import (
+    BuilderReferences,
+    builders_below,
+    identity_of,
+    path_of,
+    target_of,
+)
 from chunkwise.hdmf.backend.builder_values import (
     BuilderStreams,
     element_of_builder,
@@ -78,21 +84,14 @@ def keep_untyped(
     """
     if new is old:
         return
-    before = {identity_of(builder): builder for builder in _all(old) if is_typed(builder.attributes)}
-    after = {identity_of(builder): builder for builder in _all(new) if is_typed(builder.attributes)}
+    before, after = (
+        {identity_of(builder): builder for builder, _ in builders_below(root) if is_typed(builder.attributes)}
+        for root in (old, new)
+    )
     for identity, builder in after.items():
         found = before.get(identity)
         if found is not None and found is not builder and type(found) is type(builder):
             _keep(builder, found, spec_of(catalog, builder.attributes), after, attributes_of)
-
-
-def _all(root: GroupBuilder) -> Iterator[Any]:
-    pending: list[Any] = [root]
-    while pending:
-        builder = pending.pop()
-        yield builder
-        if isinstance(builder, GroupBuilder):
-            pending += [*builder.groups.values(), *(d for d in builder.datasets.values() if d is not None)]
 
 
 def _keep(new: Any, old: Any, spec: Any, after: dict[Any, Any], attributes_of: Attributes) -> None:

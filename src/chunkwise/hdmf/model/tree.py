@@ -349,9 +349,7 @@ def _said(tree: HdmfTree) -> dict[str, Any]:
 
 def _stored_node(path: str, node: Node, attributes: Any = None) -> HdmfNode:
     """Return a node of the hierarchy as one of a store; its attributes are read if they are not given."""
-    if node.error:
-        location = node.location
-        raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
+    node.check()
     document = dict(node.document)
     if member := attributes_member(cast(Format, node.format)):
         attributes = document.get(member, {})
