@@ -186,8 +186,8 @@ class _Writing(Places):
         at = self.find(target)
         if at is None:
             raise BrokenLinkError(
-                f"it refers to {target.path} of {target.store.source}, to which HDF5 can't refer from another "
-                "file; a link to that object would have it copied"
+                f"it refers to {target.path} of {target.store.source}, to which HDF5 can't refer from "
+                "another file; a link to that object would have it copied"
             )
         found = self._file[at]
         if value.region is None:

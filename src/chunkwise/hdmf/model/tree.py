@@ -23,7 +23,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.core.kvstore.objects.read import e_tag_in, is_version
 from chunkwise.core.kvstore.protocol import Readable
-from chunkwise.core.kvstore.reference.table import SortedKeys
 from chunkwise.errors import DataCorruptionError, FailedPreconditionError, NotFoundError, UnsupportedError
 from chunkwise.extension import ByteRange, Children, KvStoreDriver, Stamped
 from chunkwise.extension.inside import (
@@ -154,14 +153,20 @@ def read_names(kv: KvStoreDriver, root: str) -> Proven | None:
     return None if copies is None else Proven({}, frozenset(copies))
 
 
+_DOCUMENT = "/" + ATTRIBUTES_KEY
+
+
 class _CopiesStore(SameKeysStore):
     """A store with proven copies of small values; its documents of N5 are listed without asking it."""
 
     def __init__(self, location: Location, proven: Proven) -> None:
         super().__init__(location.store)
         self._values = {location.path + key: value for key, value in proven.values.items()}
-        documents = [key for key in proven.keys or () if key.endswith("/" + ATTRIBUTES_KEY)]
-        self._documents = SortedKeys([location.path + key for key in documents])
+        self._children: dict[str, list[str]] = {}
+        for key in proven.keys or ():
+            if key.endswith(_DOCUMENT):
+                path = location.path + key[: -len(_DOCUMENT)]
+                self._children.setdefault(path[: path.rfind("/") + 1], []).append(path)
 
     def read(
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
@@ -173,7 +178,7 @@ class _CopiesStore(SameKeysStore):
 
     def list_children(self, prefix: str) -> Children:
         """Return the level of the known documents."""
-        return self._documents.children(prefix)
+        return Children([], self._children.get(prefix, []))
 
 
 def _md5(value: bytes) -> str:
