@@ -69,7 +69,7 @@ from chunkwise.core.trees.node import (
 )
 from chunkwise.core.trees.node_name import check_new_names, split_path
 from chunkwise.core.trees.replacement import Replacement, replacing
-from chunkwise.core.trees.snapshot import parse_snapshot
+from chunkwise.core.trees.snapshot import Entry, parse_snapshot
 from chunkwise.core.trees.tree import ResolvedNode, Tree, check_format, read_only
 from chunkwise.core.trees.walk import UNREADABLE, children, walk
 
@@ -85,6 +85,7 @@ __all__ = [
     "ArchivePlace",
     "ChunkedArray",
     "Destination",
+    "Entry",
     "FormatName",
     "Kind",
     "Location",

@@ -36,6 +36,7 @@ from chunkwise.extension.inside import (
 )
 from chunkwise.extension.n5 import ATTRIBUTES_KEY
 from chunkwise.extension.trees import (
+    Entry,
     Location,
     Node,
     find_documented,
@@ -315,15 +316,17 @@ def read_tree(
 
 def _walked(location: Location, format: Format, root: str = "/") -> HdmfTree:
     """Return the nodes that are found by listing."""
-    walked = HdmfTree(format)
+    walked, member = HdmfTree(format), attributes_member(format)
     top = find_documented(location if root == "/" else location.child(root[1:]), format)
     for name, node in () if top is None else walk(top, implicit=False):
         if node.format == format:
-            walked.add(_stored_node(join_path(root, name) if name else root, node))
+            node.check()
+            attributes = None if member else node_attributes(node)
+            walked.add(_stored_node(join_path(root, name) if name else root, node, member, attributes))
     if root not in walked.nodes:
-        if root != "/" or (attributes := _root_attributes(location, format)) is None:
+        if root != "/" or (own := _root_attributes(location, format)) is None:
             raise NotFoundError(f"there is no {format} group at {location.text}")
-        walked.add(HdmfNode(root, False, {}, attributes))
+        walked.add(HdmfNode(root, False, {}, own))
     return walked
 
 
@@ -352,17 +355,13 @@ def _said(tree: HdmfTree) -> dict[str, Any]:
     }
 
 
-def _stored_node(path: str, node: Node, attributes: Any = None) -> HdmfNode:
-    """Return a node of the hierarchy as one of a store; its attributes are read if they are not given."""
-    node.check()
-    document = dict(node.document)
-    if member := attributes_member(cast(Format, node.format)):
-        attributes = document.get(member, {})
-    elif attributes is None:
-        attributes = node_attributes(node)
+def _stored_node(path: str, found: Node | Entry, member: str, attributes: Any = None) -> HdmfNode:
+    """Return a node as one of a store; its attributes are in a member of its document, if not given."""
+    document = dict(found.document)
+    attributes = document.get(member, {}) if attributes is None else attributes
     if not isinstance(attributes, dict):
         raise FailedPreconditionError(f'attributes of "{path}": Expected object')
-    return HdmfNode(path, node.kind == "array", document, attributes)
+    return HdmfNode(path, found.kind == "array", document, attributes)
 
 
 # -- consolidated -------------------------------------------------------------------------------------
@@ -393,10 +392,9 @@ def _read_snapshot(location: Location, format: Format) -> HdmfTree | None:
     snapshot = parse_snapshot(key, with_copies(document, format, _canonical_copies), 0.0)
     if snapshot is None:
         return None
-    tree = HdmfTree(format, consolidated=True)
+    tree, member = HdmfTree(format, consolidated=True), attributes_member(format)
     for path, entry in snapshot.entries():
-        node = Node(location, format, entry.kind, entry.key, entry.document)
-        tree.add(_stored_node("/" + path, node, entry.attributes))
+        tree.add(_stored_node("/" + path, entry, member, entry.attributes))
     return tree
 
 
