@@ -415,10 +415,10 @@ def test_vlen_array_stores_what_has_no_array_as_an_empty_one():
 def test_vlen_array_rounds_floats_and_changes_nothing_else():
     item = ChunkSpec((2,), np.dtype(object), np.array(None, object))
     codec, values, out = VlenArray("<f4"), np.empty(2, object), np.empty(2, object)
-    for given in ([0.1], [0.1, 0.2], [3]):
-        values[:] = [given, []]
+    for floats in ([0.1], [0.1, 0.2], [3]):
+        values[:] = [floats, []]
         codec.open_decoder(item)(codec.open_encoder(item)(values), out)
-        assert out[0].tolist() == np.float32(given).tolist() and out[1].size == 0
+        assert out[0].tolist() == np.float32(floats).tolist() and out[1].size == 0
     for wrong in ([1j], ["1.5"], [b"1"]):
         values[0] = wrong
         with pytest.raises(CodecError, match="vlen-array"):
