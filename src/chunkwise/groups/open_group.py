@@ -34,7 +34,6 @@ from chunkwise.core.trees.snapshot import parse_snapshot
 from chunkwise.core.trees.tree import ExternalLinks, Tree, check_format, check_group
 from chunkwise.errors import (
     AlreadyExistsError,
-    FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
     PermissionDeniedError,
@@ -220,8 +219,7 @@ def _open_other(location: Location, tree: Tree) -> Tree:
 
 def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, writable: bool) -> Group:
     location = node.location
-    if node.error:
-        raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
+    node.check()
     holds_nodes = node.is_container and not writable  # a container, as found
     if node.kind == "array" and not holds_nodes:
         raise InvalidArgumentError(
