@@ -15,7 +15,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from nwb_content import new_file
 from pynwb import NWBHDF5IO, TimeSeries, validate
 
-from chunkwise.errors import ChunkwiseError, UnsupportedError
+from chunkwise.errors import ChunkwiseError, LossWarning, UnsupportedError
 from chunkwise.hdmf import BrokenLinkError, NWBZarrIO, RegionReference, ZarrIO, convert, open_store
 
 FORMATS = ("zarr2", "zarr3", "n5")
@@ -206,6 +206,44 @@ def test_attributes_that_hdf5_has_no_form_for_become_text_and_are_named(tmp_path
         found = {name: file.attrs[name] for name in ("mixed", "nested", "huge")}
     assert found == {"mixed": '[1, "a"]', "nested": '{"a": [1, null]}', "huge": str(2**70)}
     assert all(f'attribute "{name}"' in text for name in found)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_records_in_attributes_keep_their_targets(tmp_path: Path, format: Any) -> None:
+    kind = np.dtype([("n", "i4"), ("to", h5py.ref_dtype), ("text", h5py.string_dtype())])
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.attrs["nwb_version"] = "2.0"
+        target = file.create_dataset("d", data=[1, 2])
+        record = np.array((1, target.ref, "x"), kind)
+        target.attrs.create("one", record, dtype=kind)
+        target.attrs.create("two", np.stack([record, record]), dtype=kind)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LossWarning)
+        convert(tmp_path / "a.h5", tmp_path / "b", format=format, verify=True)
+        convert(tmp_path / "b", tmp_path / "c.h5")
+    with h5py.File(tmp_path / "c.h5") as file:
+        records = [file["d"].attrs["one"], *file["d"].attrs["two"]]
+        assert [(r["n"], file[r["to"]].name, r["text"]) for r in records] == [(1, "/d", b"x")] * 3
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_references_in_objects_of_attributes_have_the_form_of_the_format(tmp_path: Path, format: Any) -> None:
+    data = DatasetBuilder("d", [1, 2])
+    root = GroupBuilder("root", datasets={"d": data}, attributes={"nwb_version": "2.0"})
+    with ZarrIO(tmp_path / "a", "w", format=format) as io:
+        root.set_attribute("nested", {"to": [data]})
+        io.write_builder(root)
+    with ZarrIO(tmp_path / "a", "r") as io:
+        read = io.read_builder()
+        assert read.attributes["nested"]["to"][0] is read.datasets["d"]
+    for other in FORMATS:
+        convert(tmp_path / "a", tmp_path / other, format=other)
+        assert open_store(tmp_path / other).attributes("/")["nested"]["to"][0].path == "/d"
+        stored = open_store(tmp_path / other).tree.nodes["/"].attributes["nested"]["to"][0]
+        assert ("zarr_dtype" in stored) == (other == "zarr2")
+    convert(tmp_path / "a", tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert file.attrs["nested"] == '{"to": [{"source": ".", "path": "/d"}]}'
 
 
 @pytest.mark.parametrize("format", FORMATS)
