@@ -17,8 +17,9 @@ Configuration
 Compatibility
 -------------
 n5-java loses trailing empty strings of a block in reading; they are kept here.  Strings with NUL can't be
-stored.  The number of bytes in the header must be right, and at most 1024 times the stored size, or 1 MiB if
-that is more.  A block may be up to 4 times as large as its grid cell, or have 4096 strings.
+stored.  The number of bytes in the header must be right, and at most 32768 times the stored size, or 64 MiB
+if that is more; other blocks are not written.  A block may be up to 4 times as large as its grid cell, or
+have 4096 strings.
 """
 
 from __future__ import annotations
@@ -36,10 +37,8 @@ from chunkwise.errors import CodecError, DataCorruptionError
 
 __all__ = ["N5StringBlock"]
 
-_MAX_RATIO = 1024
 _OVERSIZE = 4
 _UNSUSPICIOUS_CELLS = 1 << 12
-_UNSUSPICIOUS_NBYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,6 @@ class N5StringBlock(CompressedBlock):
         shape = item.shape
 
         def decode(buffer: Buffer, out: np.ndarray) -> None:
-            _check_promise(buffer)
             dims = parse_header(buffer).dims
             if len(dims) != len(shape):
                 raise DataCorruptionError(
@@ -91,10 +89,3 @@ class N5StringBlock(CompressedBlock):
             return write_block(encode_strings(strings, item.shape), self.compression)
 
         return encode
-
-
-def _check_promise(block: Buffer) -> None:
-    """Raise if the header promises implausibly much text for the stored bytes; nothing is allocated yet."""
-    nbytes = parse_header(block).n_elements
-    if nbytes > max(_UNSUSPICIOUS_NBYTES, _MAX_RATIO * len(block)):
-        raise DataCorruptionError(f"N5 string block of {len(block)} bytes promises {nbytes} bytes of text")

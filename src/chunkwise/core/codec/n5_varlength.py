@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.core.base.size_bound import text_bound
 from chunkwise.core.codec.n5_parts import (
     DEFAULT,
     OBJECT,
@@ -35,7 +36,7 @@ from chunkwise.core.codec.n5_parts import (
     write_header,
 )
 from chunkwise.core.codec.protocol import Buffer, BytesToBytes, byte_view
-from chunkwise.errors import CodecError, DataCorruptionError
+from chunkwise.errors import CodecError, DataCorruptionError, TooLargeError
 
 __all__ = [
     "N5BlockData",
@@ -64,11 +65,13 @@ class N5BlockData(NamedTuple):
 def parse_block(
     block: Buffer, compression: tuple[BytesToBytes, ...] = (), *, itemsize: int | None = None
 ) -> N5BlockData:
-    """Read a block of any mode."""
+    """Read a block of any mode; with `itemsize`, one of a size that `write_block` refuses gets no memory."""
     view = byte_view(block)
     header = parse_header(view)
     payload = view[header.nbytes :]
     want = None if itemsize is None else header.n_elements * (1 if header.mode == OBJECT else itemsize)
+    if want is not None and want > _most(len(view)):
+        raise DataCorruptionError(f"N5 block of {len(view)} bytes promises {want} bytes")
     if not compression:
         if want is not None:
             check_payload_size(len(payload), want)
@@ -82,7 +85,19 @@ def write_block(data: N5BlockData, compression: tuple[BytesToBytes, ...] = ()) -
     """Return the stored value of a block; inverse of `parse_block`."""
     element_count = None if data.mode == DEFAULT else data.n_elements
     header = write_header(data.mode, data.dims, element_count)
-    return b"".join((header, open_compress(compression)(data.payload)))
+    block = b"".join((header, open_compress(compression)(data.payload)))
+    if len(data.payload) > _most(len(block)):
+        raise TooLargeError(
+            f"an N5 block of {len(data.payload)} bytes that compresses to {len(block)} would not be read "
+            "again: make blocks smaller"
+        )
+    return block
+
+
+def _most(stored: int) -> int:
+    """Return the largest payload that is believed of a block of `stored` bytes."""
+    # Zstandard takes four bytes for 128 KiB of one value; bzip2 may take fewer.
+    return max(text_bound(stored).nbytes, stored << 15)
 
 
 def decode_elements(data: N5BlockData, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
