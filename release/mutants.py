@@ -51,7 +51,7 @@ GROUPS = {
     ),
     "codec": (["core/codec/*.py"], ["tests/codec", "tests/n5"]),
     "files": (
-        ["core/kvstore/files/*.py", "core/kvstore/compare_and_swap.py", "core/kvstore/shard_index_cache.py"],
+        ["core/kvstore/files/*.py", "core/kvstore/compare_and_swap.py", "core/kvstore/caches.py"],
         ["tests/kvstore"],
     ),
     "copying": (

@@ -21,7 +21,7 @@ from chunkwise.core.engine.read import read_into
 from chunkwise.core.engine.strategy import ReadStrategy
 from chunkwise.core.engine.write import write_from
 from chunkwise.core.kvstore.adapter.cache import CacheStore
-from chunkwise.core.kvstore.adapter.value_cache import ValueCache
+from chunkwise.core.kvstore.caches import ValueCache
 from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 

@@ -57,7 +57,7 @@ from chunkwise.core.kvstore.protocol import (
     offers,
 )
 from chunkwise.core.kvstore.traits import traits_of
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.plan.blocks import Blocks, block_shape
 from chunkwise.core.specs.context import default_resources
 from chunkwise.core.specs.driver_spec import DriverSpec

@@ -12,7 +12,7 @@ from chunkwise.core.base.binding import load_json, not_too_deep
 from chunkwise.core.driver.n5.tree import check_version
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import TREE_FORMATS
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.storage_options import with_storage_options
 from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite

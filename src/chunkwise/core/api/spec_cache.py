@@ -16,7 +16,7 @@ from chunkwise.core.base.catalogue import DRIVERS
 from chunkwise.core.driver.auto.detect import is_references
 from chunkwise.core.driver.chunked.spec import elsewhere, is_movable
 from chunkwise.core.index_space import IndexTransform
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.driver_spec import DriverSpec
 from chunkwise.core.specs.kvstores.file import FileKvStoreSpec

@@ -18,7 +18,7 @@ from chunkwise.core.driver.auto.spec import AutoSpec
 from chunkwise.core.driver.flow import run
 from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver, Stamped
-from chunkwise.core.kvstore.value_bound import PageInsteadError, read_bounded
+from chunkwise.core.kvstore.value import PageInsteadError, read_bounded
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec, kvstore_missing
 from chunkwise.core.specs.spec_members import SpecMembers

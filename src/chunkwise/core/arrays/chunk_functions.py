@@ -20,7 +20,7 @@ from chunkwise.core.engine.batch import Batch, batch_of_thread, batched
 from chunkwise.core.engine.future import Future
 from chunkwise.core.grid.regular import OffsetGrid
 from chunkwise.core.index_space import IndexDomain
-from chunkwise.core.kvstore.adapter.value_cache import CacheEntry, ValueCache
+from chunkwise.core.kvstore.caches import CacheEntry, ValueCache
 from chunkwise.core.kvstore.protocol import Buffer, ByteRange, Children, Reader, Stamped
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 from chunkwise.errors import InvalidArgumentError, UnsupportedError, braced

@@ -30,7 +30,7 @@ from chunkwise.core.engine.pool import Pool, pool_of
 from chunkwise.core.index_space import IndexDomain, IndexTransform, merge_domains
 from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver
 from chunkwise.core.kvstore.traits import traits_of
-from chunkwise.core.kvstore.value_bound import check_size
+from chunkwise.core.kvstore.value import check_size
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.kvstore_spec import kvstore_missing
 from chunkwise.core.specs.schema import Schema

@@ -32,7 +32,7 @@ from chunkwise.core.kvstore.atomic import Modifiable
 from chunkwise.core.kvstore.compare_and_swap import compare_and_swap
 from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver, Stamped, offers
 from chunkwise.core.kvstore.traits import traits_of
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.specs.kvstore_spec import kvstore_missing
 from chunkwise.core.specs.resources.live import CachePool
 from chunkwise.core.specs.schema import Schema

@@ -20,7 +20,7 @@ from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.places.lease import check_not_held, takes_turns
 from chunkwise.core.kvstore.places.staging import APPEND, in_staging, upwards
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.errors import PermissionDeniedError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.engine.pool import Pool, pool_of
 from chunkwise.core.kvstore.adapter.cache import CacheStore
-from chunkwise.core.kvstore.adapter.value_cache import ValueCache
+from chunkwise.core.kvstore.caches import ValueCache
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.specs.driver_spec import DriverSpec
 from chunkwise.core.specs.resources.live import CachePool, ConcurrencyLimit

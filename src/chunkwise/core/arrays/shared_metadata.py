@@ -21,7 +21,7 @@ from chunkwise.core.driver.chunked.open_flow import Opened, OpenRequest, read_me
 from chunkwise.core.driver.chunked.resize_flow import replaced
 from chunkwise.core.driver.flow import run
 from chunkwise.core.kvstore.adapter.pending import PendingStore
-from chunkwise.core.kvstore.adapter.value_cache import CacheEntry, ValueCache
+from chunkwise.core.kvstore.caches import CacheEntry, ValueCache
 from chunkwise.core.kvstore.places.replaced_places import Place, changes, is_replaced, note_replaced, place_of
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.specs.resources.live import CachePool

@@ -234,7 +234,7 @@ def _kvstore(part: Component, driver: str, base: dict[str, Any] | None) -> dict[
                 raise InvalidArgumentError(f"Scheme {dump(part.scheme + ':')} not present in url")
             spec = {"driver": driver, "base": base}
             if driver == "ocdbt" and rest.startswith("@"):
-                from chunkwise.core.kvstore.ocdbt.version_name import parse_version_text
+                from chunkwise.core.kvstore.ocdbt.history import parse_version_text
 
                 version, _, rest = rest[1:].partition("/")
                 spec["version"] = parse_version_text(version).json

@@ -20,7 +20,7 @@ from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format
 from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.kvstore.places.staging import JOURNAL, UNFINISHED, upwards
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.trees.document import change_document, read_document, write_new
 from chunkwise.core.trees.snapshot import is_path
 from chunkwise.errors import ChunkwiseError

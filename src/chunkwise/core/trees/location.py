@@ -16,7 +16,7 @@ from chunkwise.core.base.extras import is_of
 from chunkwise.core.driver.auto.found_instead import directory_kind, file_kind
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver, is_store
 from chunkwise.core.kvstore.this_process import AbsentStore, sent_store
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.kvstore_spec import (
     KvStoreSpec,

@@ -28,7 +28,7 @@ from chunkwise.core.kvstore.protocol import (
     offers,
 )
 from chunkwise.core.kvstore.traits import traits_of
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.trees.location import Location, inside_file
 from chunkwise.errors import (
     ChunkwiseError,

@@ -11,7 +11,7 @@ from chunkwise.core.driver.auto.detect import is_references
 from chunkwise.core.kvstore.places.staging import COMPLETE, JOURNAL, is_staging
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver
 from chunkwise.core.kvstore.traits import traits_of
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.errors import ChunkwiseError
 
 __all__ = [

@@ -53,7 +53,7 @@ from chunkwise.core.kvstore.protocol import (
 from chunkwise.core.kvstore.request_limits import Slots
 from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
-from chunkwise.core.kvstore.value_bound import read_own
+from chunkwise.core.kvstore.value import read_own
 from chunkwise.errors import (
     ChunkwiseError,
     DataCorruptionError,

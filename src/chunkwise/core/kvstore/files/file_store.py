@@ -80,7 +80,7 @@ from chunkwise.core.kvstore.protocol import (
 )
 from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, IntoReader, StoreTraits
-from chunkwise.core.kvstore.value_bound import check_size
+from chunkwise.core.kvstore.value import check_size
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, UnsupportedError
 
 __all__ = ["FileStore"]

@@ -18,8 +18,7 @@ from chunkwise.core.kvstore.objects.failure import (
     failure_of_code,
 )
 from chunkwise.core.kvstore.web.connection import shown_url
-from chunkwise.core.kvstore.web.request import REDIRECTS, Answer, NoAnswerError, digits_in
-from chunkwise.core.kvstore.web.value import decoded
+from chunkwise.core.kvstore.web.request import REDIRECTS, Answer, NoAnswerError, decoded, digits_in
 
 __all__ = [
     *(

@@ -36,7 +36,7 @@ from chunkwise.core.kvstore.protocol import (
 )
 from chunkwise.core.kvstore.reference.table import Part, Reference, Table
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
-from chunkwise.core.kvstore.value_bound import check_claim
+from chunkwise.core.kvstore.value import check_claim
 from chunkwise.errors import (
     ChunkwiseError,
     DataCorruptionError,

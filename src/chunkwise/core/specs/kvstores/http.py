@@ -11,7 +11,7 @@ from chunkwise.core.base.binding import JSON, Members, dump, expect_string, pars
 from chunkwise.core.kvstore.key_range import quote_key
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.web.http import HttpStore
-from chunkwise.core.kvstore.web.public_headers import is_public_header
+from chunkwise.core.kvstore.web.request import is_public_header
 from chunkwise.core.specs.kvstore_spec import member
 from chunkwise.core.specs.kvstores.remote import RemoteKvStoreSpec
 from chunkwise.errors import SpecError

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chunkwise.core.kvstore.adapter.sharded import ShardedStore
-from chunkwise.core.kvstore.adapter.sharding_spec import Sharding
-from chunkwise.core.kvstore.adapter.uint64_shards import Uint64Shards
+from chunkwise.core.kvstore.adapter.uint64_shards import Sharding, Uint64Shards
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.specs.kvstore_spec import member
 from chunkwise.core.specs.kvstores.adapter import OneBaseKvStoreSpec

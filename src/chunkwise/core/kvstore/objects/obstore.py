@@ -1,22 +1,83 @@
-"""A store that the caller made with obstore, used directly."""
+"""The library obstore: loaded when the first bucket is opened, and stores that the caller made with it.
+
+obstore runs its requests on its own threads.  A forked process lacks these, so a request there would wait for
+ever.  The library is therefore loaded a second time in a fork, which starts new threads.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
 from collections.abc import Hashable, Mapping
+from functools import cache
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from multiprocessing import parent_process
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from chunkwise.core.base.extras import needs
+from chunkwise.core.base.fork import new_lock
 from chunkwise.core.kvstore.objects.bucket import Access, Bucket
 from chunkwise.core.kvstore.objects.failure import Failure
 from chunkwise.core.kvstore.request_limits import Retries
-from chunkwise.core.kvstore.web.public_headers import is_public_header
+from chunkwise.core.kvstore.web.request import is_public_header
 from chunkwise.errors import UnsupportedError
 
 if TYPE_CHECKING:
     import obstore.store
 
-__all__ = ["ForeignBucket", "is_obstore"]
+__all__ = ["ForeignBucket", "is_obstore", "object_library"]
+
+_lock = new_lock()
+# The process in which the imported library was first used.
+_owner: list[int] = []
+
+
+def object_library() -> ModuleType:
+    """Return obstore's extension module for this process; raise UnsupportedError if not installed."""
+    with _lock:
+        return _library(os.getpid())
+
+
+@cache
+def _library(pid: int) -> ModuleType:
+    before = "obstore._obstore" in sys.modules
+    try:
+        from obstore import _obstore
+    except ImportError as e:
+        raise UnsupportedError(needs("an object store", "obstore")) from e
+    module: ModuleType = _obstore
+    if not _owner and not (before and parent_process() is not None):  # otherwise other code may have used it
+        _owner.append(pid)
+    return module if _owner == [pid] else _second_copy(module)
+
+
+def _second_copy(module: ModuleType) -> ModuleType:
+    """Load the extension again from a copy of its file, since the loader knows the original."""
+    assert module.__file__ is not None
+    with open(module.__file__, "rb") as original:
+        if hasattr(os, "memfd_create"):
+            number = os.memfd_create("obstore")
+            os.sendfile(number, original.fileno(), 0, os.fstat(original.fileno()).st_size)
+            path = f"/proc/self/fd/{number}"
+        else:
+            number, path = tempfile.mkstemp(suffix=os.path.basename(module.__file__))
+            with open(number, "wb", closefd=False) as copy:
+                copy.write(original.read())
+    try:
+        loader = ExtensionFileLoader(module.__name__, path)
+        spec = spec_from_file_location(module.__name__, path, loader=loader)
+        assert spec is not None
+        again = module_from_spec(spec)
+        loader.exec_module(again)
+        return again
+    finally:
+        os.close(number)
+        if not path.startswith("/proc/"):
+            os.unlink(path)
+
 
 _SECRETS = ("key", "secret", "token", "password", "credential", "sas", "authorization", "account_key")
 _COPYING = ("S3Store", "GCSStore", "AzureStore", "HTTPStore", "LocalStore")
@@ -124,6 +185,5 @@ def _rebuilt(library: ModuleType, kind: str, state: Mapping[str, Any]) -> Any:
 
 
 def _unpickle(kind: str, state: Mapping[str, Any]) -> ForeignBucket:
-    from chunkwise.core.kvstore.objects.library import object_library
 
     return ForeignBucket(_rebuilt(object_library(), kind, state))

@@ -1,16 +1,58 @@
-"""A value of a store as a readable file, for libraries that take files; some blocks are kept."""
+"""One value of a store: read within the bounds of `chunkwise.core.base.size_bound`, or as a file.
+
+A part of a value, with a given end, is as large as its reader wants, so only whole values have a bound other
+than memory.
+"""
 
 from __future__ import annotations
 
 import io
 from collections import OrderedDict
+from typing import Any
 
-from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver
+from chunkwise.core.base.size_bound import DOCUMENT, bounded, held, largest_value, too_large
+from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver, Readable, Stamped
 from chunkwise.core.kvstore.traits import traits_of
-from chunkwise.core.kvstore.value_bound import read_own
-from chunkwise.errors import NotFoundError, OutOfRangeError
+from chunkwise.errors import NotFoundError, OutOfRangeError, StorageError
 
-__all__ = ["ValueFile"]
+__all__ = ["PageInsteadError", "ValueFile", "check_claim", "check_size", "read_bounded", "read_own"]
+
+
+class PageInsteadError(StorageError):
+    """A web server sent a page in place of a value: a login, an error, or a list of a directory."""
+
+
+def check_size(size: int, name: str, start: int = 0, stop: int | None = None) -> None:
+    """Raise if a value, or the part ``[start, stop)`` of it, must not be read; `name` is its URL or path."""
+    is_part = stop is not None or start < 0
+    if size > largest_value(is_part=is_part):
+        raise too_large(f"Failed to read {name}: it is said to have {size} bytes", is_part=is_part)
+
+
+def check_claim(size: int, name: str, start: int = 0, stop: int | None = None) -> None:
+    """Like `check_size`, where a size that exceeds the memory is compared with the stored value."""
+    if held() is not None:
+        check_size(size, name, start, stop)
+
+
+def read_bounded(
+    store: Readable, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+) -> Stamped:
+    """Return a metadata document, or a part; raise StorageError if it is too large for one."""
+    options: dict[str, Any] = {}
+    if byte_range is not None:
+        options["byte_range"] = byte_range
+    if if_not_equal is not None:
+        options["if_not_equal"] = if_not_equal
+    with bounded(DOCUMENT):
+        return store.read(key, **options)
+
+
+def read_own(store: Readable, key: str, **options: Any) -> Stamped:
+    """Return a value that a store needs to find others, such as a table of its keys."""
+    with bounded(None):
+        return store.read(key, **options)
+
 
 # Bytes of a block, for a store that answers at once, and for one where a request takes as long as some MB.
 # The metadata of 300 datasets in an HDF5 file of 151 MiB takes 162 ms of processor time and 411 reads with 32
