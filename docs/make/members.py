@@ -15,7 +15,7 @@ from pathlib import Path
 
 from chunkwise.core.base import catalogue
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
-from chunkwise.core.specs.spec_members import SpecMembers
+from chunkwise.core.specs.driver_spec import SpecMembers
 
 _TYPES = {
     "expect_bool": "boolean",

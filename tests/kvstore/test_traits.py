@@ -46,7 +46,7 @@ from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits, traits_of
 from chunkwise.core.kvstore.web.http import HttpStore
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
-from chunkwise.core.specs.reference_targets import ReferenceTargets
+from chunkwise.core.specs.kvstores.reference import ReferenceTargets
 
 COALESCING = Coalescing(gap=1, largest=2)
 

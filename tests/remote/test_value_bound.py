@@ -16,7 +16,7 @@ from test_web_servers import web
 
 import chunkwise as ts
 from chunkwise import errors
-from chunkwise.core.base.size_bound import DOCUMENT
+from chunkwise.core.base.limits import DOCUMENT
 from chunkwise.core.kvstore import value
 from chunkwise.core.kvstore.web.http import HttpStore
 

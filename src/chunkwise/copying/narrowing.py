@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from chunkwise.core.api.copy import divide
 from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.threads import new_lock
 from chunkwise.core.codec.casting import cast_values, is_integer, value_range
 from chunkwise.core.dtypes.conversion import Conversion, convertible
 from chunkwise.core.dtypes.data_type import DataType

@@ -29,8 +29,8 @@ from chunkwise.core.api.open import other_images, others_left
 from chunkwise.core.api.spec_cache import read_spec_file
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.cached import cached_property
-from chunkwise.core.base.caller import warn_caller
 from chunkwise.core.base.catalogue import DRIVERS, hooks
+from chunkwise.core.base.public_names import warn_caller
 from chunkwise.core.driver.tree_formats import FORMATS
 from chunkwise.core.engine.concurrent_requests import is_slow
 from chunkwise.core.specs.context import Context, as_context

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from chunkwise.core.api.array_view import ArrayView, not_writable
 from chunkwise.core.base.cached import cached_property
-from chunkwise.core.base.thread import start_thread
+from chunkwise.core.base.threads import start_thread
 from chunkwise.core.dtypes.conversion import Convert, implicit_converter
 from chunkwise.core.engine.abandoned_changes import EVERYWHERE, Change, be_part_of_change
 from chunkwise.core.engine.batch import Batch

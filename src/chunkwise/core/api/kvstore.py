@@ -36,7 +36,7 @@ from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec, Locatable
 from chunkwise.core.specs.pretty import pretty_repr
 from chunkwise.core.specs.public_kvstore_spec import Spec, as_kvstore_spec
-from chunkwise.core.specs.resources.live import ConcurrencyLimit
+from chunkwise.core.specs.resources import ConcurrencyLimit
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 
 __all__ = ["KvStore"]

@@ -19,7 +19,7 @@ from chunkwise.core.index_space import IndexTransform
 from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.driver_spec import DriverSpec
-from chunkwise.core.specs.kvstores.file import FileKvStoreSpec
+from chunkwise.core.specs.kvstores.local import FileKvStoreSpec
 from chunkwise.core.specs.spec import Spec
 from chunkwise.core.specs.url import is_url
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError

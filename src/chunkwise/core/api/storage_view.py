@@ -13,7 +13,7 @@ from chunkwise.core.arrays import protocol
 from chunkwise.core.arrays.protocol import ResizeRequest
 from chunkwise.core.base.arguments import as_flag
 from chunkwise.core.base.foreign_names import instead_of
-from chunkwise.core.base.unknown_names import checks_arguments
+from chunkwise.core.base.public_names import checks_arguments
 from chunkwise.core.engine.abandoned_changes import EVERYWHERE
 from chunkwise.core.engine.batch import Batch, check_batch
 from chunkwise.core.engine.derived_futures import map_future

@@ -25,8 +25,8 @@ from chunkwise.core.arrays.protocol import OpenArray
 from chunkwise.core.base import catalogue
 from chunkwise.core.base.arguments import as_flag
 from chunkwise.core.base.extras import load
-from chunkwise.core.base.metrics import Counter
-from chunkwise.core.base.unknown_names import explains_foreign_names
+from chunkwise.core.base.public_names import explains_foreign_names
+from chunkwise.core.base.threads import Counter
 from chunkwise.core.dtypes.as_array import as_array
 from chunkwise.core.dtypes.data_type import DataType, DTypeLike
 from chunkwise.core.engine.batch import Batch, check_batch

@@ -20,8 +20,8 @@ from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver, Stamped
 from chunkwise.core.kvstore.value import PageInsteadError, read_bounded
 from chunkwise.core.specs.context import Context
+from chunkwise.core.specs.driver_spec import SpecMembers
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec, kvstore_missing
-from chunkwise.core.specs.spec_members import SpecMembers
 from chunkwise.errors import ChunkwiseError, OutOfRangeError, PermissionDeniedError, prefix
 
 __all__ = ["open_auto"]

@@ -30,7 +30,7 @@ from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.files.path import is_valid
 from chunkwise.core.kvstore.protocol import UNKNOWN_GENERATION, Reader, Stamped
-from chunkwise.core.specs.kvstores.file import FileKvStoreSpec
+from chunkwise.core.specs.kvstores.local import FileKvStoreSpec
 from chunkwise.core.specs.spec import Spec
 from chunkwise.errors import ChunkwiseError
 

@@ -12,7 +12,7 @@ from chunkwise.core.kvstore.adapter.cache import CacheStore
 from chunkwise.core.kvstore.caches import ValueCache
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.specs.driver_spec import DriverSpec
-from chunkwise.core.specs.resources.live import CachePool, ConcurrencyLimit
+from chunkwise.core.specs.resources import CachePool, ConcurrencyLimit
 
 if TYPE_CHECKING:
     from chunkwise.core.driver.image.spec import ImageSpec  # few programs open images

@@ -14,7 +14,7 @@ from operator import ge, lt
 from typing import Any, NamedTuple, Self
 from weakref import WeakValueDictionary, ref
 
-from chunkwise.core.base.fork import new_lock, new_rlock
+from chunkwise.core.base.threads import new_lock, new_rlock
 from chunkwise.core.driver.chunked.format import Format
 from chunkwise.core.driver.chunked.metadata_cache import layout_of
 from chunkwise.core.driver.chunked.open_flow import Opened, OpenRequest, read_metadata
@@ -24,7 +24,7 @@ from chunkwise.core.kvstore.adapter.pending import PendingStore
 from chunkwise.core.kvstore.caches import CacheEntry, ValueCache
 from chunkwise.core.kvstore.places.replaced_places import Place, changes, is_replaced, note_replaced, place_of
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.specs.resources.live import CachePool
+from chunkwise.core.specs.resources import CachePool
 from chunkwise.errors import ChunkwiseError, prefixed
 
 __all__ = [

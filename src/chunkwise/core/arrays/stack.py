@@ -30,8 +30,7 @@ from chunkwise.core.engine.derived_futures import WriteFutures, gather, map_futu
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool, Stop
 from chunkwise.core.index_space import IndexDomain, IndexTransform
-from chunkwise.core.plan.layer_requests import LayerRequest, LayerRequests, Region
-from chunkwise.core.plan.layers import LayerBoxes
+from chunkwise.core.plan.layers import LayerBoxes, LayerRequest, LayerRequests, Region
 from chunkwise.core.plan.stack import divide_stack
 from chunkwise.core.specs.schema import Schema
 

@@ -19,7 +19,7 @@ from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool, Stop, pool_of
 from chunkwise.core.engine.update import change_alone
-from chunkwise.core.grid.regular import OffsetGrid
+from chunkwise.core.grid import OffsetGrid
 from chunkwise.core.index_space import IndexTransform
 from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.core.plan.plan import Plan, chunk_order, plan_read, plan_write, selections, wholes

@@ -118,51 +118,49 @@ CODECS: dict[str, Entry] = {
 }
 
 GRIDS: dict[str, Entry] = {
-    "regular": Entry("chunkwise.core.grid.regular:RegularGrid", zarr3=("regular",)),
-    "rectilinear": Entry("chunkwise.core.grid.rectilinear:RectilinearGrid", zarr3=("rectilinear",)),
+    "regular": Entry("chunkwise.core.grid:RegularGrid", zarr3=("regular",)),
+    "rectilinear": Entry("chunkwise.core.grid:RectilinearGrid", zarr3=("rectilinear",)),
 }
 
 KEY_ENCODINGS: dict[str, Entry] = {
-    "default": Entry("chunkwise.core.chunk_key.key_encoding:default_keys", zarr3=("default",)),
-    "v2": Entry("chunkwise.core.chunk_key.key_encoding:v2_keys", zarr3=("v2",)),
+    "default": Entry("chunkwise.core.chunk_key:default_keys", zarr3=("default",)),
+    "v2": Entry("chunkwise.core.chunk_key:v2_keys", zarr3=("v2",)),
 }
 
 # The data types of NumPy and ml_dtypes are in dtypes/names.py.
 DATA_TYPES: dict[str, Entry] = {
-    "complex_bfloat16": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexBfloat16", zarr3=("complex_bfloat16",)
-    ),
+    "complex_bfloat16": Entry("chunkwise.core.dtypes.floating:ComplexBfloat16", zarr3=("complex_bfloat16",)),
     "complex_float4_e2m1fn": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexFloat4E2m1fn", zarr3=("complex_float4_e2m1fn",)
+        "chunkwise.core.dtypes.floating:ComplexFloat4E2m1fn", zarr3=("complex_float4_e2m1fn",)
     ),
     "complex_float6_e2m3fn": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexFloat6E2m3fn", zarr3=("complex_float6_e2m3fn",)
+        "chunkwise.core.dtypes.floating:ComplexFloat6E2m3fn", zarr3=("complex_float6_e2m3fn",)
     ),
     "complex_float6_e3m2fn": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexFloat6E3m2fn", zarr3=("complex_float6_e3m2fn",)
+        "chunkwise.core.dtypes.floating:ComplexFloat6E3m2fn", zarr3=("complex_float6_e3m2fn",)
     ),
     "complex_float8_e3m4": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexFloat8E3m4", zarr3=("complex_float8_e3m4",)
+        "chunkwise.core.dtypes.floating:ComplexFloat8E3m4", zarr3=("complex_float8_e3m4",)
     ),
     "complex_float8_e4m3": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexFloat8E4m3", zarr3=("complex_float8_e4m3",)
+        "chunkwise.core.dtypes.floating:ComplexFloat8E4m3", zarr3=("complex_float8_e4m3",)
     ),
     "complex_float8_e4m3b11fnuz": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexFloat8E4m3b11fnuz", zarr3=("complex_float8_e4m3b11fnuz",)
+        "chunkwise.core.dtypes.floating:ComplexFloat8E4m3b11fnuz", zarr3=("complex_float8_e4m3b11fnuz",)
     ),
     "complex_float8_e4m3fnuz": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexFloat8E4m3fnuz", zarr3=("complex_float8_e4m3fnuz",)
+        "chunkwise.core.dtypes.floating:ComplexFloat8E4m3fnuz", zarr3=("complex_float8_e4m3fnuz",)
     ),
     "complex_float8_e5m2": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexFloat8E5m2", zarr3=("complex_float8_e5m2",)
+        "chunkwise.core.dtypes.floating:ComplexFloat8E5m2", zarr3=("complex_float8_e5m2",)
     ),
     "complex_float8_e5m2fnuz": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexFloat8E5m2fnuz", zarr3=("complex_float8_e5m2fnuz",)
+        "chunkwise.core.dtypes.floating:ComplexFloat8E5m2fnuz", zarr3=("complex_float8_e5m2fnuz",)
     ),
     "complex_float8_e8m0fnu": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexFloat8E8m0fnu", zarr3=("complex_float8_e8m0fnu",)
+        "chunkwise.core.dtypes.floating:ComplexFloat8E8m0fnu", zarr3=("complex_float8_e8m0fnu",)
     ),
-    "complex_float16": Entry("chunkwise.core.dtypes.complex_pair:ComplexFloat16", zarr3=("complex_float16",)),
+    "complex_float16": Entry("chunkwise.core.dtypes.floating:ComplexFloat16", zarr3=("complex_float16",)),
 }
 
 CODEC_SPECS: dict[str, Entry] = {
@@ -176,28 +174,28 @@ CODEC_SPECS: dict[str, Entry] = {
 }
 
 CONTEXT_RESOURCES: dict[str, Entry] = {
-    "cache_pool": Entry("chunkwise.core.specs.resources.live:CachePoolConfig"),
-    "data_copy_concurrency": Entry("chunkwise.core.specs.resources.live:Concurrency"),
-    "memory_key_value_store": Entry("chunkwise.core.specs.resources.live:MemoryKeyValueStore"),
-    "file_io_concurrency": Entry("chunkwise.core.specs.resources.live:Concurrency"),
-    "file_io_sync": Entry("chunkwise.core.specs.resources.file_io:FileIoSync"),
-    "file_io_locking": Entry("chunkwise.core.specs.resources.file_io:FileIoLocking"),
-    "file_io_mode": Entry("chunkwise.core.specs.resources.file_io:FileIoMode"),
-    "file_io_retries": Entry("chunkwise.core.specs.resources.requests:FileIoRetries"),
-    "http_request_concurrency": Entry("chunkwise.core.specs.resources.live:Concurrency"),
-    "s3_request_concurrency": Entry("chunkwise.core.specs.resources.live:Concurrency"),
-    "gcs_request_concurrency": Entry("chunkwise.core.specs.resources.live:Concurrency"),
-    "http_request_retries": Entry("chunkwise.core.specs.resources.requests:RequestRetries"),
-    "s3_request_retries": Entry("chunkwise.core.specs.resources.requests:RequestRetries"),
-    "gcs_request_retries": Entry("chunkwise.core.specs.resources.requests:RequestRetries"),
-    "azure_request_concurrency": Entry("chunkwise.core.specs.resources.live:Concurrency"),
-    "azure_request_retries": Entry("chunkwise.core.specs.resources.requests:RequestRetries"),
-    "azure_credentials": Entry("chunkwise.core.specs.resources.credentials:AzureCredentials"),
-    "request_coalescing": Entry("chunkwise.core.specs.resources.requests:RequestCoalescing"),
-    "experimental_s3_rate_limiter": Entry("chunkwise.core.specs.resources.requests:RateLimiter"),
-    "experimental_gcs_rate_limiter": Entry("chunkwise.core.specs.resources.requests:RateLimiter"),
-    "aws_credentials": Entry("chunkwise.core.specs.resources.credentials:AwsCredentials"),
-    "gcs_user_project": Entry("chunkwise.core.specs.resources.credentials:GcsUserProject"),
+    "cache_pool": Entry("chunkwise.core.specs.resources:CachePoolConfig"),
+    "data_copy_concurrency": Entry("chunkwise.core.specs.resources:Concurrency"),
+    "memory_key_value_store": Entry("chunkwise.core.specs.resources:MemoryKeyValueStore"),
+    "file_io_concurrency": Entry("chunkwise.core.specs.resources:Concurrency"),
+    "file_io_sync": Entry("chunkwise.core.specs.resources:FileIoSync"),
+    "file_io_locking": Entry("chunkwise.core.specs.resources:FileIoLocking"),
+    "file_io_mode": Entry("chunkwise.core.specs.resources:FileIoMode"),
+    "file_io_retries": Entry("chunkwise.core.specs.resources:FileIoRetries"),
+    "http_request_concurrency": Entry("chunkwise.core.specs.resources:Concurrency"),
+    "s3_request_concurrency": Entry("chunkwise.core.specs.resources:Concurrency"),
+    "gcs_request_concurrency": Entry("chunkwise.core.specs.resources:Concurrency"),
+    "http_request_retries": Entry("chunkwise.core.specs.resources:RequestRetries"),
+    "s3_request_retries": Entry("chunkwise.core.specs.resources:RequestRetries"),
+    "gcs_request_retries": Entry("chunkwise.core.specs.resources:RequestRetries"),
+    "azure_request_concurrency": Entry("chunkwise.core.specs.resources:Concurrency"),
+    "azure_request_retries": Entry("chunkwise.core.specs.resources:RequestRetries"),
+    "azure_credentials": Entry("chunkwise.core.specs.resources:AzureCredentials"),
+    "request_coalescing": Entry("chunkwise.core.specs.resources:RequestCoalescing"),
+    "experimental_s3_rate_limiter": Entry("chunkwise.core.specs.resources:RateLimiter"),
+    "experimental_gcs_rate_limiter": Entry("chunkwise.core.specs.resources:RateLimiter"),
+    "aws_credentials": Entry("chunkwise.core.specs.resources:AwsCredentials"),
+    "gcs_user_project": Entry("chunkwise.core.specs.resources:GcsUserProject"),
 }
 
 UNSUPPORTED_RESOURCES: dict[str, str] = {
@@ -207,24 +205,22 @@ UNSUPPORTED_RESOURCES: dict[str, str] = {
 """Context resources of TensorStore that would have no effect here, and why."""
 
 KVSTORES: dict[str, Entry] = {
-    "memory": Entry("chunkwise.core.specs.kvstores.memory:MemoryKvStoreSpec", url=("memory",)),
-    "file": Entry("chunkwise.core.specs.kvstores.file:FileKvStoreSpec", url=("file",)),
-    "s3": Entry("chunkwise.core.specs.kvstores.s3:S3KvStoreSpec", url=("s3",)),
-    "gcs": Entry("chunkwise.core.specs.kvstores.gcs:GcsKvStoreSpec", url=("gs",)),
-    "azure": Entry("chunkwise.core.specs.kvstores.azure:AzureKvStoreSpec", url=("az", "abfs", "abfss")),
-    "http": Entry("chunkwise.core.specs.kvstores.http:HttpKvStoreSpec", url=("http", "https")),
-    "zip": Entry("chunkwise.core.specs.kvstores.zip:ZipKvStoreSpec"),
+    "memory": Entry("chunkwise.core.specs.kvstores.local:MemoryKvStoreSpec", url=("memory",)),
+    "file": Entry("chunkwise.core.specs.kvstores.local:FileKvStoreSpec", url=("file",)),
+    "s3": Entry("chunkwise.core.specs.kvstores.buckets:S3KvStoreSpec", url=("s3",)),
+    "gcs": Entry("chunkwise.core.specs.kvstores.buckets:GcsKvStoreSpec", url=("gs",)),
+    "azure": Entry("chunkwise.core.specs.kvstores.buckets:AzureKvStoreSpec", url=("az", "abfs", "abfss")),
+    "http": Entry("chunkwise.core.specs.kvstores.remote:HttpKvStoreSpec", url=("http", "https")),
+    "zip": Entry("chunkwise.core.specs.kvstores.adapters:ZipKvStoreSpec"),
     "ocdbt": Entry("chunkwise.core.specs.kvstores.ocdbt:OcdbtKvStoreSpec"),
     "reference": Entry("chunkwise.core.specs.kvstores.reference:ReferenceKvStoreSpec"),
     "hdf5": Entry("chunkwise.core.specs.kvstores.reference:Hdf5KvStoreSpec"),
     "tiff_images": Entry("chunkwise.core.specs.kvstores.reference:TiffImagesKvStoreSpec"),
     "object": Entry("chunkwise.core.specs.kvstores.object:ObjectKvStoreSpec"),
-    "kvstack": Entry("chunkwise.core.specs.kvstores.kvstack:KvStackSpec"),
-    "neuroglancer_uint64_sharded": Entry("chunkwise.core.specs.kvstores.uint64_sharded:ShardedKvStoreSpec"),
-    "zarr3_sharding_indexed": Entry(
-        "chunkwise.core.specs.kvstores.sharding_indexed:ShardingIndexedKvStoreSpec"
-    ),
-    "cache": Entry("chunkwise.core.specs.kvstores.cache:CacheKvStoreSpec"),
+    "kvstack": Entry("chunkwise.core.specs.kvstores.adapters:KvStackSpec"),
+    "neuroglancer_uint64_sharded": Entry("chunkwise.core.specs.kvstores.shards:ShardedKvStoreSpec"),
+    "zarr3_sharding_indexed": Entry("chunkwise.core.specs.kvstores.shards:ShardingIndexedKvStoreSpec"),
+    "cache": Entry("chunkwise.core.specs.kvstores.adapters:CacheKvStoreSpec"),
 }
 
 DRIVERS: dict[str, Entry] = {

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.base.cached import cached_property
-from chunkwise.core.base.size_bound import SizeBound, text_bound
+from chunkwise.core.base.limits import SizeBound, text_bound
 from chunkwise.core.codec.codec_json import codec_to_json, codecs_to_json, parse_codecs
 from chunkwise.core.codec.decode import (
     Stages,

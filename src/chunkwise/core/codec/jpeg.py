@@ -32,7 +32,7 @@ import numpy as np
 
 from chunkwise.core.base.binding import Members, expect_int
 from chunkwise.core.base.extras import needs
-from chunkwise.core.base.size_bound import largest_value
+from chunkwise.core.base.limits import largest_value
 from chunkwise.core.codec.protocol import Buffer, BytesToBytes, ChunkSpec
 from chunkwise.errors import DataCorruptionError, UnsupportedError
 

@@ -51,7 +51,7 @@ from typing import Any, ClassVar
 import numcodecs.lz4
 import xxhash
 
-from chunkwise.core.base.size_bound import largest_value
+from chunkwise.core.base.limits import largest_value
 from chunkwise.core.codec.lz4_block import FRAME_MAGIC, compress_block, decompress_block, decompress_frame
 from chunkwise.core.codec.protocol import Buffer, Compressor, byte_view, size_error
 from chunkwise.errors import CodecError, DataCorruptionError

@@ -20,7 +20,7 @@ import struct
 import numcodecs.lz4
 import xxhash
 
-from chunkwise.core.base.size_bound import largest_value
+from chunkwise.core.base.limits import largest_value
 from chunkwise.core.codec.protocol import Buffer, byte_view
 from chunkwise.errors import DataCorruptionError
 

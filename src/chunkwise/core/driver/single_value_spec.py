@@ -7,10 +7,9 @@ from typing import Any, ClassVar, Self
 
 from chunkwise.core.base.binding import Members
 from chunkwise.core.driver.chunked.spec import parse_recheck
-from chunkwise.core.specs.driver_spec import DriverSpec
+from chunkwise.core.specs.driver_spec import DriverSpec, SpecMembers
 from chunkwise.core.specs.open_mode import OpenMode, Recheck
 from chunkwise.core.specs.resource_members import take_resources
-from chunkwise.core.specs.spec_members import SpecMembers
 
 __all__ = ["SingleValueSpec", "take_members"]
 

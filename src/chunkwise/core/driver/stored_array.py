@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON
-from chunkwise.core.chunk_key.key_encoding import KeyEncoding
+from chunkwise.core.chunk_key import KeyEncoding
 from chunkwise.core.codec.protocol import PreparedChain
 from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.core.grid.regular import ChunkGrid
+from chunkwise.core.grid import ChunkGrid
 from chunkwise.core.kvstore.protocol import describe
 from chunkwise.errors import InvalidArgumentError, NotFoundError, TooLargeError, braced, prefix
 

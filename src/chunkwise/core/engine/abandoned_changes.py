@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from contextvars import ContextVar
 from typing import Any
 
-from chunkwise.core.base.fork import in_child
+from chunkwise.core.base.threads import in_child
 from chunkwise.core.engine.future import Future, Promise
 from chunkwise.core.engine.waiting import go_on_until
 

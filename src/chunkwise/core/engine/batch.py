@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, ParamSpec, Self, TypeVar
 
-from chunkwise.core.base.fork import Lock, new_lock
+from chunkwise.core.base.threads import Lock, new_lock
 from chunkwise.core.engine.derived_futures import link
 from chunkwise.core.engine.future import Future, Promise
 from chunkwise.core.engine.shared_reads import SharedReads

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable
 from contextvars import copy_context
 from typing import TypeVar
 
-from chunkwise.core.base.fork import new_lock
-from chunkwise.core.base.processors import n_dask_threads, n_processors
-from chunkwise.core.base.thread import start_thread, until_done
+from chunkwise.core.base.limits import n_dask_threads, n_processors
+from chunkwise.core.base.threads import new_lock, start_thread, until_done
 from chunkwise.core.engine.abandoned_changes import EVERYWHERE, Change, be_part_of_change
 from chunkwise.core.engine.future import Future, Promise
 

@@ -20,8 +20,7 @@ from chunkwise.core.kvstore.byte_range import coalesce_ranges
 from chunkwise.core.kvstore.protocol import Readable
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
 from chunkwise.core.plan.partition import Transform
-from chunkwise.core.plan.plan import plan_read
-from chunkwise.core.plan.shard import plan_shards, shard_requests
+from chunkwise.core.plan.plan import plan_read, plan_shards, shard_requests
 
 __all__ = ["RequestEstimate", "estimate_requests"]
 

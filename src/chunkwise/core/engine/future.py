@@ -14,7 +14,7 @@ from numbers import Number
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
-from chunkwise.core.base.unknown_names import explains_foreign_names, explains_operators
+from chunkwise.core.base.public_names import explains_foreign_names, explains_operators
 from chunkwise.core.engine.completion import (
     CANCELLED,
     ERROR,

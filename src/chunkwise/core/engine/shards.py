@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.base.fork import new_lock, put_in_order_in_child
+from chunkwise.core.base.threads import new_lock, put_in_order_in_child
 from chunkwise.core.codec.shard_layout import MISSING, ShardLayout
 from chunkwise.core.driver.stored_array import StoredArray, missing_chunk
 from chunkwise.core.engine.shared_reads import SharedReads

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-from chunkwise.core.base.fork import new_rlock
+from chunkwise.core.base.threads import new_rlock
 from chunkwise.core.engine.abandoned_changes import EVERYWHERE, let_go_on
 from chunkwise.core.engine.derived_futures import map_future
 from chunkwise.core.engine.future import Future, Promise, promise_of, waiting_future

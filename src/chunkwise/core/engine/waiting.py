@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from chunkwise.core.base.arguments import as_float
-from chunkwise.core.base.fork import in_child
+from chunkwise.core.base.threads import in_child
 from chunkwise.errors import FailedPreconditionError
 
 __all__ = ["Awaited", "Process", "collecting", "give_up", "go_on_until", "seconds_left", "wait"]

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, Protocol
 
-from chunkwise.core.base.fork import KeyLocks, Lock, new_lock, put_in_order_in_child
+from chunkwise.core.base.threads import KeyLocks, Lock, new_lock, put_in_order_in_child
 from chunkwise.core.kvstore.key_range import KeyRange
 
 __all__ = [

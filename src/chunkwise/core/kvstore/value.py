@@ -1,4 +1,4 @@
-"""One value of a store: read within the bounds of `chunkwise.core.base.size_bound`, or as a file.
+"""One value of a store: read within the bounds of `chunkwise.core.base.limits`, or as a file.
 
 A part of a value, with a given end, is as large as its reader wants, so only whole values have a bound other
 than memory.
@@ -10,7 +10,7 @@ import io
 from collections import OrderedDict
 from typing import Any
 
-from chunkwise.core.base.size_bound import DOCUMENT, bounded, held, largest_value, too_large
+from chunkwise.core.base.limits import DOCUMENT, bounded, held, largest_value, too_large
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver, Readable, Stamped
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.errors import NotFoundError, OutOfRangeError, StorageError

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from chunkwise.core.base.binding import JSON, dump_bytes, load_json
-from chunkwise.core.base.size_bound import as_document
+from chunkwise.core.base.limits import as_document
 from chunkwise.core.kvstore.compare_and_swap import compare_and_swap
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Buffer, KvStoreDriver, Stamped
 from chunkwise.core.kvstore.value import read_bounded

@@ -16,14 +16,13 @@ import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON, Members
 from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.core.dtypes.schema_value import array_from_json, array_to_json
+from chunkwise.core.dtypes.fill_value import array_from_json, array_to_json
 from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.specs.chunk_layout import ChunkLayout
-from chunkwise.core.specs.driver_spec import DriverSpec
+from chunkwise.core.specs.driver_spec import DriverSpec, SpecMembers
 from chunkwise.core.specs.open_mode import OpenMode
 from chunkwise.core.specs.resource_members import take_resources
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.spec_members import SpecMembers
 from chunkwise.errors import InvalidArgumentError, SpecError
 
 __all__ = ["ArraySpec", "parse_array"]

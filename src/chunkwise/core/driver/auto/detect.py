@@ -88,7 +88,7 @@ def detect_format(path: str, describe: Callable[[str], str]) -> Flow[tuple[str, 
         probed = ", ".join(f'"{signature.key}"' for signature in SIGNATURES)
         raise NoFormatError(f"Failed to detect format for {where}: none of {probed} exists")
     if found == ["zarr", "zarr3"]:
-        from chunkwise.core.base.caller import warn_caller  # rarely needed
+        from chunkwise.core.base.public_names import warn_caller  # rarely needed
 
         warn_caller(
             f"{where} has metadata of Zarr v2 and of Zarr v3; Zarr v3 is used "

@@ -8,9 +8,8 @@ from typing import Any, ClassVar, Self
 
 from chunkwise.core.base.binding import Members
 from chunkwise.core.specs.context import Context
-from chunkwise.core.specs.driver_spec import DriverSpec
+from chunkwise.core.specs.driver_spec import DriverSpec, SpecMembers
 from chunkwise.core.specs.open_mode import OpenMode, Recheck
-from chunkwise.core.specs.spec_members import SpecMembers
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 
 __all__ = ["AutoSpec", "parse_auto"]

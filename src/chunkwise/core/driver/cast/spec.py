@@ -19,9 +19,9 @@ from chunkwise.core.driver.adapter_spec import AdapterSpec, constrained, parse_b
 from chunkwise.core.dtypes.conversion import converter, convertible
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.index_space import IndexTransform
+from chunkwise.core.specs.driver_spec import SpecMembers
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.spec import Spec
-from chunkwise.core.specs.spec_members import SpecMembers
 
 __all__ = ["CastSpec", "cast_schema", "parse_cast"]
 

@@ -28,9 +28,9 @@ import numpy.typing as npt
 from chunkwise.core.base.binding import JSON, MISSING, Members, expect_int, expect_one_of, parse_array
 from chunkwise.core.driver.adapter_spec import AdapterSpec, constrained, parse_base
 from chunkwise.core.index_space import IndexDomain, IndexTransform, OutputIndexMap, inf
+from chunkwise.core.specs.driver_spec import SpecMembers
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.spec import Spec
-from chunkwise.core.specs.spec_members import SpecMembers
 from chunkwise.errors import InvalidArgumentError, SpecError
 
 __all__ = [

@@ -17,8 +17,8 @@ from chunkwise.core.base.binding import JSON, Members, expect_bool, expect_int
 from chunkwise.core.driver.single_value_spec import SingleValueSpec, take_members
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.index_space import IndexDomain, inf, merge_domains
+from chunkwise.core.specs.driver_spec import SpecMembers
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.spec_members import SpecMembers
 from chunkwise.errors import InvalidArgumentError, SpecError
 
 __all__ = ["ImageSpec", "parse_avif", "parse_bmp", "parse_jpeg", "parse_png", "parse_tiff", "parse_webp"]

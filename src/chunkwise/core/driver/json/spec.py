@@ -21,8 +21,8 @@ from chunkwise.core.driver.single_value_spec import SingleValueSpec, take_member
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.specs.chunk_layout import ChunkLayout
+from chunkwise.core.specs.driver_spec import SpecMembers
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.spec_members import SpecMembers
 from chunkwise.errors import (
     ChunkwiseError,
     FailedPreconditionError,

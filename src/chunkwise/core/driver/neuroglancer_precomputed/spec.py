@@ -20,8 +20,8 @@ from chunkwise.core.driver.neuroglancer_precomputed.format import FORMAT, Precom
 from chunkwise.core.driver.neuroglancer_precomputed.members import check_encoding
 from chunkwise.core.driver.neuroglancer_precomputed.schema import known_domain
 from chunkwise.core.index_space import IndexDomain
+from chunkwise.core.specs.driver_spec import SpecMembers
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.spec_members import SpecMembers
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, UnsupportedError, prefix
 
 __all__ = ["PrecomputedSpec", "parse_precomputed"]

@@ -15,7 +15,7 @@ from chunkwise.core.driver.adapter_spec import parse_base
 from chunkwise.core.driver.array.spec import ArraySpec
 from chunkwise.core.driver.chunked.spec import elsewhere, is_movable
 from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.core.dtypes.schema_value import array_from_json
+from chunkwise.core.dtypes.fill_value import array_from_json
 from chunkwise.core.index_space import IndexDomain, IndexTransform, inf
 from chunkwise.core.index_space.interval import INF
 from chunkwise.core.index_space.output_map import OutputIndexMap, single_map

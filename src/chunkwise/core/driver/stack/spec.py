@@ -34,16 +34,15 @@ from chunkwise.core.driver.stack.layers import (
     for_each_kind,
 )
 from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.core.dtypes.schema_value import fill_value_from_json, fill_value_to_json
+from chunkwise.core.dtypes.fill_value import fill_value_from_json, fill_value_to_json
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.specs.context import Context
-from chunkwise.core.specs.driver_spec import DriverSpec
+from chunkwise.core.specs.driver_spec import DriverSpec, SpecMembers
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.core.specs.open_mode import OpenMode, Recheck
 from chunkwise.core.specs.resource_members import take_resources
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.spec import Spec
-from chunkwise.core.specs.spec_members import SpecMembers
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, SpecError
 
 __all__ = ["StackSpec", "check_options", "parse_stack"]

@@ -13,8 +13,7 @@ from typing import NamedTuple
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.catalogue import codecs
 from chunkwise.core.driver.zarr3.codec_constraints import SHARDING, split_chain
-from chunkwise.core.grid.rectilinear import RectilinearGrid
-from chunkwise.core.grid.regular import ChunkGrid
+from chunkwise.core.grid import ChunkGrid, RectilinearGrid
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.constraint import braces
 from chunkwise.errors import InvalidArgumentError

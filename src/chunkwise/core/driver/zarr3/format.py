@@ -44,11 +44,10 @@ from chunkwise.core.driver.zarr3.metadata import (
 )
 from chunkwise.core.driver.zarr3.new_chunks import choose_chunks
 from chunkwise.core.dtypes.zarr3 import to_zarr3
-from chunkwise.core.grid.rectilinear import RectilinearGrid
-from chunkwise.core.grid.regular import RegularGrid
+from chunkwise.core.grid import RectilinearGrid, RegularGrid
 from chunkwise.core.index_space import IndexDomain
+from chunkwise.core.specs.driver_spec import SpecMembers
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.spec_members import SpecMembers
 from chunkwise.core.specs.unit import Unit
 from chunkwise.errors import UnsupportedError
 

@@ -15,7 +15,7 @@ from chunkwise.core.driver.zarr3.chain_layout import chain_axes, chain_layout
 from chunkwise.core.driver.zarr3.codec_constraints import SHARDING, sharding_levels, split_chain
 from chunkwise.core.driver.zarr3.constraints import Zarr3CodecSpec, Zarr3Constraints
 from chunkwise.core.driver.zarr3.metadata import first_chunk_shape
-from chunkwise.core.grid.rectilinear import RectilinearGrid, Sizes
+from chunkwise.core.grid import RectilinearGrid, Sizes
 from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.chunk_shape import choose_chunk_shape, choose_read_write_chunk_shapes

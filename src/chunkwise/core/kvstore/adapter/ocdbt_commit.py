@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from chunkwise.core.base.fork import new_lock, new_rlock, put_in_order_in_child
+from chunkwise.core.base.threads import new_lock, new_rlock, put_in_order_in_child
 from chunkwise.core.kvstore.adapter.ocdbt_database import Database, MissingFileError, State
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.ocdbt.history import add_version, find_generation

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote_to_bytes
 
 from chunkwise.core.base.binding import JSON
-from chunkwise.core.base.fork import KeyLocks, new_lock
-from chunkwise.core.base.size_bound import bounded
+from chunkwise.core.base.limits import bounded
+from chunkwise.core.base.threads import KeyLocks, new_lock
 from chunkwise.core.kvstore.caches import LEAST_INDEX_NBYTES, ShardIndexCache
 from chunkwise.core.kvstore.ocdbt.fields import LARGEST_BODY
 from chunkwise.core.kvstore.ocdbt.manifest import (

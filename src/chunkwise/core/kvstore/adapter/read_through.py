@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
-from chunkwise.core.base.fork import new_lock, put_in_order_in_child
+from chunkwise.core.base.threads import new_lock, put_in_order_in_child
 from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.core.kvstore.byte_range import read_ranges
 from chunkwise.core.kvstore.caches import ENTRY_OVERHEAD

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON, Members, dump, expect_int, expect_one_of
-from chunkwise.core.base.size_bound import largest_value
+from chunkwise.core.base.limits import largest_value
 from chunkwise.core.kvstore.adapter.sharded import Place, ShardReader
 from chunkwise.core.kvstore.key_range import decode_key, encode_key
 from chunkwise.core.kvstore.protocol import Buffer

@@ -28,7 +28,7 @@ from copy import copy
 from typing import IO, Any, TypeVar
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.base.size_bound import held
+from chunkwise.core.base.limits import held
 from chunkwise.core.kvstore.byte_range import resolve_range
 from chunkwise.core.kvstore.files.list_files import (
     delete_files,

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.base.size_bound import held
+from chunkwise.core.base.limits import held
 from chunkwise.core.kvstore.byte_range import check_range, resolve_range
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.objects.bucket import check_object_key

@@ -19,8 +19,8 @@ from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.base.fork import KeyLocks
-from chunkwise.core.base.size_bound import bounded, held, largest_value
+from chunkwise.core.base.limits import bounded, held, largest_value
+from chunkwise.core.base.threads import KeyLocks
 from chunkwise.core.kvstore.byte_range import check_range, slice_range
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.objects.failure import is_failure, raise_failure

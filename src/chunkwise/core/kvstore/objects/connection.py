@@ -22,7 +22,7 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.threads import new_lock
 from chunkwise.core.kvstore.objects.bucket import Access, Bucket, proxy_advice
 from chunkwise.core.kvstore.objects.failure import Failure, Kind, RequestFailedError, failure_of, is_failure
 from chunkwise.core.kvstore.objects.obstore import object_library

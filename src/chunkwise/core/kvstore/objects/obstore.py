@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from chunkwise.core.base.extras import needs
-from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.threads import new_lock
 from chunkwise.core.kvstore.objects.bucket import Access, Bucket
 from chunkwise.core.kvstore.objects.failure import Failure
 from chunkwise.core.kvstore.request_limits import Retries

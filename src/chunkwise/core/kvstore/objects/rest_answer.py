@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.base.size_bound import largest_value
+from chunkwise.core.base.limits import largest_value
 from chunkwise.core.kvstore.objects.failure import (
     Failure,
     RequestFailedError,

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.base.size_bound import largest_value
+from chunkwise.core.base.limits import largest_value
 from chunkwise.core.kvstore.key_range import encode_key
 from chunkwise.core.kvstore.objects.failure import (
     Failure,

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.base.fork import new_lock
-from chunkwise.core.base.size_bound import bounded
+from chunkwise.core.base.limits import bounded
+from chunkwise.core.base.threads import new_lock
 from chunkwise.core.kvstore.byte_range import (
     check_range,
     coalesce_ranges,

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.base.size_bound import largest_value
+from chunkwise.core.base.limits import largest_value
 from chunkwise.core.kvstore.byte_range import check_range, resolve_range
 from chunkwise.core.kvstore.caches import ShardIndexCache
 from chunkwise.core.kvstore.key_range import encode_key, quote_key

@@ -28,7 +28,7 @@ from chunkwise.core.kvstore.request_limits import Coalescing
 from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.core.specs.kvstores.adapter import AdapterKvStoreSpec, expect_kvstore
-from chunkwise.core.specs.resources.kind import format_duration, parse_duration
+from chunkwise.core.specs.resource_kind import format_duration, parse_duration
 from chunkwise.core.specs.url import quote_path
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 

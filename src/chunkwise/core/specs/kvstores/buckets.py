@@ -1,4 +1,4 @@
-"""The kvstore ``s3``: objects in a bucket of S3, or of a server that speaks its protocol."""
+"""The kvstores ``s3``, ``gcs`` and ``azure``: objects in a bucket."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from chunkwise.core.base.binding import Members, dump, expect_bool, expect_string
+from chunkwise.core.kvstore.objects.azure import AzureContainer
+from chunkwise.core.kvstore.objects.gcs import GcsBucket
 from chunkwise.core.kvstore.objects.object_store import ObjectStore
 from chunkwise.core.kvstore.objects.s3 import S3Bucket
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.specs.kvstore_spec import member
 from chunkwise.core.specs.kvstores.remote import RemoteKvStoreSpec
-from chunkwise.core.specs.remote_url import expect_s3_bucket
-from chunkwise.core.specs.url import quote_path
+from chunkwise.core.specs.url import expect_azure_container, expect_gcs_bucket, expect_s3_bucket, quote_path
 from chunkwise.errors import SpecError, UnsupportedError
 
-__all__ = ["S3KvStoreSpec"]
+__all__ = ["AzureKvStoreSpec", "GcsKvStoreSpec", "S3KvStoreSpec"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -87,3 +88,66 @@ class S3KvStoreSpec(RemoteKvStoreSpec):
         if self.endpoint:
             raise UnsupportedError("S3 URL syntax not supported with explicit endpoint")
         return f"s3://{self.bucket}/{quote_path(self.path)}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class GcsKvStoreSpec(RemoteKvStoreSpec):
+    """``{"driver": "gcs", "bucket": "b", "path": "a/"}``, ``gs://b/a/``."""
+
+    driver: ClassVar[str] = "gcs"
+    protocol: ClassVar[str] = "gcs"
+    resource_kinds: ClassVar[tuple[str, ...]] = (
+        "data_copy_concurrency",
+        "gcs_request_concurrency",
+        "gcs_request_retries",
+        "gcs_user_project",
+    )
+    rare_kinds: ClassVar[tuple[str, ...]] = ("experimental_gcs_rate_limiter", "request_coalescing")
+
+    bucket: str = member("bucket", expect_gcs_bucket, example="images")
+    single_writer: bool = member("single_writer", expect_bool, False, shown="if set")  # an extension
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        """Return the store of the bucket; the path stays a prefix of keys."""
+        bucket = GcsBucket(self.bucket, self.live("gcs_user_project").project_id or "")
+        return ObjectStore(bucket, self.limits(), single_writer=self.single_writer), self.path
+
+    def to_url(self) -> str:
+        """Return ``gs://bucket/path``."""
+        return f"gs://{self.bucket}/{quote_path(self.path)}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AzureKvStoreSpec(RemoteKvStoreSpec):
+    """``{"driver": "azure", "container": "c", "account_name": "me"}``, ``az://c/``."""
+
+    driver: ClassVar[str] = "azure"
+    protocol: ClassVar[str] = "azure"
+    resource_kinds: ClassVar[tuple[str, ...]] = (
+        "azure_credentials",
+        "azure_request_concurrency",
+        "azure_request_retries",
+    )
+
+    container: str = member("container", expect_azure_container, example="images")
+    # empty for the account from the environment
+    account_name: str = member("account_name", expect_string, "", shown="if set")
+    # URL of the account's blobs, if not Azure's
+    endpoint: str = member("endpoint", expect_string, "", shown="if set")
+    # There is no other writer, so the server need not support conditional writes.
+    single_writer: bool = member("single_writer", expect_bool, False, shown="if set")
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        """Return the store of the container; the path stays a prefix of keys."""
+        credentials = self.live("azure_credentials").type
+        container = AzureContainer(self.container, self.account_name, self.endpoint, credentials)
+        return ObjectStore(container, self.limits(), single_writer=self.single_writer), self.path
+
+    def to_url(self) -> str:
+        """Return ``az://container/path``, or with an account ``abfs://container@account...``."""
+        if self.endpoint:
+            raise UnsupportedError("Azure URL syntax not supported with explicit endpoint")
+        path = quote_path(self.path)
+        if self.account_name:
+            return f"abfs://{self.container}@{self.account_name}.dfs.core.windows.net/{path}"
+        return f"az://{self.container}/{path}"

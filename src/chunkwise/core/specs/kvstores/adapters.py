@@ -1,8 +1,9 @@
-"""The kvstore ``kvstack``: several kvstores, each for a range of the keys."""
+"""The kvstores ``cache``, ``kvstack`` and ``zip``, over other kvstores."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 from chunkwise.core.base.binding import (
@@ -11,18 +12,61 @@ from chunkwise.core.base.binding import (
     dump,
     expect_int,
     expect_object,
+    expect_one_of,
     expect_string,
     parse_array,
 )
 from chunkwise.core.kvstore.adapter.kvstack import Layer, StackStore, disjoint
+from chunkwise.core.kvstore.adapter.prefix import PrefixStore
+from chunkwise.core.kvstore.adapter.read_through import DiskEntries, Entries, MemoryEntries, ReadThroughStore
+from chunkwise.core.kvstore.adapter.zip import ZipStore
+from chunkwise.core.kvstore.adapter.zip_write import Compression, default_compression
 from chunkwise.core.kvstore.key_range import KeyRange, decode_key, prefix_end
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.specs.context import Context
-from chunkwise.core.specs.kvstore_spec import KvStoreSpec
-from chunkwise.core.specs.kvstores.adapter import AdapterKvStoreSpec, expect_kvstore
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec, member
+from chunkwise.core.specs.kvstores.adapter import AdapterKvStoreSpec, OneBaseKvStoreSpec, expect_kvstore
+from chunkwise.core.specs.resource_kind import format_duration, parse_duration
+from chunkwise.core.specs.url import quote_path
 from chunkwise.errors import SpecError
 
-__all__ = ["KvStackSpec"]
+__all__ = ["CacheKvStoreSpec", "KvStackSpec", "ZipKvStoreSpec"]
+
+
+_LIMIT = 1 << 30  # bytes, if the spec has no limit
+
+
+def _expect_age(value: JSON) -> float:
+    seconds = parse_duration(value)
+    if seconds < 0:
+        raise SpecError(f"Expected a non-negative duration, but received: {value}")
+    return seconds
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CacheKvStoreSpec(OneBaseKvStoreSpec):
+    """``{"driver": "cache", "base": "s3://b/a/", "directory": "~/.cache/a", "max_age": "1h"}``."""
+
+    driver: ClassVar[str] = "cache"
+
+    # empty for a cache in memory, with the store's lifetime
+    directory: str = member("directory", expect_string, "", shown="with defaults")
+    total_bytes_limit: int = member(
+        "total_bytes_limit", lambda v: expect_int(v, 1), _LIMIT, shown="with defaults"
+    )
+    # seconds for which a value counts as current
+    max_age: float = member("max_age", _expect_age, 0.0, shown="with defaults", to_json=format_duration)
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        """Return a cache of the store below; the path stays a prefix of keys."""
+        driver, path = self.below.open_driver()
+        base = PrefixStore(driver, path) if path else driver
+        entries: Entries
+        if self.directory:
+            entries = DiskEntries(self.directory, self.total_bytes_limit, repr(base.identity))
+        else:
+            entries = MemoryEntries(self.total_bytes_limit)
+        return ReadThroughStore(base, entries, max_age=self.max_age), self.path
 
 
 class _LayerSpec(NamedTuple):
@@ -128,3 +172,35 @@ class KvStackSpec(AdapterKvStoreSpec):
             driver, path = layer.base.open_driver()
             layers.append(Layer(layer.keys, layer.strip, driver, path))
         return StackStore(layers), self.path
+
+
+_COMPRESSIONS = ("store", "deflate", "zstd", "xz")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ZipKvStoreSpec(OneBaseKvStoreSpec):
+    """``{"driver": "zip", "base": "file:///a.zip", "path": "b/"}``, ``file:///a.zip|zip:b/``."""
+
+    driver: ClassVar[str] = "zip"
+    resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
+
+    # of new values; by default deflate, and none in OME-Zarr's archives
+    compression: Compression | None = member(
+        "compression", partial(expect_one_of, choices=_COMPRESSIONS), None, shown="if set"
+    )
+
+    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+        """Return the driver's own members; the default of `compression` is that of the archive's name."""
+        usual = default_compression(self.below.path)
+        is_shown = include_defaults or self.compression not in (None, usual)
+        return {"compression": self.compression or usual} if is_shown else {}
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        """Return the store of the archive; the path stays a prefix of keys."""
+        driver, key = self.below.open_driver()
+        slots = self.live("data_copy_concurrency").slots
+        return ZipStore(driver, key, compression=self.compression, slots=slots), self.path
+
+    def to_url(self) -> str:
+        """Return ``base|zip:path``."""
+        return f"{self.below.to_url()}|zip:{quote_path(self.path)}"

@@ -1,4 +1,4 @@
-"""The kvstore ``zarr3_sharding_indexed``: the inner chunks of one shard of Zarr v3, by cell."""
+"""The kvstores ``zarr3_sharding_indexed`` and ``neuroglancer_uint64_sharded``: the entries of shards."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from chunkwise.core.codec.chain import codecs_to_json, parse_chain
 from chunkwise.core.codec.protocol import Codec
 from chunkwise.core.codec.shard_layout import ShardLayout, index_chain
 from chunkwise.core.kvstore.adapter.indexed_shard import IndexedShard
-from chunkwise.core.kvstore.adapter.sharded import SingleShardStore
+from chunkwise.core.kvstore.adapter.sharded import ShardedStore, SingleShardStore
+from chunkwise.core.kvstore.adapter.uint64_shards import Sharding, Uint64Shards
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.specs.kvstore_spec import member
 from chunkwise.core.specs.kvstores.adapter import OneBaseKvStoreSpec
 from chunkwise.errors import SpecError, braced
 
-__all__ = ["ShardingIndexedKvStoreSpec"]
+__all__ = ["ShardedKvStoreSpec", "ShardingIndexedKvStoreSpec"]
 
 _HIGHEST_RANK = 31  # the index has one more dimension
 _MOST_CELLS = 1 << 30  # as in TensorStore
@@ -53,3 +54,20 @@ class ShardingIndexedKvStoreSpec(OneBaseKvStoreSpec):
         layout = ShardLayout.of(self.grid_shape, chain, at_end=self.index_location == "end")
         format = IndexedShard(layout, dump(self.own_members(include_defaults=True)))
         return SingleShardStore(driver, key, format, self.live("cache_pool").total_bytes_limit), self.path
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ShardedKvStoreSpec(OneBaseKvStoreSpec):
+    """``{"driver": "neuroglancer_uint64_sharded", "base": "file:///v/8_8_40/", "metadata": {…}}``."""
+
+    driver: ClassVar[str] = "neuroglancer_uint64_sharded"
+    resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
+
+    # It is ``sharding`` of a scale.
+    sharding: Sharding = member("metadata", Sharding.parse, to_json=Sharding.to_json)
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        """Return the store of the shards; the path stays a prefix of keys."""
+        driver, path = self.below.as_directory().open_driver()
+        cache_nbytes = self.live("cache_pool").total_bytes_limit
+        return ShardedStore(driver, path, Uint64Shards(self.sharding), cache_nbytes), self.path

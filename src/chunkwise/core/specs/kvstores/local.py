@@ -1,4 +1,4 @@
-"""The kvstore ``file``: values are files of the local file system."""
+"""The kvstores ``file`` and ``memory``: values in the local file system, or in this process."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import ntpath
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from chunkwise.core.base.binding import dump
+from chunkwise.core.base.binding import dump, expect_bool
 from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.files.path import is_valid
 from chunkwise.core.kvstore.files.platform import WINDOWS
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.specs.context import ContextResource
-from chunkwise.core.specs.kvstore_spec import KvStoreSpec
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec, member
 from chunkwise.core.specs.url import quote_path
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["FileKvStoreSpec", "file_url"]
+__all__ = ["FileKvStoreSpec", "MemoryKvStoreSpec", "file_url"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -86,3 +86,25 @@ def _is_valid_path(path: str) -> bool:
         path = ntpath.splitdrive(path)[1]
     inner = path.removeprefix("/").removesuffix("/")
     return is_valid(inner) if inner else path != "//"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class MemoryKvStoreSpec(KvStoreSpec):
+    """``{"driver": "memory", "path": "a/"}``, ``memory://a/``."""
+
+    driver: ClassVar[str] = "memory"
+    resource_kinds: ClassVar[tuple[str, ...]] = ("memory_key_value_store",)
+
+    atomic: bool = member(
+        "atomic", expect_bool, True, shown="with defaults"
+    )  # whether transactions of several keys may be atomic
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        """Return the store itself; the path stays a prefix of keys."""
+        resource = self.resources["memory_key_value_store"]
+        assert isinstance(resource, ContextResource)
+        return resource.value, self.path
+
+    def to_url(self) -> str:
+        """Return ``memory://path``."""
+        return "memory://" + quote_path(self.path)
