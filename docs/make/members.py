@@ -169,7 +169,7 @@ def _members(module: str, name: str) -> Iterator[tuple[str, str, str]]:
         yield member, kind, default
 
 
-_PARSERS = {"spec", "format", "constraints", "spec_members"}
+_PARSERS = {"spec", "format", "constraints", "metadata"}
 
 
 def _taken(tree: ast.AST) -> Iterator[tuple[str, str, str]]:

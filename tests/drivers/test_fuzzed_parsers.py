@@ -10,7 +10,7 @@ import pytest
 
 from chunkwise.core.base import catalogue
 from chunkwise.core.chunk_key import KeyEncoding
-from chunkwise.core.codec.codec_json import parse_codec
+from chunkwise.core.codec.chain import parse_codec
 from chunkwise.core.driver.n5.metadata import parse_metadata as parse_n5
 from chunkwise.core.driver.zarr1.tree import to_zarr2
 from chunkwise.core.driver.zarr2.metadata import parse_metadata as parse_zarr2

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from chunkwise.core.base.limits import memory_limit, n_processors
-from chunkwise.core.engine.block_threads import n_block_threads
+from chunkwise.core.engine.concurrent_requests import n_block_threads
 from chunkwise.core.engine.pool import Pool
 
 ONE = """

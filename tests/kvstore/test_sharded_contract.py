@@ -14,7 +14,7 @@ import pytest
 
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.crc32c import Crc32c
-from chunkwise.core.codec.shard_layout import ShardLayout, index_chain
+from chunkwise.core.codec.sharding import ShardLayout, index_chain
 from chunkwise.core.kvstore.adapter.indexed_shard import IndexedShard
 from chunkwise.core.kvstore.adapter.sharded import ShardedStore, SingleShardStore
 from chunkwise.core.kvstore.adapter.uint64_shards import Sharding, Uint64Shards

@@ -14,7 +14,7 @@ from chunkwise.copying.tasks import BATCH_SECONDS
 from chunkwise.core.base.extras import load
 from chunkwise.core.base.limits import memory_limit, n_dask_threads, n_processors
 from chunkwise.core.base.threads import new_lock, start_thread, until_done
-from chunkwise.core.engine.block_threads import n_block_threads
+from chunkwise.core.engine.concurrent_requests import n_block_threads
 from chunkwise.errors import InvalidArgumentError, UnavailableError
 
 __all__ = [

@@ -10,7 +10,7 @@ from chunkwise.core.api.array_info import ArrayInfo
 from chunkwise.core.api.array_view import not_writable
 from chunkwise.core.api.copy import BLOCK_NBYTES, BlockCopy, divide, item_nbytes
 from chunkwise.core.api.open import OTHERS_LEFT, SpecLike, others_left
-from chunkwise.core.arrays.sources import array_sources
+from chunkwise.core.arrays.base_array import array_sources
 from chunkwise.core.base.arguments import as_integer, as_items, as_nbytes, check_choice, check_flag
 from chunkwise.core.base.binding import MISSING, dump, dump_bytes, load_json, parse_json, plain_json
 from chunkwise.core.base.cached import cached_property, put_bounded
@@ -30,12 +30,12 @@ from chunkwise.core.base.public_names import (
 from chunkwise.core.base.stand_in import stand_in_for
 from chunkwise.core.base.threads import new_lock, start_thread
 from chunkwise.core.driver.n5.attribute_path import get_attribute, parse_attribute_path
-from chunkwise.core.driver.n5.members import DATASET_MEMBERS
+from chunkwise.core.driver.n5.metadata import DATASET_MEMBERS
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.dtypes.as_array import elements_of
 from chunkwise.core.dtypes.conversion import implicit_converter
 from chunkwise.core.dtypes.zarr3 import parse_fill_value_zarr3
-from chunkwise.core.engine.block_threads import work_through
+from chunkwise.core.engine.concurrent_requests import work_through
 from chunkwise.core.engine.pool import Pool, Stop
 from chunkwise.core.engine.unasked import fail_at_exit, in_background, watches
 from chunkwise.core.grid import ChunkGrid

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from chunkwise.core.base.binding import JSON, parse_json
 from chunkwise.core.base.cached import json_key, put_bounded
 from chunkwise.core.base.catalogue import DRIVERS
-from chunkwise.core.driver.auto.detect import is_references
+from chunkwise.core.driver.auto import is_references
 from chunkwise.core.driver.chunked.spec import elsewhere, is_movable
 from chunkwise.core.index_space import IndexTransform
 from chunkwise.core.kvstore.value import read_bounded

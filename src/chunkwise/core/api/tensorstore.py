@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from chunkwise.core.api.array_view import not_writable
 from chunkwise.core.api.numpy_protocols import NumpyProtocols, unlike_numpy, writable_view
-from chunkwise.core.api.storage_statistics import StorageStatistics
-from chunkwise.core.api.storage_view import StorageView
+from chunkwise.core.api.storage_view import StorageStatistics, StorageView
 from chunkwise.core.api.transaction import (
     Transaction,
     check_open,
@@ -35,13 +34,7 @@ from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.memory import check_result, empty_result
 from chunkwise.core.engine.pool import give_up_since, n_changes
 from chunkwise.core.engine.unasked import watches
-from chunkwise.core.index_space import (
-    Indexable,
-    IndexDomain,
-    IndexTransform,
-    align,
-    inf,
-)
+from chunkwise.core.index_space import Indexable, IndexDomain, IndexTransform, align, inf
 from chunkwise.core.specs.open_mode import OpenMode
 from chunkwise.core.specs.pretty import pretty_repr
 from chunkwise.core.specs.spec import Spec

@@ -21,7 +21,7 @@ from chunkwise.core.arrays.memory_array import read_ndarray
 from chunkwise.core.arrays.protocol import FixedArray, StorageStatistics, WrapStore
 from chunkwise.core.arrays.resources import cached
 from chunkwise.core.codec.pictures import read_picture, sniff
-from chunkwise.core.driver.image.spec import ImageSpec
+from chunkwise.core.driver.single_value import ImageSpec
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.estimate import RequestEstimate

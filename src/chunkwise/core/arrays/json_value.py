@@ -22,7 +22,7 @@ from chunkwise.core.arrays.protocol import FixedArray, WrapStore
 from chunkwise.core.arrays.resources import pool_under
 from chunkwise.core.base.binding import JSON, dump, parse_json
 from chunkwise.core.base.threads import new_lock
-from chunkwise.core.driver.json.spec import MISSING_VALUE, JsonSpec, read_at, written_at
+from chunkwise.core.driver.single_value import MISSING_VALUE, JsonSpec, read_at, written_at
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.future import Future

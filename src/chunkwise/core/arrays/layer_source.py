@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from chunkwise.core.arrays.base_array import Base
 from chunkwise.core.base.catalogue import ARRAYS, arrays
-from chunkwise.core.driver.array.spec import ArraySpec
-from chunkwise.core.driver.chunked.metadata_cache import layout_of
-from chunkwise.core.driver.chunked.open_flow import open_array
+from chunkwise.core.driver.chunked.documents import layout_of
+from chunkwise.core.driver.chunked.flows import open_array
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
-from chunkwise.core.driver.stack.layers import kind_of
+from chunkwise.core.driver.in_memory import ArraySpec
+from chunkwise.core.driver.stack_layers import kind_of
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.engine.requests import is_simple
 from chunkwise.core.engine.sources import decoding_of

@@ -22,8 +22,8 @@ from chunkwise.core.arrays.stack_layer import (
     layer_tables,
     naming,
 )
-from chunkwise.core.driver.stack.layers import common_units
-from chunkwise.core.driver.stack.spec import StackSpec
+from chunkwise.core.driver.stack import StackSpec
+from chunkwise.core.driver.stack_layers import common_units
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.batch import as_batched
 from chunkwise.core.engine.derived_futures import WriteFutures, gather, map_future

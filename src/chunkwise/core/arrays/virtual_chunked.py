@@ -12,7 +12,7 @@ import numpy.typing as npt
 from chunkwise.core.arrays.chunk_functions import ChunkFunctions
 from chunkwise.core.arrays.protocol import FixedArray, WrapStore
 from chunkwise.core.arrays.resources import cache_of
-from chunkwise.core.driver.virtual_chunked.spec import VirtualChunkedSpec
+from chunkwise.core.driver.in_memory import VirtualChunkedSpec
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.batch import as_batched
 from chunkwise.core.engine.derived_futures import WriteFutures

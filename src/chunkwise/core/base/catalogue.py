@@ -25,45 +25,45 @@ __all__ = [
 CODECS: dict[str, Entry] = {
     # array -> bytes
     "bytes": Entry("chunkwise.core.codec.bytes:Bytes", zarr3=("bytes", "endian")),
-    "packbits": Entry("chunkwise.core.codec.packbits:PackBits", zarr3=("packbits",)),
+    "packbits": Entry("chunkwise.core.codec.bytes:PackBits", zarr3=("packbits",)),
     "sharding_indexed": Entry("chunkwise.core.codec.sharding:ShardingIndexed", zarr3=("sharding_indexed",)),
     "vlen-utf8": Entry("chunkwise.core.codec.vlen:VlenUtf8", zarr3=("vlen-utf8",), zarr2=("vlen-utf8",)),
     "vlen-bytes": Entry("chunkwise.core.codec.vlen:VlenBytes", zarr3=("vlen-bytes",), zarr2=("vlen-bytes",)),
     "vlen-array": Entry("chunkwise.core.codec.vlen:VlenArray", zarr2=("vlen-array",)),
-    "json2": Entry("chunkwise.core.codec.json2:Json2", zarr2=("json2",)),
-    "msgpack2": Entry("chunkwise.core.codec.json2:MsgPack2", zarr2=("msgpack2",)),
-    "pickle": Entry("chunkwise.core.codec.pickle:Pickle", zarr2=("pickle",)),
+    "json2": Entry("chunkwise.core.codec.objects:Json2", zarr2=("json2",)),
+    "msgpack2": Entry("chunkwise.core.codec.objects:MsgPack2", zarr2=("msgpack2",)),
+    "pickle": Entry("chunkwise.core.codec.objects:Pickle", zarr2=("pickle",)),
     "numcodecs.pcodec": Entry("chunkwise.core.codec.numcodecs_generic:PCodec", zarr3=("numcodecs.pcodec",)),
     "numcodecs.zfpy": Entry("chunkwise.core.codec.numcodecs_generic:Zfpy", zarr3=("numcodecs.zfpy",)),
     # array -> array
-    "transpose": Entry("chunkwise.core.codec.transpose:Transpose", zarr3=("transpose",)),
+    "transpose": Entry("chunkwise.core.codec.reshape:Transpose", zarr3=("transpose",)),
     "reshape": Entry("chunkwise.core.codec.reshape:Reshape", zarr3=("reshape",)),
     "bitround": Entry(
-        "chunkwise.core.codec.bitround:BitRound",
+        "chunkwise.core.codec.numbers:BitRound",
         zarr3=("bitround", "numcodecs.bitround"),
         zarr2=("bitround",),
     ),
-    "scale_offset": Entry("chunkwise.core.codec.scale_offset:ScaleOffset", zarr3=("scale_offset",)),
+    "scale_offset": Entry("chunkwise.core.codec.numbers:ScaleOffset", zarr3=("scale_offset",)),
     "cast_value": Entry("chunkwise.core.codec.cast_value:CastValue", zarr3=("cast_value",)),
-    "categorize": Entry("chunkwise.core.codec.numcodecs_array:Categorize", zarr2=("categorize",)),
+    "categorize": Entry("chunkwise.core.codec.numcodecs:Categorize", zarr2=("categorize",)),
     "numcodecs.astype": Entry(
-        "chunkwise.core.codec.numcodecs_array:AsType", zarr3=("numcodecs.astype",), zarr2=("astype",)
+        "chunkwise.core.codec.numcodecs:AsType", zarr3=("numcodecs.astype",), zarr2=("astype",)
     ),
     "numcodecs.delta": Entry(
-        "chunkwise.core.codec.numcodecs_array:Delta", zarr3=("numcodecs.delta",), zarr2=("delta",)
+        "chunkwise.core.codec.numcodecs:Delta", zarr3=("numcodecs.delta",), zarr2=("delta",)
     ),
     "numcodecs.fixedscaleoffset": Entry(
-        "chunkwise.core.codec.numcodecs_array:FixedScaleOffset",
+        "chunkwise.core.codec.numcodecs:FixedScaleOffset",
         zarr3=("numcodecs.fixedscaleoffset",),
         zarr2=("fixedscaleoffset",),
     ),
     "numcodecs.packbits": Entry(
-        "chunkwise.core.codec.numcodecs_array:PackBitsFilter",
+        "chunkwise.core.codec.numcodecs:PackBitsFilter",
         zarr3=("numcodecs.packbits",),
         zarr2=("packbits",),
     ),
     "numcodecs.quantize": Entry(
-        "chunkwise.core.codec.numcodecs_array:Quantize", zarr3=("numcodecs.quantize",), zarr2=("quantize",)
+        "chunkwise.core.codec.numcodecs:Quantize", zarr3=("numcodecs.quantize",), zarr2=("quantize",)
     ),
     # bytes -> bytes
     "blosc": Entry(
@@ -86,35 +86,35 @@ CODECS: dict[str, Entry] = {
     "numcodecs.lzma": Entry("chunkwise.core.codec.bz2_lzma:Lzma", zarr3=("numcodecs.lzma",), zarr2=("lzma",)),
     "numcodecs.zlib": Entry("chunkwise.core.codec.gzip:Zlib", zarr3=("numcodecs.zlib",), zarr2=("zlib",)),
     "numcodecs.adler32": Entry(
-        "chunkwise.core.codec.numcodecs_bytes:Adler32", zarr3=("numcodecs.adler32",), zarr2=("adler32",)
+        "chunkwise.core.codec.numcodecs:Adler32", zarr3=("numcodecs.adler32",), zarr2=("adler32",)
     ),
     "numcodecs.base64": Entry(
-        "chunkwise.core.codec.numcodecs_bytes:Base64", zarr3=("numcodecs.base64",), zarr2=("base64",)
+        "chunkwise.core.codec.numcodecs:Base64", zarr3=("numcodecs.base64",), zarr2=("base64",)
     ),
     "numcodecs.crc32": Entry(
-        "chunkwise.core.codec.numcodecs_bytes:Crc32", zarr3=("numcodecs.crc32",), zarr2=("crc32",)
+        "chunkwise.core.codec.numcodecs:Crc32", zarr3=("numcodecs.crc32",), zarr2=("crc32",)
     ),
     "numcodecs.fletcher32": Entry(
-        "chunkwise.core.codec.numcodecs_bytes:Fletcher32",
+        "chunkwise.core.codec.numcodecs:Fletcher32",
         zarr3=("numcodecs.fletcher32",),
         zarr2=("fletcher32",),
     ),
     "numcodecs.jenkins_lookup3": Entry(
-        "chunkwise.core.codec.numcodecs_bytes:JenkinsLookup3",
+        "chunkwise.core.codec.numcodecs:JenkinsLookup3",
         zarr3=("numcodecs.jenkins_lookup3",),
         zarr2=("jenkins_lookup3",),
     ),
     "numcodecs.shuffle": Entry(
-        "chunkwise.core.codec.numcodecs_bytes:Shuffle", zarr3=("numcodecs.shuffle",), zarr2=("shuffle",)
+        "chunkwise.core.codec.numcodecs:Shuffle", zarr3=("numcodecs.shuffle",), zarr2=("shuffle",)
     ),
     # N5
     "bzip2": Entry("chunkwise.core.codec.bz2_lzma:Bzip2", n5=("bzip2",)),
     "xz": Entry("chunkwise.core.codec.bz2_lzma:Xz", n5=("xz",)),
     "lz4_java": Entry("chunkwise.core.codec.lz4:Lz4Java", n5=("lz4",)),
-    "jpeg": Entry("chunkwise.core.codec.jpeg:Jpeg", n5=("jpeg",)),
+    "jpeg": Entry("chunkwise.core.codec.pictures:Jpeg", n5=("jpeg",)),
     "n5_block": Entry("chunkwise.core.codec.n5_block:N5Block"),
-    "n5_string_block": Entry("chunkwise.core.codec.n5_string_block:N5StringBlock"),
-    "n5_default": Entry("chunkwise.core.codec.n5_default:N5Default", zarr3=("n5_default",)),
+    "n5_string_block": Entry("chunkwise.core.codec.n5_varlength:N5StringBlock"),
+    "n5_default": Entry("chunkwise.core.codec.n5_block:N5Default", zarr3=("n5_default",)),
 }
 
 GRIDS: dict[str, Entry] = {
@@ -168,8 +168,8 @@ CODEC_SPECS: dict[str, Entry] = {
     "neuroglancer_precomputed": Entry(
         "chunkwise.core.driver.neuroglancer_precomputed.constraints:PrecomputedCodecSpec"
     ),
-    "zarr": Entry("chunkwise.core.driver.zarr2.constraints:Zarr2CodecSpec"),
-    "zarr2": Entry("chunkwise.core.driver.zarr2.constraints:Zarr2CodecSpec"),
+    "zarr": Entry("chunkwise.core.driver.zarr2.metadata:Zarr2CodecSpec"),
+    "zarr2": Entry("chunkwise.core.driver.zarr2.metadata:Zarr2CodecSpec"),
     "zarr3": Entry("chunkwise.core.driver.zarr3.constraints:Zarr3CodecSpec"),
 }
 
@@ -224,31 +224,31 @@ KVSTORES: dict[str, Entry] = {
 }
 
 DRIVERS: dict[str, Entry] = {
-    "auto": Entry("chunkwise.core.driver.auto.spec:parse_auto", url=("auto",)),
+    "auto": Entry("chunkwise.core.driver.auto:parse_auto", url=("auto",)),
     "n5": Entry("chunkwise.core.driver.n5.format:parse_n5", url=("n5",)),
     "zarr": Entry("chunkwise.core.driver.zarr2.format:parse_zarr2", url=("zarr2",)),
     "zarr2": Entry("chunkwise.core.driver.zarr2.format:parse_zarr2"),
     "zarr1": Entry("chunkwise.core.driver.zarr1.format:parse_zarr1", url=("zarr1",)),
     "zarr3": Entry("chunkwise.core.driver.zarr3.format:parse_zarr3", url=("zarr3",)),
-    "array": Entry("chunkwise.core.driver.array.spec:parse_array"),
-    "cast": Entry("chunkwise.core.driver.cast.spec:parse_cast"),
-    "downsample": Entry("chunkwise.core.driver.downsample.spec:parse_downsample"),
-    "stack": Entry("chunkwise.core.driver.stack.spec:parse_stack"),
-    "json": Entry("chunkwise.core.driver.json.spec:parse_json", url=("json",)),
-    "png": Entry("chunkwise.core.driver.image.spec:parse_png", url=("png",)),
-    "jpeg": Entry("chunkwise.core.driver.image.spec:parse_jpeg", url=("jpeg",)),
-    "tiff": Entry("chunkwise.core.driver.image.spec:parse_tiff", url=("tiff",)),
-    "webp": Entry("chunkwise.core.driver.image.spec:parse_webp", url=("webp",)),
-    "avif": Entry("chunkwise.core.driver.image.spec:parse_avif", url=("avif",)),
-    "bmp": Entry("chunkwise.core.driver.image.spec:parse_bmp", url=("bmp",)),
+    "array": Entry("chunkwise.core.driver.in_memory:parse_array"),
+    "cast": Entry("chunkwise.core.driver.adapters:parse_cast"),
+    "downsample": Entry("chunkwise.core.driver.adapters:parse_downsample"),
+    "stack": Entry("chunkwise.core.driver.stack:parse_stack"),
+    "json": Entry("chunkwise.core.driver.single_value:parse_json", url=("json",)),
+    "png": Entry("chunkwise.core.driver.single_value:parse_png", url=("png",)),
+    "jpeg": Entry("chunkwise.core.driver.single_value:parse_jpeg", url=("jpeg",)),
+    "tiff": Entry("chunkwise.core.driver.single_value:parse_tiff", url=("tiff",)),
+    "webp": Entry("chunkwise.core.driver.single_value:parse_webp", url=("webp",)),
+    "avif": Entry("chunkwise.core.driver.single_value:parse_avif", url=("avif",)),
+    "bmp": Entry("chunkwise.core.driver.single_value:parse_bmp", url=("bmp",)),
     "neuroglancer_precomputed": Entry(
-        "chunkwise.core.driver.neuroglancer_precomputed.spec:parse_precomputed",
+        "chunkwise.core.driver.neuroglancer_precomputed.format:parse_precomputed",
         url=("neuroglancer-precomputed",),
     ),
 }
 
 ARRAYS: dict[str, Entry] = {
-    "auto": Entry("chunkwise.core.arrays.auto:open_auto"),
+    "auto": Entry("chunkwise.core.arrays.open_chunked:open_auto"),
     "n5": Entry("chunkwise.core.arrays.open_chunked:open_chunked"),
     "zarr": Entry("chunkwise.core.arrays.open_chunked:open_chunked"),
     "zarr1": Entry("chunkwise.core.arrays.open_chunked:open_chunked"),

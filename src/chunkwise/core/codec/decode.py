@@ -73,7 +73,7 @@ def leading_axes(stages: Stages) -> tuple[tuple[int, ...] | None, int]:
     axes = tuple(range(len(stages.items[0].shape)))
     identity, n = axes, 0
     for codec in stages.filters:
-        from chunkwise.core.codec.transpose import Transpose
+        from chunkwise.core.codec.reshape import Transpose
 
         if not isinstance(codec, Transpose):
             break

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.codec.shard_layout import MISSING, ShardLayout
+from chunkwise.core.codec.sharding import MISSING, ShardLayout
 from chunkwise.core.driver.stored_array import StoredArray, shard_layout
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.grid import ChunkGrid

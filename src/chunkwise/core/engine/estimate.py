@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.codec.shard_layout import MISSING
+from chunkwise.core.codec.sharding import MISSING
 from chunkwise.core.driver.stored_array import ShardLevel, StoredArray, shard_layout
 from chunkwise.core.engine.shards import GAP, LARGEST_REQUEST, WHOLE_SHARE
 from chunkwise.core.kvstore.byte_range import coalesce_ranges

@@ -20,11 +20,13 @@ from chunkwise.core.engine.completion import (
     ERROR,
     PENDING,
     VALUE,
+    Process,
     complete,
     raise_cancelled,
     run_callbacks,
+    seconds_left,
+    wait,
 )
-from chunkwise.core.engine.waiting import Process, seconds_left, wait
 from chunkwise.errors import ChunkwiseError
 
 if TYPE_CHECKING:

@@ -23,23 +23,16 @@ from chunkwise.core.base.cached import cached_property
 from chunkwise.core.base.limits import hold, release
 from chunkwise.core.base.threads import new_lock
 from chunkwise.core.codec.protocol import PreparedChain
-from chunkwise.core.codec.shard_layout import ShardLayout
+from chunkwise.core.codec.sharding import ShardLayout
 from chunkwise.core.driver.stored_array import StoredArray, StoredField, shard_layout
-from chunkwise.core.engine.batch import batch_of_thread
+from chunkwise.core.engine.batch import SharedReads, batch_of_thread
 from chunkwise.core.engine.choose import choose_strategy, plan_array
 from chunkwise.core.engine.chunk_codec import CodecLimit, StagingBuffer
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.memory import pages_of
 from chunkwise.core.engine.pool import OpenWorker, Pool, Stop
 from chunkwise.core.engine.shards import KeptIndexes, ShardSource
-from chunkwise.core.engine.shared_reads import SharedReads
-from chunkwise.core.engine.sources import (
-    FILLED,
-    ManySource,
-    Source,
-    cache_source,
-    store_source,
-)
+from chunkwise.core.engine.sources import FILLED, ManySource, Source, cache_source, store_source
 from chunkwise.core.engine.strategy import STAGING_NBYTES, ReadStrategy, read_strategy
 from chunkwise.core.engine.targets import Batch, Target
 from chunkwise.core.index_space import IndexTransform

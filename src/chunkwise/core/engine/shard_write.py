@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.base.threads import new_lock
-from chunkwise.core.codec.shard_layout import MISSING, ShardBody, ShardLayout
+from chunkwise.core.codec.sharding import MISSING, ShardBody, ShardLayout
 from chunkwise.core.driver.stored_array import ShardLevel, StoredArray, shard_layout
 from chunkwise.core.engine.chunk_codec import CodecLimit, Coder, open_fill_test
 from chunkwise.core.engine.future import Future

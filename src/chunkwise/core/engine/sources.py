@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from chunkwise.core.codec.protocol import Buffer, PreparedChain
 from chunkwise.core.driver.stored_array import StoredArray, failed, missing_chunk
+from chunkwise.core.engine.batch import SharedReads
 from chunkwise.core.engine.chunk_codec import StagingBuffer
-from chunkwise.core.engine.shared_reads import SharedReads
 from chunkwise.core.engine.targets import Batch
 from chunkwise.core.kvstore.adapter.cache import CacheStore
 from chunkwise.core.kvstore.caches import CacheEntry

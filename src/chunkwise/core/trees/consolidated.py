@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from chunkwise.core.arrays.metadata_observers import HOLDERS, NO_CHECKS, find_holders
-from chunkwise.core.arrays.new_node import Checks
+from chunkwise.core.arrays.metadata_observers import HOLDERS, NO_CHECKS, Checks, find_holders
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import TreeFormat
 from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 from chunkwise.core.base.binding import JSON, Members
 from chunkwise.core.base.catalogue import DRIVERS, kvstores
 from chunkwise.core.base.extras import is_of
-from chunkwise.core.driver.auto.found_instead import directory_kind, file_kind
+from chunkwise.core.driver.found_instead import directory_kind, file_kind
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver, is_store
 from chunkwise.core.kvstore.this_process import AbsentStore, sent_store
 from chunkwise.core.kvstore.value import read_bounded

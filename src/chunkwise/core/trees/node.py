@@ -14,7 +14,7 @@ from functools import partial
 from typing import Literal
 
 from chunkwise.core.base.binding import JSON
-from chunkwise.core.driver.auto.found_instead import database_instead, found_instead, interrupted_instead
+from chunkwise.core.driver.found_instead import database_instead, found_instead, interrupted_instead
 from chunkwise.core.driver.tree_format import FormatName, TreeFormat
 from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self
 
 from chunkwise.core.base.binding import JSON, Members, dump, expect_bool, expect_object
 from chunkwise.core.base.cached import cached_property, copied
+from chunkwise.core.driver.chunked.flows import OpenRequest
 from chunkwise.core.driver.chunked.format import Format, Metadata
-from chunkwise.core.driver.chunked.open_flow import OpenRequest
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.index_space import IndexDomain, IndexTransform, d
 from chunkwise.core.specs.driver_spec import DriverSpec, SpecMembers

@@ -24,8 +24,15 @@ from chunkwise.core.driver.n5.constraints import (
     check_constraints,
     parse_constraints,
 )
-from chunkwise.core.driver.n5.members import DATASET_MEMBERS, array_data_type, dtype_of
-from chunkwise.core.driver.n5.metadata import N5Metadata, block_codec, parse_metadata, spec_members
+from chunkwise.core.driver.n5.metadata import (
+    DATASET_MEMBERS,
+    N5Metadata,
+    array_data_type,
+    block_codec,
+    dtype_of,
+    parse_metadata,
+    spec_members,
+)
 from chunkwise.core.driver.n5.tree import (
     ATTRIBUTES_KEY,
     check_version,

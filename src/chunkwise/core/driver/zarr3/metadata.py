@@ -26,8 +26,8 @@ from chunkwise.core.base.catalogue import grids, key_encodings
 from chunkwise.core.chunk_key import KeyEncoding
 from chunkwise.core.codec.chain import Chain, parse_codecs, prepare_chain
 from chunkwise.core.codec.protocol import ChunkSpec, Codec
+from chunkwise.core.driver.chunked.documents import usual_form
 from chunkwise.core.driver.chunked.record import Field
-from chunkwise.core.driver.chunked.usual_form import usual_form
 from chunkwise.core.driver.zarr3.codec_constraints import (
     check_byte_order,
     check_stored,

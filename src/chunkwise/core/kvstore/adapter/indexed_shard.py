@@ -26,7 +26,7 @@ __all__ = ["IndexedShard", "Layout"]
 
 
 class Layout(Protocol):
-    """The layout of the shard: `chunkwise.core.codec.shard_layout.ShardLayout`."""
+    """The layout of the shard: `chunkwise.core.codec.sharding.ShardLayout`."""
 
     @property
     def chunks_per_shard(self) -> tuple[int, ...]: ...

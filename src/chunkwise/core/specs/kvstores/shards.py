@@ -10,7 +10,7 @@ from typing import ClassVar
 from chunkwise.core.base.binding import JSON, dump, expect_int, expect_one_of, parse_array
 from chunkwise.core.codec.chain import codecs_to_json, parse_chain
 from chunkwise.core.codec.protocol import Codec
-from chunkwise.core.codec.shard_layout import ShardLayout, index_chain
+from chunkwise.core.codec.sharding import ShardLayout, index_chain
 from chunkwise.core.kvstore.adapter.indexed_shard import IndexedShard
 from chunkwise.core.kvstore.adapter.sharded import ShardedStore, SingleShardStore
 from chunkwise.core.kvstore.adapter.uint64_shards import Sharding, Uint64Shards

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Self
 import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON, MISSING, Members, parse_array
-from chunkwise.core.driver.stack.layers import (
+from chunkwise.core.driver.stack_layers import (
     Common,
     LayerParser,
     combine_layers,

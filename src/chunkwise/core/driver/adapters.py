@@ -1,18 +1,19 @@
-"""Specs of the driver ``downsample``: an array at a lower resolution, computed on reading.
+"""Specs of arrays that adapt another one: ``cast`` has another data type, ``downsample`` a lower resolution.
+
+A dimension of cells in order becomes, in a view of a downsampled array, the dimension of their elements.
+Otherwise the view of the base has a further dimension for the elements of each cell; at the bounds of the
+base these are repeated, so that all cells have the same size.
 
 Configuration
 -------------
 >>> from chunkwise.core.specs.spec import Spec
+>>> base = {"driver": "array", "array": [1, 2], "dtype": "uint8"}
+>>> Spec({"driver": "cast", "base": base, "dtype": "float32"}).dtype
+dtype("float32")
 >>> base = {"driver": "array", "array": [1, 2, 5], "dtype": "uint8"}
 >>> json = {"driver": "downsample", "base": base, "downsample_factors": [2], "downsample_method": "mean"}
 >>> Spec(json).shape
 (2,)
-
-Views of a downsampled array as views of its base.
-
-A dimension of cells in order becomes the dimension of their elements.  Otherwise the view has a further
-dimension for the elements of each cell; at the bounds of the base these are repeated, so that all cells have
-the same size.
 """
 
 from __future__ import annotations
@@ -26,24 +27,167 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON, MISSING, Members, expect_int, expect_one_of, parse_array
-from chunkwise.core.driver.adapter_spec import AdapterSpec, constrained, parse_base
+from chunkwise.core.dtypes.conversion import converter, convertible
+from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.index_space import IndexDomain, IndexTransform, OutputIndexMap, inf
-from chunkwise.core.specs.driver_spec import SpecMembers
+from chunkwise.core.specs.driver_spec import DriverSpec, SpecMembers
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec
+from chunkwise.core.specs.open_mode import OpenMode, Recheck
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.spec import Spec
+from chunkwise.core.specs.spec import Spec, parse_driver_spec
 from chunkwise.errors import InvalidArgumentError, SpecError
 
 __all__ = [
     "METHODS",
+    "CastSpec",
     "DownsampleSpec",
     "base_view",
+    "cast_schema",
     "check_factors",
     "check_method",
+    "constrained",
     "downsampled_domain",
     "downsampled_schema",
     "first_elements",
+    "parse_base",
+    "parse_cast",
     "parse_downsample",
 ]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AdapterSpec(DriverSpec):
+    """A spec with the member ``base``, to which the options for opening apply."""
+
+    base: Spec
+
+    @property
+    def open_mode(self) -> OpenMode:
+        """Open mode of the base."""
+        return self.base._driver.open_mode
+
+    def own_mode(self) -> OpenMode:
+        """Return the open mode of the base, as far as it is given."""
+        return self.base._driver.own_mode()
+
+    def with_open_mode(self, mode: OpenMode) -> Self:
+        """Return the spec with another open mode of the base."""
+        return self.with_base(self.base._driver.with_open_mode(mode))
+
+    def with_recheck(self, **bounds: Recheck) -> Self:
+        """Return the spec with other staleness bounds of the base."""
+        return self.with_base(self.base._driver.with_recheck(**bounds)) if bounds else self
+
+    def minimal(self) -> Self:
+        """Return the spec with the minimal spec of the base."""
+        return self.with_base(self.base._driver.minimal())
+
+    def with_kvstore(self, kvstore: KvStoreSpec) -> Self:
+        """Return the spec with a kvstore for the base."""
+        return self.with_base(self.base._driver.with_kvstore(kvstore))
+
+    @property
+    def key_value_store(self) -> KvStoreSpec | None:
+        """The kvstore of the base."""
+        return self.base._driver.key_value_store
+
+    def part_members(self, include_defaults: bool, names: Mapping[int, str]) -> dict[str, JSON]:
+        """Return the base."""
+        return {"base": self.base._named_json(include_defaults, names)}
+
+    def parts(self) -> tuple[DriverSpec | KvStoreSpec, ...]:
+        """Return the driver spec of the base."""
+        return (self.base._driver,)
+
+    def with_parts(self, parts: tuple[DriverSpec | KvStoreSpec, ...]) -> Self:
+        """Return the spec with another driver spec for the base."""
+        (part,) = parts
+        assert isinstance(part, DriverSpec)
+        return self.with_base(part)
+
+    def with_base(self, driver: DriverSpec) -> Self:
+        """Return the spec over another driver spec, with the transform of the base."""
+        return replace(self, base=Spec._of(driver, self.base._transform))
+
+
+def parse_base(value: JSON) -> Spec:
+    """Read a member that is an array: an object or a URL."""
+    if value is MISSING:
+        raise SpecError("Expected object, but member is missing")
+    return parse_driver_spec(value)
+
+
+def constrained(base: Spec, schema: Schema) -> Spec:
+    """Return `base` with further constraints in its index space."""
+    out = base.copy()
+    given = schema.copy()
+    given._dtype = out.dtype if out.dtype is not None else given._dtype
+    if given != Schema(dtype=given._dtype):
+        out.update(schema=given)
+    return out
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CastSpec(AdapterSpec):
+    """``{"driver": "cast", "base": …, "dtype": …}``; the schema has only the data type."""
+
+    driver: ClassVar[str] = "cast"
+    shows_rank: ClassVar[bool] = False
+
+    def part_members(self, include_defaults: bool, names: Mapping[int, str]) -> dict[str, JSON]:
+        """Return the base, without a rank that its domain implies."""
+        base = self.base._named_json(include_defaults, names)
+        if not include_defaults and self.base._driver.domain is not None:
+            base.pop("rank", None)
+        return {"base": base}
+
+    def effective_schema(self) -> Schema:
+        """Return the schema of the base, with the new type."""
+        return cast_schema(self.base.schema, self.schema.dtype)
+
+    def url_suffix(self) -> str:
+        """Return the URL after the kvstore: the base, and the cast."""
+        dtype = self.schema.dtype
+        assert dtype is not None
+        return f"{self.base._driver.url_suffix()}|cast:{dtype.name}"
+
+    def with_schema(self, schema: Schema) -> Self:
+        """Return the spec with further constraints; all except the type apply to the base."""
+        own = self.schema.merged(Schema(dtype=schema.dtype) if schema.dtype is not None else Schema())
+        rest = cast_schema(schema, self.base.dtype)
+        return replace(self, schema=own, base=constrained(self.base, rest))
+
+    def base_spec(self, transform: IndexTransform | None) -> Spec:
+        """Return the view of the base for a view of this spec."""
+        if transform is None:
+            return self.base
+        driver, domain = self.base._driver, self.base._driver.domain
+        if self.base.transform is not None or domain is None:
+            return self.base[transform]
+        return Spec._of(driver, IndexTransform.identity(domain).compose(transform))
+
+
+def cast_schema(schema: Schema, dtype: DataType | None) -> Schema:
+    """Return `schema` for another data type, with its fill value converted, or dropped if impossible."""
+    out = schema.copy()
+    source = schema.dtype
+    if source is dtype:
+        return out
+    fill = schema.fill_value if source is None else schema.converted_fill_value(source)
+    out._dtype = dtype
+    if fill is not None and source is not None and dtype is not None:
+        out._fill = converter(source, dtype)(fill) if convertible(source, dtype) else None
+    return out
+
+
+def parse_cast(members: Members, common: SpecMembers) -> CastSpec:
+    """Take the members of a spec of this driver."""
+    base = members.take("base", parse_base, example="file:///data/a.zarr/|zarr3:")
+    dtype = common.schema.dtype
+    spec = CastSpec(schema=Schema(dtype=dtype), context=common.context, base=base)
+    rest = common.schema.copy()
+    rest._dtype = None
+    return spec.with_schema(rest)
 
 
 def base_view(

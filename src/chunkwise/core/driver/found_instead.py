@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from chunkwise.core.base.binding import parse_json
-from chunkwise.core.driver.auto.detect import is_references
+from chunkwise.core.driver.auto import is_references
 from chunkwise.core.kvstore.places.staging import COMPLETE, JOURNAL, is_staging
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver
 from chunkwise.core.kvstore.traits import traits_of

@@ -1,4 +1,4 @@
-"""Opening and creating a chunked array, in the order that makes concurrent creators safe.
+"""Opening, creating and resizing a chunked array, in the order that makes concurrent creators safe.
 
 1. With ``assume_metadata`` or ``assume_cached_metadata`` nothing is read: the spec alone decides.
 2. With ``delete_existing``, metadata is chosen from the spec and replaces everything under the array's
@@ -9,17 +9,23 @@
    of that race continues at 3, or gets an error that the array exists.  If a directory without metadata can
    be a group (N5), it must not contain anything that an array would hide.
 5. With ``create`` alone, it is written at once, since usually there is nothing to read.
+
+The metadata is read, changed and written on condition that it is unchanged, so that simultaneous resizes and
+changes of attributes are not lost.  Chunks that are then wholly outside are deleted afterwards: a reader that
+opens the array in between sees the new shape, and all its chunks exist.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from chunkwise.core.base.binding import JSON, dump
+from chunkwise.core.driver.chunked.documents import cache_document, cached_document, cached_metadata
 from chunkwise.core.driver.chunked.format import Format, Metadata
-from chunkwise.core.driver.chunked.metadata_cache import cache_document, cached_document, cached_metadata
 from chunkwise.core.driver.flow import Flow, Get, ListChildren, Put, ReplacePrefix
 from chunkwise.core.kvstore.compare_and_swap import Losses
 from chunkwise.core.kvstore.places.staging import is_staging
@@ -30,12 +36,22 @@ from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
     FailedPreconditionError,
+    InvalidArgumentError,
     NotFoundError,
     PermissionDeniedError,
     prefixed,
 )
 
-__all__ = ["OpenRequest", "Opened", "check_container", "open_array", "read_metadata", "replaced"]
+__all__ = [
+    "OpenRequest",
+    "Opened",
+    "check_container",
+    "not_same",
+    "open_array",
+    "read_metadata",
+    "replaced",
+    "resize_array",
+]
 
 
 class OpenRequest(NamedTuple):
@@ -249,3 +265,101 @@ def _parse(request: OpenRequest, document: JSON) -> Metadata:
 
 def _text(error: BaseException) -> str:
     return error.message if isinstance(error, ChunkwiseError) else str(error)
+
+
+def not_same(request: OpenRequest, known: Metadata, found: Metadata) -> FailedPreconditionError:
+    """Return the error for metadata that no longer belongs to the array that was opened."""
+    name = request.format.driver
+    return FailedPreconditionError(
+        f"Updated {name.upper() if name == 'n5' else name} metadata {dump(found.document)} "
+        f"is incompatible with existing metadata {dump(known.document)} at {request.name}"
+    )
+
+
+def _new_shape(
+    shape: tuple[int, ...],
+    inclusive_min: Sequence[int | None],
+    exclusive_max: Sequence[int | None],
+    *,
+    expand_only: bool,
+    shrink_only: bool,
+) -> tuple[int, ...]:
+    """Return the shape after a resize of an array whose origin is 0."""
+    out = []
+    for dim, (size, lower, upper) in enumerate(zip(shape, inclusive_min, exclusive_max, strict=True)):
+        if lower not in (None, 0):
+            raise FailedPreconditionError(
+                f"Cannot change inclusive lower bound of output dimension {dim}, "
+                f"which is fixed at 0, to {lower}"
+            )
+        wanted = size if upper is None else upper
+        if wanted < 0:
+            raise InvalidArgumentError(
+                f"Invalid resize request for output dimension {dim}: "
+                f"expected an upper bound of at least 0, got {wanted}"
+            )
+        for change, limit, forbidden in (
+            ("expand", "shrink_only", shrink_only and wanted > size),
+            ("shrink", "expand_only", expand_only and wanted < size),
+        ):
+            if forbidden:
+                raise FailedPreconditionError(
+                    f"Resize operation would {change} output dimension {dim} "
+                    f"from [0, {size}) to [0, {wanted}) but `{limit}` was specified"
+                )
+        out.append(wanted)
+    return tuple(out)
+
+
+def resize_array(
+    request: OpenRequest,
+    known: Opened,
+    inclusive_min: Sequence[int | None],
+    exclusive_max: Sequence[int | None],
+    *,
+    expand_only: bool = False,
+    shrink_only: bool = False,
+    at_once: bool = False,
+) -> Flow[tuple[Opened, tuple[int, ...]]]:
+    """Write metadata with a new shape; return it, and the shape before.
+
+    With `at_once`, it is written on condition of the known generation, and read only if that fails.  The
+    store must compare generations when it writes, not later as in a transaction.
+    """
+    wanted = partial(
+        _new_shape,
+        inclusive_min=inclusive_min,
+        exclusive_max=exclusive_max,
+        expand_only=expand_only,
+        shrink_only=shrink_only,
+    )
+    if at_once and known.generation != UNKNOWN_GENERATION:
+        now = time.time()
+        shape = before = known.metadata.shape
+        with suppress(ChunkwiseError):  # the stored shape may cause no error
+            shape = wanted(before)
+        if shape != before:
+            written = yield from _write_shape(request, known._replace(time=now), shape)
+            if written is not None:
+                return written, before
+    losses = Losses(lambda: request.name)
+    while True:
+        current = yield from read_metadata(request, known)
+        if not request.format.same_but_resized(known.metadata, current.metadata):
+            raise not_same(request, known.metadata, current.metadata)
+        before = current.metadata.shape
+        with prefixed(f"Error writing {request.name}", ChunkwiseError):
+            shape = wanted(before)
+        if shape == before:
+            return current, before
+        written = yield from _write_shape(request, current, shape)
+        if written is not None:
+            return written, before
+        losses.add(current.generation)
+
+
+def _write_shape(request: OpenRequest, current: Opened, shape: tuple[int, ...]) -> Flow[Opened | None]:
+    """Write the metadata with another shape; None if it is no longer current."""
+    metadata = current.metadata.resized(shape)
+    written = yield Put(request.key, request.format.encode(metadata), current.generation)
+    return None if written is None else Opened(metadata, written, current.time, written=True)

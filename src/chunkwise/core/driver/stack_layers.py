@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.cached import copied
-from chunkwise.core.driver.adapter_spec import parse_base
-from chunkwise.core.driver.array.spec import ArraySpec
+from chunkwise.core.driver.adapters import parse_base
 from chunkwise.core.driver.chunked.spec import elsewhere, is_movable
+from chunkwise.core.driver.in_memory import ArraySpec
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.fill_value import array_from_json
 from chunkwise.core.index_space import IndexDomain, IndexTransform, inf

@@ -1,4 +1,7 @@
-"""The ``json2`` and ``msgpack2`` codecs of Zarr v2: arrays of objects as one JSON or MessagePack list.
+"""Arrays of objects in Zarr v2: ``json2`` and ``msgpack2``, one list each, and ``pickle``, which is refused.
+
+Decoding a pickle runs any code that its author put in.  Others can write chunks in storage, so pickles are
+neither read nor written; the error says how to convert such an array.
 
 Specification
 -------------
@@ -7,7 +10,7 @@ values, to which the data type and the shape of the chunk are appended.
 
 Names
 -----
-zarr2: ``json2``, ``msgpack2``.
+zarr2: ``json2``, ``msgpack2``, ``pickle``.
 
 Configuration
 -------------
@@ -22,7 +25,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +43,7 @@ from chunkwise.core.base.extras import needs
 from chunkwise.core.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, DecodeInto, Encode
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError, UnsupportedError
 
-__all__ = ["Json2", "MsgPack2"]
+__all__ = ["Json2", "MsgPack2", "Pickle"]
 
 
 def _decode_items(name: str, items: JSON, item: ChunkSpec, out: npt.NDArray[Any]) -> None:
@@ -214,3 +217,17 @@ class MsgPack2(ArrayToBytes):
                 raise CodecError(f'"msgpack2" codec: {e}') from e
 
         return encode
+
+
+class Pickle(ArrayToBytes):
+    """Array to bytes, never parsed: decoding would execute stored code."""
+
+    name: ClassVar[str] = "pickle"
+    object_dtype: ClassVar[str] = "json"
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> NoReturn:
+        raise UnsupportedError(
+            '"pickle" codec is refused: decoding it would run code from the stored chunks. '
+            'Convert the array to "vlen-utf8", "vlen-bytes" or "json2" with a program that trusts it.'
+        )

@@ -1,4 +1,4 @@
-"""The cache of metadata documents that this process has parsed, and of objects derived from them.
+"""Metadata documents: the cache of those that this process has parsed; the form of the specification.
 
 Parsing and checking a document is most of the work of opening an array, and depends only on its bytes; so do
 the locations of chunks.  Arrays are opened again and again, and many have equal documents, such as those of a
@@ -6,11 +6,15 @@ pyramid or one camera.  Others usually differ only in shape and attributes, so r
 next.  A few results are kept, but not large documents.
 
 Cached objects must not be changed: documents passed on are copies.
+
+One-dimensional ``shape`` as a number, and ``chunks`` in Zarr v2, are read as in zarr-python.  In Zarr v3,
+``attributes``, ``dimension_names`` and ``storage_transformers`` may be null for none.  All readers of
+documents get the usual form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 from chunkwise.core.base.binding import JSON
@@ -19,7 +23,7 @@ from chunkwise.core.driver.chunked.format import Format, Metadata
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.index_space import IndexDomain
 
-__all__ = ["Layout", "cache_document", "cached_document", "cached_metadata", "layout_of"]
+__all__ = ["cache_document", "cached_document", "cached_metadata", "layout_of", "usual_form"]
 
 _MAX_NBYTES = 1 << 14
 
@@ -90,3 +94,20 @@ def _stored(format: Format, metadata: Metadata, path: str, options: Any) -> Stor
         keys=stored.keys.under(path),
         document=metadata.document,
     )
+
+
+_SIZES = ("shape", "chunks")
+_OPTIONAL = ("attributes", "dimension_names", "storage_transformers")
+
+
+def usual_form(document: Mapping[str, JSON]) -> dict[str, JSON]:
+    """Return a document of Zarr v2 or v3 with its members in the usual form."""
+    out = dict(document)
+    version = out.get("zarr_format")
+    if version in (2, 3):
+        out.update({name: [out[name]] for name in _SIZES[: 4 - version] if type(out.get(name)) is int})
+    if version == 3:
+        for name in _OPTIONAL:
+            if name in out and out[name] is None:
+                del out[name]
+    return out
