@@ -168,8 +168,8 @@ CODEC_SPECS: dict[str, Entry] = {
     "neuroglancer_precomputed": Entry(
         "chunkwise.core.driver.neuroglancer_precomputed.constraints:PrecomputedCodecSpec"
     ),
-    "zarr": Entry("chunkwise.core.driver.zarr2.metadata:Zarr2CodecSpec"),
-    "zarr2": Entry("chunkwise.core.driver.zarr2.metadata:Zarr2CodecSpec"),
+    "zarr": Entry("chunkwise.core.driver.zarr2.constraints:Zarr2CodecSpec"),
+    "zarr2": Entry("chunkwise.core.driver.zarr2.constraints:Zarr2CodecSpec"),
     "zarr3": Entry("chunkwise.core.driver.zarr3.constraints:Zarr3CodecSpec"),
 }
 

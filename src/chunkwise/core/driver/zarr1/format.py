@@ -8,8 +8,9 @@ from chunkwise.core.base.binding import JSON, Members
 from chunkwise.core.driver.chunked.record import FieldOptions
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.zarr1.tree import from_zarr2, to_zarr2
+from chunkwise.core.driver.zarr2.constraints import Zarr2Constraints
 from chunkwise.core.driver.zarr2.format import Zarr2Format, Zarr2Options
-from chunkwise.core.driver.zarr2.metadata import Zarr2Constraints, Zarr2Metadata
+from chunkwise.core.driver.zarr2.metadata import Zarr2Metadata
 from chunkwise.core.specs.driver_spec import SpecMembers
 from chunkwise.core.specs.schema import Schema
 

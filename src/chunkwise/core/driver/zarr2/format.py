@@ -24,13 +24,15 @@ from chunkwise.core.driver.chunked.format import Format
 from chunkwise.core.driver.chunked.record import FieldOptions, fill_of_field, record_field
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.stored_array import StoredArray
-from chunkwise.core.driver.zarr2.metadata import (
-    MEMBERS,
+from chunkwise.core.driver.zarr2.constraints import (
     Zarr2CodecSpec,
     Zarr2Constraints,
-    Zarr2Metadata,
     check_constraints,
     parse_constraints,
+)
+from chunkwise.core.driver.zarr2.metadata import (
+    MEMBERS,
+    Zarr2Metadata,
     parse_metadata,
     raw_element,
     record_chain,
