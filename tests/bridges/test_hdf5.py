@@ -129,6 +129,35 @@ def test_explain_says_what_h5py_reads(place: Path, name: str, why: str) -> None:
     assert why in text
 
 
+FILTERS: dict[str, Any] = {
+    "gzip": {"compression": "gzip"},
+    "lzf": {"compression": "lzf"},
+    "szip": {"compression": "szip"},
+    "shuffle": {"compression": "gzip", "shuffle": True},
+    "fletcher32": {"compression": "gzip", "fletcher32": True},
+    "blosc": hdf5plugin.Blosc(),
+    "zstd": hdf5plugin.Zstd(),
+    "lz4": hdf5plugin.LZ4(),
+    "bzip2": hdf5plugin.BZip2(),
+    "bitshuffle": hdf5plugin.Bitshuffle(cname="zstd"),
+}
+
+
+@pytest.mark.parametrize("chunks", [(20, 30), (10, 16)])  # of rows that blocks of szip divide, or not
+@pytest.mark.parametrize("name", FILTERS)
+def test_each_filter_reads_elements_of_each_size(name: str, chunks: Any, tmp_path: Path) -> None:
+    dtypes = ["u1", "i1", "<u2", ">u2", "<f2", "<i4", ">i4", "<f4", "<f8", ">f8", "<i8"]
+    raw = np.random.default_rng(3).integers(0, 9, (50, 8), "u1")  # the bytes of an element differ
+    values = {dtype: raw.view(dtype)[:, :1].repeat(70, 1) for dtype in dtypes}
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for dtype in dtypes:
+            stored = file.create_dataset(dtype, data=values[dtype], chunks=chunks, **FILTERS[name])
+            assert stored.id.get_chunk_info(0).filter_mask == 0  # filters that save nothing are left out
+    for dtype in dtypes:
+        array = ts.open(f"{tmp_path}/a.h5|hdf5:{dtype}").result()
+        np.testing.assert_array_equal(array.read().result(), values[dtype], err_msg=dtype)
+
+
 def test_no_lock_and_no_second_file(place: Path, tmp_path: Path) -> None:
     """A file that somebody has open for writing is read; nothing of it is copied."""
     path = tmp_path / "open.h5"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import tracemalloc
 import warnings
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 import ml_dtypes
 import numcodecs
@@ -290,6 +292,26 @@ def test_zarr_python_v2_filters(name, order):
     check_zarr_python(a, b, format=2, lossy=lossy, **options)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "elementsize"),
+    [*itertools.product(["u1", "<u2", ">i4", "<f8"], [0, 1, 2, 4]), ("O", 0), ("O", 1)],
+)
+def test_shuffled_elements_of_size_0_have_that_of_the_data_type(elementsize, dtype):
+    """NetCDF-C writes 0; text is shuffled as bytes."""
+    values = np.arange(12).astype(dtype if dtype != "O" else str).astype(dtype)
+    text = [{"id": "vlen-utf8"}] if dtype == "O" else []
+    document = {"id": "shuffle", "elementsize": elementsize}
+    spec = ChunkSpec((12,), values.dtype.newbyteorder("="), np.array("" if text else 0, values.dtype))
+    chain = prepare_chain(parse_zarr2(document, text, values.dtype, "C"), spec)
+    raw = bytes(numcodecs.VLenUTF8().encode(values)) if text else values.tobytes()
+    size = elementsize or (1 if text else values.dtype.itemsize)
+    theirs = bytes(numcodecs.Shuffle(size).encode(raw))
+    assert bytes(chain.open_encoder()(values.astype(spec.dtype))) == theirs
+    out = np.empty(12, spec.dtype)
+    chain.open_decoder()(theirs, out)
+    assert (out == values).all()
+
+
 def test_zarr2_filter_of_the_other_byte_order():
     """A filter for another byte order than that of the array is refused: its values would be others."""
     with pytest.raises(InvalidArgumentError, match='"delta" codec is for data type >i4, but receives <i4'):
@@ -530,3 +552,46 @@ def test_codecs_of_arrays_keep_the_stored_byte_order(name: str, dtype: str, orde
     np.testing.assert_array_equal(np.frombuffer(again.tobytes(), dtype).reshape(laid.shape), laid)
     other = prepare_chain(parse_zarr2(document, None, values.dtype.newbyteorder(), order), spec)
     assert chain.codecs != other.codecs  # so that chunks are never copied as they are
+
+
+SZIP = {"options_mask": 141, "pixels_per_block": 8, "bits_per_pixel": 16, "pixels_per_scanline": 96}
+TAKE_BYTES: dict[str, dict[str, Any]] = {
+    "bitorder": {}, "delta": {"shape": [8, 96], "dtype": "<u2"}, "deflate": {}, "lz4": {}, "lz4h5": {},
+    "lzf": {}, "lzma": {}, "lzw": {}, "szip": SZIP, "zlib": {}, "zstd": {},
+}  # fmt: skip
+"""Codecs of imagecodecs that work on bytes, with their options."""
+
+
+@pytest.mark.parametrize("name", TAKE_BYTES)
+def test_codecs_of_bytes_return_as_many_as_are_expected(name: str) -> None:
+    """What decodes to more or fewer bytes is an error, and takes no more memory."""
+    document = {"id": f"imagecodecs_{name}", **TAKE_BYTES[name]}
+    values = np.arange(8 * 96, dtype="<u2").reshape(8, 96) * 3
+    if find_spec("imagecodecs") is None:
+        with pytest.raises(UnsupportedError, match="imagecodecs"):
+            parse_zarr2(document, None, values.dtype, "C")
+        return
+    import_module("imagecodecs.numcodecs").register_codecs(verbose=False)
+    theirs = numcodecs.get_codec(document)
+    *_, codec = parse_zarr2(document, None, values.dtype, "C")
+    decode, whole = codec.open_decoder(values.nbytes), bytes(theirs.encode(values))
+    assert bytes(decode(whole)) == bytes(codec.open_decoder(None)(whole)) == values.tobytes()
+    if name == "delta":  # it is given its shape, and only reads TIFF files
+        with pytest.raises(CodecError, match="imagecodecs_delta"):
+            codec.open_encoder()(values.data)
+        return
+    assert bytes(codec.open_encoder()(values.data)) == whole
+    others = np.zeros((9, 96), "<u2"), values[:7], np.zeros((8_000, 96), "<u2")
+    wrong = [bytes(theirs.encode(other)) for other in others]
+    if name == "szip":  # it doesn't notice that half is missing
+        assert not any(decode(whole[: len(whole) // 2])[-192:])
+    else:
+        wrong.append(whole[: len(whole) // 2])
+    for encoded in wrong:
+        tracemalloc.start()
+        try:
+            with pytest.raises(DataCorruptionError):
+                decode(encoded)
+            assert tracemalloc.get_traced_memory()[1] < 200_000 + 3 * len(encoded)
+        finally:
+            tracemalloc.stop()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.chain import parse_codecs, prepare_chain
 from chunkwise.core.codec.decode import open_decoder, open_general_decoder
+from chunkwise.core.codec.sharding import equals_fill_value
 from chunkwise.errors import DataCorruptionError
 from chunkwise.testing.codec_contract import chunk_of, numbers
 
@@ -134,3 +135,55 @@ def test_native_uncompressed_chunk_is_a_view_of_the_source():
     encoded = prepare_chain([Bytes("little")], chunk_of(array)).open_encoder()(array)
     array[0, 0] = 0x0102
     assert bytes(encoded)[:2] == b"\x02\x01"
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "c16", "M8[ns]", "f2", ml_dtypes.float8_e4m3fn], ids=str)
+def test_a_chunk_equals_its_fill_value_if_all_elements_do(dtype):
+    """By bits: NaN does, and zeros of the other sign don't."""
+    values = numbers(np.dtype(dtype), (3, 4)).reshape(-1)
+    fill, other = (value for value in values[:6] if value.tobytes() != values[0].tobytes()), values[0]
+    fill = next(fill)
+    for layout in ("C", "F", "strided", "reversed"):
+        chunk = place(np.full((3, 4), fill, values.dtype), layout)
+        chunk[...] = fill
+        assert equals_fill_value(chunk, np.array(fill, values.dtype))
+        for at in np.ndindex(3, 4):
+            changed = place(chunk, layout)
+            changed[...] = fill
+            changed[at] = other
+            assert not equals_fill_value(changed, np.array(fill, values.dtype)), at
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16"])
+def test_a_fill_value_is_compared_by_its_bits(dtype):
+    for fill, other in ((np.nan, 0), (-0.0, 0.0), (0.0, -0.0)):
+        chunk = np.full((2, 2), fill, dtype)
+        assert equals_fill_value(chunk, np.array(fill, dtype))
+        assert not equals_fill_value(chunk, np.array(other, dtype))
+
+
+@pytest.mark.parametrize(("name", "n_bits"), [("int2", 2), ("uint2", 2), ("int4", 4), ("uint4", 4)])
+def test_bits_that_an_element_does_not_use_are_no_part_of_it(name, n_bits):
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    for fill, stored in np.ndindex(1 << n_bits, 256):
+        chunk = np.full(3, stored, "u1").view(dtype)
+        same = stored % (1 << n_bits) == fill
+        assert equals_fill_value(chunk, np.array(fill, "u1").view(dtype)) == same, (fill, stored)
+
+
+@pytest.mark.parametrize(
+    ("fill", "others"),
+    [
+        ("", ["a", b"", 0, None]),
+        (b"a", ["a", b"b", b""]),
+        (0, [0.0, False, "", None]),
+        (None, [0, "", False]),
+    ],
+)
+def test_objects_equal_a_fill_value_of_their_type(fill, others):
+    chunk, given = np.full((2, 2), fill, object), np.array(fill, object)
+    assert equals_fill_value(chunk, given)
+    for other in [*others, np.array([1, 2])]:
+        chunk[1, 0] = other
+        assert not equals_fill_value(chunk, given)
+    assert not equals_fill_value(np.full((2, 2), None, object), np.array("", object))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from chunkwise.core.codec.bytes import PackBits
 from chunkwise.core.codec.chain import parse_codec, parse_codecs, prepare_chain
 from chunkwise.core.codec.protocol import ChunkSpec
+from chunkwise.core.codec.vlen import VlenArray
 from chunkwise.errors import CodecError, DataCorruptionError, InvalidArgumentError
 from chunkwise.testing.codec_contract import chunk_of, numbers
 
@@ -109,6 +110,22 @@ def test_scale_offset_integers_are_exact():
     encode, decode, _ = opened("scale_offset", {"offset": -(2**63), "scale": 1}, "i8", fill=-(2**63))
     assert encode(np.array([-(2**63), -1], "i8")).tolist() == [0, 2**63 - 1]
     assert decode(np.array([0, 2**63 - 1], "i8")).tolist() == [-(2**63), -1]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "u1"])
+@pytest.mark.parametrize("offset", [None, 0, 3])
+@pytest.mark.parametrize("scale", [None, 1, 2])
+def test_scale_offset_without_one_of_them(offset, scale, dtype):
+    given = {"offset": offset, "scale": scale}
+    configuration = {name: value for name, value in given.items() if value is not None}
+    encode, decode, out = opened("scale_offset", configuration, dtype, fill=5)
+    x = np.array([3, 7, 90], dtype)
+    encoded = ((x - (offset or 0)) * (scale or 1)).astype(dtype)
+    assert encode(x).tolist() == encoded.tolist()
+    assert decode(encoded).tolist() == x.tolist()
+    assert out.fill_value == (5 - (offset or 0)) * (scale or 1)
+    codec = parse_codec({"name": "scale_offset", "configuration": configuration})
+    assert codec.to_json("zarr3") == configuration
 
 
 def test_scale_offset_wrong_scalars():
@@ -373,3 +390,35 @@ def test_bits_of_complex_numbers_are_those_of_their_parts(pair, part, bits):
     for chain, array in zip(chains, out, strict=True):
         chain.open_decoder()(of_parts, array)
     assert out[0].tobytes() == out[1].tobytes()
+
+
+# ---- vlen-array -----------------------------------------------------------------------------------------
+
+
+def test_vlen_array_stores_what_has_no_array_as_an_empty_one():
+    values = np.empty(6, object)
+    values[:] = [np.array([1, 2]), None, 0, [3], [], False]
+    item = ChunkSpec((6,), np.dtype(object), np.array(None, object))
+    codec = VlenArray("<i2")
+    out = np.empty(6, object)
+    codec.open_decoder(item)(codec.open_encoder(item)(values), out)
+    assert [part.tolist() for part in out] == [[1, 2], [], [], [3], [], []]
+    for value in (5, True, "", [1.5], [[1]], [40000]):
+        values[1] = value
+        with pytest.raises(CodecError, match="vlen-array"):
+            codec.open_encoder(item)(values)
+    with pytest.raises(CodecError, match="vlen-array"):
+        codec.bind(ChunkSpec((6,), np.dtype("i2"), np.zeros((), "i2")))
+
+
+def test_vlen_array_rounds_floats_and_changes_nothing_else():
+    item = ChunkSpec((2,), np.dtype(object), np.array(None, object))
+    codec, values, out = VlenArray("<f4"), np.empty(2, object), np.empty(2, object)
+    for floats in ([0.1], [0.1, 0.2], [3]):
+        values[:] = [floats, []]
+        codec.open_decoder(item)(codec.open_encoder(item)(values), out)
+        assert out[0].tolist() == np.float32(floats).tolist() and out[1].size == 0
+    for wrong in ([1j], ["1.5"], [b"1"]):
+        values[0] = wrong
+        with pytest.raises(CodecError, match="vlen-array"):
+            codec.open_encoder(item)(values)

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import chunkwise
 from chunkwise.core.kvstore.reference.hdf5_objects import region_json
 from chunkwise.errors import OutOfBoundsError
 from chunkwise.hdmf import RegionReference, ZarrIO, open_store
@@ -109,8 +110,8 @@ def test_checklist_regions_of_targets_that_grew_or_shrank(tmp_path: Path, format
     with ZarrIO(tmp_path / "a.zarr", mode="w", format=format) as io:
         io.write_builder(builders((slice(2, 6), slice(None))))
     for n_rows, fits in ((9, True), (6, True), (4, False)):
-        store = open_store(str(tmp_path / "a.zarr"), consolidated=False)
-        store.dataset("/data").physical.resize((n_rows, 4))
+        array = chunkwise.open(tmp_path / "a.zarr/data", write=True).result()
+        array.resize(exclusive_max=(4, n_rows) if format == "n5" else (n_rows, 4)).result()
         with ZarrIO(tmp_path / "a.zarr", mode="r-") as io:
             root = io.read_builder()  # opening never fails
             if fits:

@@ -10,7 +10,9 @@ import pytest
 import z5py
 from doc_examples import run_examples
 
-from chunkwise.errors import ChunkwiseError
+import chunkwise
+from chunkwise.core.base import limits
+from chunkwise.errors import ChunkwiseError, TooLargeError
 from chunkwise.n5 import blocks, label_multisets
 from chunkwise.n5.label_multisets import create_n5_blocks, open_label_multisets, open_n5_blocks
 
@@ -142,6 +144,44 @@ def test_writers_of_one_block_lose_nothing(tmp_path):
     got = open_label_multisets(tmp_path / "m")[:3, :2].read().result()
     assert [got[i % 3, i // 3] for i in range(6)] == [[[i, 1]] for i in range(6)]
     assert sorted(made[0].tolist()) == list(range(6))
+
+
+LONG = {
+    "strings": ("string", np.full((100, 200), "x" * 200, object)),
+    "one string": ("string", np.array([["x" * 6_000_000]], object)),
+    "numbers": ("uint64", np.zeros(1_000_000, "u8")),
+    "object": ("object", bytes(6_000_000)),
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+@pytest.mark.parametrize("type", ["raw", "gzip", "lz4", "zstd", "bzip2", "xz"])
+def test_what_compresses_to_almost_nothing_is_read_again(kind, type, tmp_path):
+    data_type, value = LONG[kind]
+    size = list(value.shape) if data_type == "string" else [10, 10]
+    made = create_n5_blocks(
+        tmp_path / "b", dimensions=size, block_size=size, data_type=data_type, compression={"type": type}
+    )
+    made[0, 0] = value
+    np.testing.assert_array_equal(made[0, 0], value)
+    if data_type == "string":
+        np.testing.assert_array_equal(chunkwise.open(f"{tmp_path}/b").result().read().result(), value)
+
+
+@pytest.mark.parametrize("kind", ["one string", "numbers", "object"])
+def test_what_would_not_be_read_again_is_not_written(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "DOCUMENT", limits.DOCUMENT._replace(nbytes=1 << 20))
+    data_type, value = LONG[kind]
+    size = list(value.shape) if data_type == "string" else [10, 10]
+    made = create_n5_blocks(
+        tmp_path / "b", dimensions=size, block_size=size, data_type=data_type, compression={"type": "bzip2"}
+    )
+    with pytest.raises(TooLargeError, match="would not be read again: make blocks smaller"):
+        made[0, 0] = value
+    if data_type == "string":
+        with pytest.raises(TooLargeError, match="would not be read again: make blocks smaller"):
+            chunkwise.open(f"{tmp_path}/b").result().write(value).result()
+    assert made[0, 0] is None
 
 
 def test_hostile_blocks(tmp_path):

@@ -90,8 +90,20 @@ def test_strings_are_text():
         N5StringBlock().bind(ChunkSpec((1,), np.dtype("i2"), np.zeros((), "i2")))
 
 
+@pytest.mark.parametrize(("shape", "most"), [((2, 3), 4096), ((40, 60), 4 * 40 * 60)])
+def test_blocks_of_strings_have_at_most_four_cells_or_4096_strings(shape, most):
+    item = ChunkSpec(shape, np.dtype(object), np.array("", object))
+    decode, out = N5StringBlock().open_decoder(item), np.full(shape, "x", object)
+    decode(bytes.fromhex(f"00010002 {most:08x} 00000001 00000002 6100"), out)
+    assert out[0, 0] == "a" and not any(out.ravel()[1:])
+    with pytest.raises(DataCorruptionError, match="1 dimensions but expected 2"):
+        decode(bytes.fromhex("00010001 00000001 00000002 6100"), out)
+    with pytest.raises(DataCorruptionError, match="larger than blockSize"):
+        decode(bytes.fromhex(f"00010002 {most + 1:08x} 00000001 00000002 6100"), out)
+
+
 def test_a_header_that_promises_a_library_gets_no_memory():
     item = ChunkSpec((1,), np.dtype(object), np.array("", object))
     decode = N5StringBlock.parse("n5", "", {"compression": GZIP}).open_decoder(item)
-    with pytest.raises(DataCorruptionError, match="promises 2147483647 bytes of text"):
+    with pytest.raises(DataCorruptionError, match="promises 2147483647 bytes"):
         decode(bytes.fromhex("00010001 00000001 7fffffff 1f8b08"), np.empty(1, object))

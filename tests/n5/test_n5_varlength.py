@@ -9,6 +9,7 @@ import z5py
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chunkwise.core.codec.gzip import Gzip
 from chunkwise.core.codec.n5_parts import N5Header, parse_header, write_header
 from chunkwise.core.codec.n5_varlength import (
     N5BlockData,
@@ -180,6 +181,18 @@ def test_as_many_strings_may_be_missing_as_a_mebibyte_or_the_block_has_bytes(n_m
             decode_strings(block)
     else:
         assert decode_strings(block) == strings + [""] * n_missing
+
+
+@pytest.mark.parametrize("compression", [(), (Gzip(),)], ids=["raw", "gzip"])
+@pytest.mark.parametrize("itemsize", [1, 8])
+@pytest.mark.parametrize(("nbytes", "most"), [(100, 1 << 26), (4096, 1 << 27)])
+def test_a_header_is_believed_up_to_64_mebibytes_or_32768_times_the_stored_size(
+    nbytes, most, itemsize, compression
+):
+    for n, message in ((most // itemsize, "^(?!.*promises .* bytes$)"), (most // itemsize + 1, "promises")):
+        head = write_header(1, (5,), n)
+        with pytest.raises(DataCorruptionError, match=message):
+            parse_block(head + b"x" * (nbytes - len(head)), compression, itemsize=itemsize)
 
 
 def test_headers_in_the_three_modes():

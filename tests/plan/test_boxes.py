@@ -59,6 +59,18 @@ def test_layers_that_meet_a_box(several):
     assert found.tolist() == np.flatnonzero((common > 0).all(axis=1)).tolist()
 
 
+def test_layers_that_touch_a_box_do_not_meet_it():
+    intervals = [(low, high) for high in range(5) for low in range(high)]
+    for beside in (0, 1):  # the dimension along which the layers lie beside each other
+        for *layers, (low, high) in product(intervals, repeat=3):
+            bounds = np.array([[(n, n + 1), along] for n, along in enumerate(layers)])
+            bounds = bounds[:, [beside, 1 - beside]]
+            found = LayerBoxes(bounds[..., 0], bounds[..., 1], 2)
+            box = [(0, 2), (low, high)] if beside == 0 else [(low, high), (0, 2)]
+            meets = [n for n, along in enumerate(layers) if along[0] < high and low < along[1]]
+            assert found.meeting(*zip(*box, strict=True)).tolist() == meets
+
+
 def test_only_parts_that_index_arrays_scatter_are_read_one_after_the_other() -> None:
     layers = LayerBoxes([[0], [2]], [[3], [4]], 1)
     array = OutputIndexMap(index_array=np.array([3, 0, 2, 1]))

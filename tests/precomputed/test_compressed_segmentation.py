@@ -95,6 +95,13 @@ def test_block_sizes_that_need_much_more_memory_than_the_chunk_are_refused():
         coders((1, 4, 4, 4), "u4", (1 << 20, 1 << 20, 1))[1]
 
 
+def test_tables_that_begin_where_24_bits_end_are_refused():
+    shape = (1, 1, 1 << 11, 1 << 12)  # blocks of one element, whose headers take 2**24 words
+    encode, _ = coders(shape, "u4", (1, 1, 1))
+    with pytest.raises(TooLargeError, match="too many different values"):
+        encode(np.zeros(shape, "u4"))
+
+
 def test_other_data_types_are_refused():
     with pytest.raises(CodecError, match="uint32 and uint64, not for uint16"):
         coders((1, 4, 4, 4), "u2", (4, 4, 4))

@@ -47,13 +47,7 @@ from chunkwise.core.trees.location import (
 from chunkwise.core.trees.node import Node, find_documented, find_node, how_to_say, nothing_at, what_is_at
 from chunkwise.core.trees.tree import Tree
 from chunkwise.core.trees.walk import walk
-from chunkwise.errors import (
-    ChunkwiseError,
-    FailedPreconditionError,
-    InvalidArgumentError,
-    NotFoundError,
-    prefix,
-)
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError, prefix
 from chunkwise.extension.trees import NoFormatError, check_container_of, is_vacant, looking, node_above
 
 __all__ = [
@@ -205,10 +199,9 @@ class ResolvedPlace(Resolvable):
             return self.array
         location, node = self.location, self.node
         assert location is not None
-        if node is not None and node.error:
-            raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
         if node is None:
             raise self._found().nothing or nothing_at(location)
+        node.check()
         if node.kind == "group" and of_image and node.format is not None:
             self.image = hooks.find("only image")(self)
             if self.image is not None:
@@ -246,8 +239,8 @@ class ResolvedPlace(Resolvable):
             raise InvalidArgumentError(f"{self.named or 'this'} is {self.what}, which has {lacks}")
         if self.node is None:
             raise self._found().nothing or nothing_at(self.location)
-        if self.node.error and not damaged:
-            raise FailedPreconditionError(f"{self.location.describe(self.node.key)}: {self.node.error}")
+        if not damaged:
+            self.node.check()
         return self.node
 
     def _only_array(self, root: Node) -> TensorStore:

@@ -28,7 +28,7 @@ from chunkwise.core.trees.create import get_or_create, write_group
 from chunkwise.core.trees.destination import Destination, Mode, State, check_place
 from chunkwise.core.trees.document import change_document, dump_like, read_document
 from chunkwise.core.trees.key_ownership import delete_own, is_made_here, was_replaced
-from chunkwise.core.trees.link import links_of
+from chunkwise.core.trees.link import LINK_ATTRIBUTES, links_of, without_links
 from chunkwise.core.trees.location import (
     Location,
     LocationLike,
@@ -69,7 +69,7 @@ from chunkwise.core.trees.node import (
 )
 from chunkwise.core.trees.node_name import check_new_names, split_path
 from chunkwise.core.trees.replacement import Replacement, replacing
-from chunkwise.core.trees.snapshot import parse_snapshot
+from chunkwise.core.trees.snapshot import Entry, parse_snapshot
 from chunkwise.core.trees.tree import ResolvedNode, Tree, check_format, read_only
 from chunkwise.core.trees.walk import UNREADABLE, children, walk
 
@@ -79,11 +79,13 @@ __all__ = [
     "FILL_VALUE",
     "FORMATS",
     "JOURNAL",
+    "LINK_ATTRIBUTES",
     "UNREADABLE",
     "VOLUME",
     "ArchivePlace",
     "ChunkedArray",
     "Destination",
+    "Entry",
     "FormatName",
     "Kind",
     "Location",
@@ -163,6 +165,7 @@ __all__ = [
     "with_added",
     "with_copies",
     "with_number_types",
+    "without_links",
     "write_first_attributes",
     "write_group",
 ]

@@ -32,13 +32,7 @@ from chunkwise.core.trees.node import (
 from chunkwise.core.trees.replacement import replacing
 from chunkwise.core.trees.snapshot import parse_snapshot
 from chunkwise.core.trees.tree import ExternalLinks, Tree, check_format, check_group
-from chunkwise.errors import (
-    AlreadyExistsError,
-    FailedPreconditionError,
-    InvalidArgumentError,
-    NotFoundError,
-    PermissionDeniedError,
-)
+from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError, PermissionDeniedError
 from chunkwise.extension.trees import format_of, format_said
 from chunkwise.groups.group import Group
 
@@ -220,8 +214,7 @@ def _open_other(location: Location, tree: Tree) -> Tree:
 
 def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, writable: bool) -> Group:
     location = node.location
-    if node.error:
-        raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
+    node.check()
     holds_nodes = node.is_container and not writable  # a container, as found
     if node.kind == "array" and not holds_nodes:
         raise InvalidArgumentError(

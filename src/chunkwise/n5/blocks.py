@@ -32,13 +32,12 @@ from chunkwise.errors import (
     OutOfBoundsError,
     prefix,
 )
-from chunkwise.extension import JSON, Buffer, KeyEncoding
+from chunkwise.extension import JSON, KeyEncoding
 from chunkwise.extension import n5 as blocks
 from chunkwise.extension.inside import KeyRange, compare_and_swap, explains_foreign_names
 from chunkwise.extension.n5 import (
     decode_label_multiset,
     encode_label_multiset,
-    parse_header,
     parse_metadata,
     read_compression,
 )
@@ -115,11 +114,6 @@ def _listed(value: Any, shape: tuple[int, ...]) -> list[Any]:
         given = getattr(value, "shape", type(value).__name__)
         raise InvalidArgumentError(f"expected an array of objects of shape {shape}, but received: {given}")
     return list(value.T.ravel().tolist())
-
-
-# No compressor is better than this: Zstandard takes four bytes for 128 KiB of one value.
-_MAX_RATIO = 1 << 15
-_UNSUSPICIOUS_NBYTES = 1 << 20
 
 
 @explains_foreign_names("N5Blocks")
@@ -338,19 +332,12 @@ class N5Blocks:
             return None, stored.generation
         try:
             itemsize = self._values.element.itemsize
-            self._check_promise(stored.value)
             return blocks.parse_block(stored.value, self._compression, itemsize=itemsize), stored.generation
         except ChunkwiseError as e:
             raise prefix(e, f"Error reading {kv.describe(key)}") from e.__cause__
 
     def _encode(self, cell: tuple[int, ...], value: Any) -> bytes:
         return blocks.write_block(self._values.encode(value, self.region(cell)), self._compression)
-
-    def _check_promise(self, raw: Buffer) -> None:
-        """Raise if the header promises more than any compressor could have stored in these bytes."""
-        nbytes = parse_header(raw).n_elements * self._values.element.itemsize
-        if nbytes > max(_UNSUSPICIOUS_NBYTES, _MAX_RATIO * len(raw)):
-            raise DataCorruptionError(f"N5 block of {len(raw)} bytes promises {nbytes} bytes")
 
     def _read(self, cell: tuple[int, ...]) -> tuple[Any, bytes]:
         data, generation = self._block(cell)

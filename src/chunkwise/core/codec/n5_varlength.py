@@ -45,8 +45,9 @@ Configuration
 Compatibility
 -------------
 n5-java loses trailing empty strings of a block in reading; they are kept here.  Strings with NUL can't be
-stored.  The number of bytes in the header must be right, and at most 1024 times the stored size, or 1 MiB if
-that is more.  A block may be up to 4 times as large as its grid cell, or have 4096 strings.
+stored.  The number of bytes in the header must be right, and at most 32768 times the stored size, or 64 MiB
+if that is more; other blocks are not written.  A block may be up to 4 times as large as its grid cell, or
+have 4096 strings.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.core.base.limits import text_bound
 from chunkwise.core.codec.n5_parts import (
     DEFAULT,
     OBJECT,
@@ -73,7 +75,7 @@ from chunkwise.core.codec.n5_parts import (
     write_header,
 )
 from chunkwise.core.codec.protocol import Buffer, BytesToBytes, ChunkSpec, DecodeInto, Encode, byte_view
-from chunkwise.errors import CodecError, DataCorruptionError
+from chunkwise.errors import CodecError, DataCorruptionError, TooLargeError
 
 __all__ = [
     "BACKGROUND",
@@ -106,11 +108,13 @@ class N5BlockData(NamedTuple):
 def parse_block(
     block: Buffer, compression: tuple[BytesToBytes, ...] = (), *, itemsize: int | None = None
 ) -> N5BlockData:
-    """Read a block of any mode."""
+    """Read a block of any mode; with `itemsize`, one of a size that `write_block` refuses gets no memory."""
     view = byte_view(block)
     header = parse_header(view)
     payload = view[header.nbytes :]
     want = None if itemsize is None else header.n_elements * (1 if header.mode == OBJECT else itemsize)
+    if want is not None and want > _most(len(view)):
+        raise DataCorruptionError(f"N5 block of {len(view)} bytes promises {want} bytes")
     if not compression:
         if want is not None:
             check_payload_size(len(payload), want)
@@ -124,7 +128,19 @@ def write_block(data: N5BlockData, compression: tuple[BytesToBytes, ...] = ()) -
     """Return the stored value of a block; inverse of `parse_block`."""
     element_count = None if data.mode == DEFAULT else data.n_elements
     header = write_header(data.mode, data.dims, element_count)
-    return b"".join((header, open_compress(compression)(data.payload)))
+    block = b"".join((header, open_compress(compression)(data.payload)))
+    if len(data.payload) > _most(len(block)):
+        raise TooLargeError(
+            f"an N5 block of {len(data.payload)} bytes that compresses to {len(block)} would not be read "
+            "again: make blocks smaller"
+        )
+    return block
+
+
+def _most(stored: int) -> int:
+    """Return the largest payload that is believed of a block of `stored` bytes."""
+    # Zstandard takes four bytes for 128 KiB of one value; bzip2 may take fewer.
+    return max(text_bound(stored).nbytes, stored << 15)
 
 
 def decode_elements(data: N5BlockData, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -262,10 +278,8 @@ def encode_label_multiset(multisets: Sequence[Multiset], dims: Sequence[int]) ->
     return N5BlockData(VARLENGTH, tuple(dims), len(payload), payload)
 
 
-_MAX_RATIO = 1024
 _OVERSIZE = 4
 _UNSUSPICIOUS_CELLS = 1 << 12
-_UNSUSPICIOUS_NBYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +299,6 @@ class N5StringBlock(CompressedBlock):
         shape = item.shape
 
         def decode(buffer: Buffer, out: np.ndarray) -> None:
-            _check_promise(buffer)
             dims = parse_header(buffer).dims
             if len(dims) != len(shape):
                 raise DataCorruptionError(
@@ -317,10 +330,3 @@ class N5StringBlock(CompressedBlock):
             return write_block(encode_strings(strings, item.shape), self.compression)
 
         return encode
-
-
-def _check_promise(block: Buffer) -> None:
-    """Raise if the header promises implausibly much text for the stored bytes; nothing is allocated yet."""
-    nbytes = parse_header(block).n_elements
-    if nbytes > max(_UNSUSPICIOUS_NBYTES, _MAX_RATIO * len(block)):
-        raise DataCorruptionError(f"N5 string block of {len(block)} bytes promises {nbytes} bytes of text")

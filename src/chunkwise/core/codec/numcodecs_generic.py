@@ -115,13 +115,15 @@ class NumcodecsCompressor(BytesToBytes):
             return lambda encoded: decode_lz4_hdf5(encoded, decoded_nbytes)
         instance = _get(self.id, self.configuration)
 
-        # Decode into memory of the expected size and one more byte, to notice excess data.
+        # Decode into memory of the expected size and one more byte, to notice excess data.  What szip returns
+        # depends on that size; it notices itself, and leaves some unwritten if data are missing.
         bounded = self.id in _OF_BYTES and self.id != "imagecodecs_delta" and decoded_nbytes is not None
+        spare = self.id != "imagecodecs_szip"
 
         def decode(encoded: Buffer) -> Buffer:
             work = instance.decode
             if bounded:
-                work = partial(work, out=np.empty((decoded_nbytes or 0) + 1, np.uint8))
+                work = partial(work, out=np.zeros((decoded_nbytes or 0) + spare, np.uint8))
             decoded = _run(self.id, work, bytes(encoded), DataCorruptionError)
             view = byte_view(np.ascontiguousarray(np.asarray(memoryview(decoded))).data)
             if decoded_nbytes is not None and len(view) != decoded_nbytes:

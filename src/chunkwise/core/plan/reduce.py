@@ -167,14 +167,14 @@ def mean_int(block: Array) -> Array:
 
 
 def _largest(block: Array) -> int:
-    """Return a bound for the absolute values of the elements, at least 1."""
+    """Return a bound for the absolute values of the elements."""
     if block.dtype.kind == "u":
-        return max(int(block.max()), 1)
+        return int(block.max())
     if block.dtype.itemsize > 2 and int(block[0].min()) >= 0:
         bits = int(np.bitwise_or.reduce(block, axis=None))  # less than twice the largest
         if bits >= 0:
-            return max(bits, 1)
-    return max(-int(block.min()), int(block.max()), 1)
+            return bits
+    return max(-int(block.min()), int(block.max()))
 
 
 def _sum(block: Array, work: np.dtype[Any]) -> Array:

@@ -105,6 +105,11 @@ class Node:
         """The format; None for a node read by reference, whose metadata is made up."""
         return None if traits_of(self.location.store).by_reference else self.format
 
+    def check(self) -> None:
+        """Raise FailedPreconditionError if the document can't be read."""
+        if self.error:
+            raise FailedPreconditionError(f"{self.location.describe(self.key)}: {self.error}")
+
     def in_store(self, store: KvStoreDriver) -> Node:
         """Return the same node, in another store of the same storage."""
         return replace(self, location=self.location._replace(store=store))
@@ -191,8 +196,7 @@ def node_or_file(location: Location) -> Node:
 def require_node(location: Location) -> Node:
     """Return the node at `location`; raise if there is none, or its document can't be read."""
     node = node_or_file(location)
-    if node.error:
-        raise FailedPreconditionError(f"{node.location.describe(node.key)}: {node.error}")
+    node.check()
     return node
 
 

@@ -104,9 +104,7 @@ class Tree:
         """Return a found node, or None for a directory of an array; raise if the node can't be read."""
         if node is None or (node.implicit and self._in_array(names)):
             return None
-        location = node.location
-        if node.error:
-            raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
+        node.check()
         if node.kind == "group":
             check_group(node)
         return node

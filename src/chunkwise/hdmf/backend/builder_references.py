@@ -29,6 +29,7 @@ __all__ = [
     "BuilderReferences",
     "CopiedObjects",
     "RegionReference",
+    "builders_below",
     "identity_of",
     "locate_alone",
     "path_of",
@@ -89,7 +90,7 @@ class CopiedObjects:
 
     def plan(self, root: GroupBuilder, is_copied: Callable[[Any], bool]) -> None:
         """Find the links below a root whose targets are copied."""
-        for builder, relative in _below(root):
+        for builder, relative in builders_below(root):
             self._note(builder, relative or "/")
         for kind in (GroupBuilder, DatasetBuilder):  # a dataset may be in one of the groups
             self._plan(root, kind, is_copied)
@@ -105,7 +106,7 @@ class CopiedObjects:
                 if not isinstance(target, kind) or id(target) in self._builders or not is_copied(target):
                     continue
                 place = join_path(path, name)
-                for builder, relative in _below(target):
+                for builder, relative in builders_below(target):
                     self._add(builder, place + relative)
                 if isinstance(target, GroupBuilder):
                     pending.append((target, place))
@@ -153,15 +154,15 @@ class CopiedObjects:
         return self._paths.get((canonical_source(source), path)) if self._paths else None
 
 
-def _below(builder: Any) -> Iterator[tuple[Any, str]]:
+def builders_below(builder: Any) -> Iterator[tuple[Any, str]]:
     """Yield a builder and all in it, each with its path from there."""
     pending = [(builder, "")]
     while pending:
         at, path = pending.pop()
         yield at, path
         if isinstance(at, GroupBuilder):
-            for child in (*at.groups.values(), *at.datasets.values()):
-                pending.append((child, f"{path}/{child.name}"))
+            members = (*at.groups.values(), *at.datasets.values())
+            pending += [(child, f"{path}/{child.name}") for child in members if child is not None]
 
 
 # -- references ---------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -19,8 +19,14 @@ from hdmf.spec import NamespaceCatalog
 
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 from chunkwise.extension.inside import is_of
-from chunkwise.extension.trees import tree_format
-from chunkwise.hdmf.backend.builder_references import BuilderReferences, identity_of, path_of, target_of
+from chunkwise.extension.trees import tree_format, without_links
+from chunkwise.hdmf.backend.builder_references import (
+    BuilderReferences,
+    builders_below,
+    identity_of,
+    path_of,
+    target_of,
+)
 from chunkwise.hdmf.backend.builder_values import (
     BuilderStreams,
     element_of_builder,
@@ -78,21 +84,14 @@ def keep_untyped(
     """
     if new is old:
         return
-    before = {identity_of(builder): builder for builder in _all(old) if is_typed(builder.attributes)}
-    after = {identity_of(builder): builder for builder in _all(new) if is_typed(builder.attributes)}
+    before, after = (
+        {identity_of(builder): builder for builder, _ in builders_below(root) if is_typed(builder.attributes)}
+        for root in (old, new)
+    )
     for identity, builder in after.items():
         found = before.get(identity)
         if found is not None and found is not builder and type(found) is type(builder):
             _keep(builder, found, spec_of(catalog, builder.attributes), after, attributes_of)
-
-
-def _all(root: GroupBuilder) -> Iterator[Any]:
-    pending: list[Any] = [root]
-    while pending:
-        builder = pending.pop()
-        yield builder
-        if isinstance(builder, GroupBuilder):
-            pending += [*builder.groups.values(), *(d for d in builder.datasets.values() if d is not None)]
 
 
 def _keep(new: Any, old: Any, spec: Any, after: dict[Any, Any], attributes_of: Attributes) -> None:
@@ -249,17 +248,15 @@ class BuilderWriter:
                 self.dataset(path, target, name)
         links |= self._extra_links.pop(path, {})
         own = {k: v for k, v in self.store.tree.nodes[path].attributes.items() if k in RESERVED}
-        own.pop(self.store.convention.links_member, None)
         own.pop(ATTR_DTYPES, None)
-        self.writer.group(path, {**own, **self.attributes(builder)}, links)
+        self.writer.group(path, {**without_links(own), **self.attributes(builder)}, links)
         self._written(path, builder)
         for link in builder.links.values():
             self.io.set_written(link)
 
     def add_links(self, path: str, links: Mapping[str, Reference]) -> None:
         """Put links into a group that is stored."""
-        attributes = dict(self.store.tree.nodes[path].attributes)
-        attributes.pop(self.store.convention.links_member, None)
+        attributes = without_links(self.store.tree.nodes[path].attributes)
         self.writer.group(path, attributes, {**self.store.links(path), **links})
 
     def link_extra(self, path: str) -> None:

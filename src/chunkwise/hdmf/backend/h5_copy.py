@@ -8,7 +8,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -33,7 +34,7 @@ from chunkwise.hdmf.model.reference import Reference, join_path
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.resolve import BrokenLinkWarning
 
-__all__ = ["H5Builders", "H5Copy", "is_h5_io", "unreadable"]
+__all__ = ["H5Builders", "H5Copy", "Placed", "Places", "is_h5_io", "unreadable"]
 
 # -- builders of a file -------------------------------------------------------------------------------
 
@@ -97,25 +98,88 @@ def _has_objects(value: Any) -> bool:
     return isinstance(value, np.ndarray | np.void) and value.dtype.hasobject
 
 
-# -- copies of files ----------------------------------------------------------------------------------
+# -- places of objects in a copy ----------------------------------------------------------------------
 
 
-class _Object(NamedTuple):
-    """A group or dataset with its place in the store, and what the schema says of it depends on."""
+class Placed(NamedTuple):
+    """A group or dataset with its place in a copy."""
 
     node: Any
     at: str
+    what: str  # name for messages
+    # The part of the schema for it depends on these.
     name: str
     attributes: Mapping[str, Any]
-    parent: Any
-
-    @property
-    def what(self) -> str:
-        """Name for messages."""
-        return f"object {self.node.name} of {self.node.file.filename}"
+    parent: Placed | None
 
 
-class H5Copy:
+class Places(ABC):
+    """The places of all objects of a file in its copy, each object once.
+
+    Members of groups have the paths that they had.  Objects that only links lead to are where the first link
+    is, groups before datasets, since a dataset may be in one of them.
+    """
+
+    def __init__(self) -> None:
+        self.objects: list[Placed] = []
+        self.links: list[tuple[Placed, str, Any, str]] = []  # group, name, target and its place
+        self._at: dict[Any, str] = {}
+
+    @abstractmethod
+    def _key(self, node: Any) -> Any:
+        """Return the identity of an object."""
+
+    @abstractmethod
+    def _described(self, node: Any) -> tuple[str, Mapping[str, Any]]:
+        """Return the name of an object for messages, and the attributes that the schema depends on."""
+
+    @abstractmethod
+    def _members(self, group: Placed) -> Iterator[tuple[str, Any, bool]]:
+        """Yield name and object of each member of a group, or link in it, and whether it is a link."""
+
+    @abstractmethod
+    def _is_group(self, node: Any) -> bool:
+        """Return True for groups."""
+
+    def find(self, node: Any) -> str | None:
+        """Return the place of an object; None if it has none."""
+        return self._at.get(self._key(node))
+
+    def plan(self, root: Any) -> None:
+        """Give each object its place."""
+        self._add(root, "/", None)
+        pending: list[tuple[Placed, str, Any]] = []  # links to objects that may have no place yet
+        done = 0
+        while done < len(self.objects) or pending:
+            if done == len(self.objects):
+                first = (i for i, (_, _, node) in enumerate(pending) if self._is_group(node))
+                self._link_or_add(*pending.pop(next(first, 0)))
+                continue
+            group = self.objects[done]
+            done += 1
+            for name, node, is_link in self._members(group) if self._is_group(group.node) else ():
+                if is_link:
+                    pending.append((group, name, node))
+                else:
+                    self._link_or_add(group, name, node)
+
+    def _link_or_add(self, group: Placed, name: str, node: Any) -> None:
+        at = self.find(node)
+        if at is None:
+            self._add(node, join_path(group.at, name), group)
+        else:
+            self.links.append((group, name, node, at))
+
+    def _add(self, node: Any, at: str, parent: Placed | None) -> None:
+        self._at[self._key(node)] = at
+        what, attributes = self._described(node)
+        self.objects.append(Placed(node, at, what, at.rpartition("/")[2], attributes, parent))
+
+
+# -- copies of files ----------------------------------------------------------------------------------
+
+
+class H5Copy(Places):
     """A copy of one file.
 
     Attributes
@@ -125,20 +189,22 @@ class H5Copy:
     """
 
     def __init__(self, file: h5py.File, catalog: NamespaceCatalog) -> None:
+        super().__init__()
         self._file = file
         self._catalog = catalog
-        self._places: dict[Any, str] = {}
-        self._objects: list[_Object] = []
-        self._links: dict[str, dict[str, Reference]] = {}
-        self._pending: list[tuple[_Object, str, Any]] = []  # links to objects that may have no place yet
         self.broken: list[str] = []
         self._specloc = self._specifications()
-        self._plan()
+        self.plan(file["/"])
+        self._links: dict[str, dict[str, Reference]] = {}
+        for group, name, node, at in self.links:
+            self._links.setdefault(group.at, {})[name] = self._record(node, at)
+        for each in self.objects:
+            self._note_broken_references(each)
 
     def close(self) -> None:
         """Let go of all objects of h5py: one of a linked file keeps that file open."""
-        self._objects.clear()
-        self._pending.clear()
+        self.objects.clear()
+        self.links.clear()
 
     # -- places -----------------------------------------------------------------------------------
 
@@ -149,31 +215,18 @@ class H5Copy:
             return None
         return str(self._file[value].name)
 
-    def _plan(self) -> None:
-        self._add(self._file["/"], "/", None)
-        done = 0
-        while done < len(self._objects) or self._pending:
-            if done < len(self._objects):
-                self._members(self._objects[done])
-                done += 1
-                continue
-            # Objects with names of their own have places now.  Objects that only links lead to get theirs,
-            # groups first, since a dataset may be in one of them.
-            first = (i for i, (_, _, node) in enumerate(self._pending) if isinstance(node, h5py.Group))
-            group, name, target = self._pending.pop(next(first, 0))
-            self._link_or_add(group, name, target)
-        for each in self._objects:
-            self._note_broken_references(each)
+    def _key(self, node: Any) -> Any:
+        return address_of(node)
 
-    def _add(self, node: Any, at: str, parent: _Object | None) -> None:
-        self._places[address_of(node)] = at
+    def _described(self, node: Any) -> tuple[str, Mapping[str, Any]]:
         attributes = {k: node.attrs[k] for k in _TYPE_NAMES if k in node.attrs}
         attributes = {k: v.decode() if isinstance(v, bytes) else v for k, v in attributes.items()}
-        self._objects.append(_Object(node, at, at.rpartition("/")[2], attributes, parent))
+        return f"object {node.name} of {node.file.filename}", attributes
 
-    def _members(self, group: _Object) -> None:
-        if not isinstance(group.node, h5py.Group):
-            return
+    def _is_group(self, node: Any) -> bool:
+        return isinstance(node, h5py.Group)
+
+    def _members(self, group: Placed) -> Iterator[tuple[str, Any, bool]]:
         for name in group.node:
             link = group.node.get(name, getlink=True)
             try:
@@ -181,32 +234,22 @@ class H5Copy:
             except (KeyError, OSError) as e:
                 self.broken.append(f'link "{name}" of {group.what}: {_where(link)} is not there ({e})')
                 continue
+            is_link = not isinstance(link, h5py.HardLink)
             if isinstance(target, h5py.Datatype):
                 warnings.warn(
                     f'the type "{name}" of {group.what} is left out: a store has no named types',
                     LossWarning,
                     stacklevel=2,
                 )
-            elif isinstance(link, h5py.HardLink):
-                if target.file == self._file and target.name == self._specloc:
-                    continue
-                self._link_or_add(group, name, target)
-            else:
-                self._pending.append((group, name, target))
-
-    def _link_or_add(self, group: _Object, name: str, target: Any) -> None:
-        at = self._places.get(address_of(target))
-        if at is None:
-            self._add(target, join_path(group.at, name), group)
-        else:
-            self._links.setdefault(group.at, {})[name] = self._record(target, at)
+            elif is_link or target.file != self._file or target.name != self._specloc:
+                yield name, target, is_link
 
     def _record(self, target: Any, at: str) -> Reference:
         return Reference(at, ".", object_id(target), object_id(self._file))
 
     def _refer(self, target: Any, value: Reference) -> Reference:
         """Return the record of a reference to an object of h5py."""
-        at = self._places.get(address_of(target))
+        at = self.find(target)
         if at is None:
             raise InvalidArgumentError(
                 f"there is a reference to {target.name} of {target.file.filename}, to which no link leads: "
@@ -214,7 +257,7 @@ class H5Copy:
             )
         return replace(self._record(target, at), region=value.region)
 
-    def _note_broken_references(self, each: _Object) -> None:
+    def _note_broken_references(self, each: Placed) -> None:
         """Check the references of an object: each must lead to an object that is copied."""
         for name in each.node.attrs:
             if name == SPECLOC:
@@ -233,7 +276,7 @@ class H5Copy:
                     except InvalidArgumentError as e:
                         self.broken.append(f"{each.what}: {e.message}")
 
-    def _source(self, each: _Object) -> H5Source:
+    def _source(self, each: Placed) -> H5Source:
         declared = declared_dtype(self._catalog, each.name, each.attributes, each.parent)
         return H5Source(each.node, declared, self._refer_or_none if self._dropping else self._refer)
 
@@ -242,7 +285,7 @@ class H5Copy:
     _dropping = False
 
     def _refer_or_none(self, target: Any, value: Reference) -> Any:
-        return self._refer(target, value) if address_of(target) in self._places else None
+        return self._refer(target, value) if self.find(target) is not None else None
 
     def write(
         self, writer: NodeWriter, streams: BuilderStreams, *, keep_types: bool, compat_regions: bool
@@ -258,7 +301,7 @@ class H5Copy:
                 return None
             return convention.reference_attribute(value, compat=compat_regions)
 
-        for each in self._objects:
+        for each in self.objects:
             with naming(each.what):
                 attributes = dump_attributes(self._attributes(each), stored, keep_types)
                 if isinstance(each.node, h5py.Dataset):
@@ -267,7 +310,7 @@ class H5Copy:
                     writer.begin_group(each.at)
                     writer.group(each.at, attributes, self._links.get(each.at, {}))
 
-    def _attributes(self, each: _Object) -> dict[str, Any]:
+    def _attributes(self, each: Placed) -> dict[str, Any]:
         out: dict[str, Any] = {}
         for name in each.node.attrs:
             if name == SPECLOC and each.at == "/":
@@ -278,7 +321,7 @@ class H5Copy:
                 continue
         return out
 
-    def _dataset(self, each: _Object, streams: BuilderStreams, attributes: dict[str, Any]) -> None:
+    def _dataset(self, each: Placed, streams: BuilderStreams, attributes: dict[str, Any]) -> None:
         if each.node.shape is None:
             warnings.warn(
                 f"{each.what} has no value, and becomes one without elements", LossWarning, stacklevel=2

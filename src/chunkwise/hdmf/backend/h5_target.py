@@ -9,9 +9,9 @@ import math
 import os
 import shutil
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import h5py
 import numpy as np
@@ -20,36 +20,20 @@ from hdmf.backends.utils import NamespaceToBuilderHelper
 from hdmf.spec import NamespaceCatalog
 
 from chunkwise.errors import ChunkwiseError
+from chunkwise.hdmf.backend.h5_copy import Placed, Places
 from chunkwise.hdmf.backend.h5_values import h5_attribute, h5_dtype, h5_values, naming, select_in_space
 from chunkwise.hdmf.backend.schema import DATE_WORDS, NAMESPACE, as_declared, cached_documents, declared_dtype
 from chunkwise.hdmf.model.attributes import SPECLOC, is_typed, references_in
 from chunkwise.hdmf.model.element import Element, text
 from chunkwise.hdmf.model.reference import Reference, join_path
 from chunkwise.hdmf.model.values import as_values
-from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning, StoreSet
-from chunkwise.hdmf.storage.store import Dataset, HdmfStore
+from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning, StoreSet, Target
+from chunkwise.hdmf.storage.store import Dataset
 
 __all__ = ["copy_h5_file", "write_h5"]
 
 _PIECE_NBYTES = 1 << 26
 _CHUNK_NBYTES = 1 << 22
-
-
-class _Object(NamedTuple):
-    """A group or dataset with its place in the file."""
-
-    store: HdmfStore
-    path: str
-    at: str
-    # The part of the schema for it depends on these.
-    name: str
-    attributes: Mapping[str, Any]
-    parent: Any
-
-    @property
-    def what(self) -> str:
-        """Name for messages."""
-        return f"object {self.path} of {self.store.source}"
 
 
 def write_h5(stores: StoreSet, path: str, catalog: NamespaceCatalog) -> None:
@@ -74,100 +58,72 @@ def copy_h5_file(source: str, part: Path, path: Path) -> None:
                     file[group.name][name] = h5py.ExternalLink(relative, link.path)
 
 
-class _Writing:
+class _Writing(Places):
     """One file that is being written."""
 
     def __init__(self, stores: StoreSet, file: h5py.File, catalog: NamespaceCatalog) -> None:
+        super().__init__()
         self._stores = stores
         self._file = file
         self._catalog = catalog
-        self._objects: list[_Object] = []
-        self._places: dict[tuple[str, str], str] = {}
-        self._links: list[tuple[_Object, str, str]] = []  # group, name, path in the file
         self._elements: dict[str, Element] = {}
         self._later: list[Callable[[], None]] = []
 
     def run(self) -> None:
         """Write all."""
-        self._plan()
-        for each in self._objects:
+        self.plan(Target(self._stores.main, "/"))
+        for each in self.objects:
             with naming(each.what):
-                if each.store.is_dataset(each.path):
+                if not self._is_group(each.node):
                     self._elements[each.at] = self._element(each)
                     h5_dtype(self._elements[each.at])
-        for each in self._objects:
+        for each in self.objects:
             with naming(each.what):
-                if each.store.is_dataset(each.path):
-                    self._dataset(each, each.store.dataset(each.path))
+                if not self._is_group(each.node):
+                    self._dataset(each, each.node.store.dataset(each.node.path))
                 elif each.at != "/":
                     self._file.create_group(each.at)
-        for group, name, at in self._links:
+        for group, name, _, at in self.links:
             self._file[group.at][name] = h5py.SoftLink(at)
         for fill in self._later:
             fill()
-        for each in self._objects:
+        for each in self.objects:
             with naming(each.what):
                 self._attributes(each)
-        for each in self._objects:
-            if each.store.is_dataset(each.path):
+        for each in self.objects:
+            if not self._is_group(each.node):
                 with naming(each.what):
                     self._attach_scales(each)
         self._specifications()
 
     # -- places -----------------------------------------------------------------------------------
 
-    def _plan(self) -> None:
-        """Give each object its place, and each link its target."""
-        main = self._stores.main
-        self._add(main, "/", "/", None)
-        done = 0
-        while done < len(self._objects):
-            group = self._objects[done]
-            done += 1
-            if group.store.is_dataset(group.path):
-                continue
-            for name in group.store.names(group.path):
-                path = join_path(group.path, name)
-                if path != group.store.specloc:
-                    self._add(group.store, path, join_path(group.at, name), group)
-        # Objects that are part of this store have their places now; links to others give them one.
-        for datasets in (False, True):  # a dataset may be in one of the groups that get a place
-            for group in self._objects:  # the list grows
-                if group.store.is_dataset(group.path):
-                    continue
-                for name, link in group.store.links(group.path).items():
-                    self._link(group, name, link, datasets)
+    def _key(self, node: Target) -> Any:
+        return node.store.source, node.path
 
-    def _add(self, store: HdmfStore, path: str, at: str, parent: _Object | None) -> None:
-        self._places.setdefault((store.source, path), at)
-        name = at.rpartition("/")[2]
-        self._objects.append(_Object(store, path, at, name, store.attributes(path), parent))
+    def _described(self, node: Target) -> tuple[str, Mapping[str, Any]]:
+        return f"object {node.path} of {node.store.source}", node.store.attributes(node.path)
 
-    def _link(self, group: _Object, name: str, link: Reference, datasets: bool) -> None:
-        try:
-            store, path = self._stores.resolve(link, group.store)
-        except ChunkwiseError as e:
-            if datasets:  # reported once
+    def _is_group(self, node: Target) -> bool:
+        return not node.store.is_dataset(node.path)
+
+    def _members(self, group: Placed) -> Iterator[tuple[str, Target, bool]]:
+        store, path = group.node
+        names = store.names(path)
+        for name in names:
+            member = join_path(path, name)
+            if member != store.specloc:
+                yield name, Target(store, member), False
+        for name, link in store.links(path).items():
+            try:
+                target = self._stores.resolve(link, store)
+            except ChunkwiseError as e:
                 self._lost(f'link "{name}" of {group.what}: {e.message}')
-            return
-        if store.is_dataset(path) != datasets:
-            return
-        if name in group.store.names(group.path):
-            self._lost(f'link "{name}" of {group.what}: there is another object of that name')
-            return
-        at = join_path(group.at, name)
-        known = self._places.get((store.source, path))
-        if known is not None:
-            self._links.append((group, name, known))
-            return
-        first = len(self._objects)
-        self._add(store, path, at, group)
-        while first < len(self._objects):
-            each = self._objects[first]
-            first += 1
-            if not store.is_dataset(each.path):
-                for child in store.names(each.path):
-                    self._add(store, join_path(each.path, child), join_path(each.at, child), each)
+                continue
+            if name in names:
+                self._lost(f'link "{name}" of {group.what}: there is another object of that name')
+            else:
+                yield name, target, True
 
     @staticmethod
     def _lost(text: str) -> None:
@@ -175,14 +131,14 @@ class _Writing:
 
     # -- datasets ---------------------------------------------------------------------------------
 
-    def _element(self, each: _Object) -> Element:
-        element = each.store.dataset(each.path).element
+    def _element(self, each: Placed) -> Element:
+        element = each.node.store.dataset(each.node.path).element
         declared = declared_dtype(self._catalog, each.name, each.attributes, each.parent)
         if declared in DATE_WORDS and element.kind == "bytes":
             return text
         return as_declared(element, declared)
 
-    def _dataset(self, each: _Object, dataset: Dataset) -> None:
+    def _dataset(self, each: Placed, dataset: Dataset) -> None:
         element = self._elements[each.at]
         options: dict[str, Any] = {}
         dtype, shape = h5_dtype(element), dataset.shape
@@ -201,7 +157,7 @@ class _Writing:
         else:
             self._fill(each, dataset, made, element)
 
-    def _fill(self, each: _Object, dataset: Dataset, made: h5py.Dataset, element: Element) -> None:
+    def _fill(self, each: Placed, dataset: Dataset, made: h5py.Dataset, element: Element) -> None:
         def refer(value: Reference | None) -> Any:
             return self._reference(each, value)
 
@@ -218,31 +174,31 @@ class _Writing:
 
     # -- references -------------------------------------------------------------------------------
 
-    def _reference(self, holder: _Object, value: Reference | None) -> Any:
+    def _reference(self, holder: Placed, value: Reference | None) -> Any:
         """Return the HDF5 reference for a record; a null reference if there is no target."""
         if value is None:
             return h5py.h5r.Reference()
         try:
-            store, path = self._stores.resolve(value, holder.store)
+            target = self._stores.resolve(value, holder.node.store)
         except ChunkwiseError as e:
             self._lost(f"a reference in {holder.what}: {e.message}")
             return h5py.h5r.Reference()
-        at = self._places.get((store.source, path))
+        at = self.find(target)
         if at is None:
             raise BrokenLinkError(
-                f"it refers to {path} of {store.source}, to which HDF5 can't refer from another file; a "
-                "link to that object would have it copied"
+                f"it refers to {target.path} of {target.store.source}, to which HDF5 can't refer from "
+                "another file; a link to that object would have it copied"
             )
-        target = self._file[at]
+        found = self._file[at]
         if value.region is None:
-            return target.ref
-        space = target.id.get_space()
+            return found.ref
+        space = found.id.get_space()
         select_in_space(holder.what, space, value.region)
         return h5py.h5r.create(self._file.id, at.encode(), h5py.h5r.DATASET_REGION, space)
 
     # -- attributes -------------------------------------------------------------------------------
 
-    def _attributes(self, each: _Object) -> None:
+    def _attributes(self, each: Placed) -> None:
         node = self._file[each.at]
         given = dict(each.attributes)
         is_dataset = isinstance(node, h5py.Dataset)
@@ -269,7 +225,7 @@ class _Writing:
             with naming(f'attribute "{name}"'):
                 node.attrs[name] = h5_attribute(f'attribute "{name}" of {each.what}', value, refer)
 
-    def _attach_scales(self, each: _Object) -> None:
+    def _attach_scales(self, each: Placed) -> None:
         """Attach the scales that ``DIMENSION_LIST`` names; HDF5 keeps their lists itself."""
         listed = each.attributes.get("DIMENSION_LIST")
         node = self._file[each.at]

@@ -88,7 +88,6 @@ class Convention(ABC):
     """Members of the document of a group without attributes."""
     root_document: ClassVar[Mapping[str, Any]] = {}
     """Members that the document of the root has besides."""
-    links_member = "_LINKS"
     scalar_shape: tuple[int, ...] = (1,)
     compounds_have_width: bool = False
     """Whether text in compounds has a fixed width."""

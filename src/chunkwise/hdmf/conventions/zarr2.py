@@ -41,7 +41,6 @@ class Zarr2Convention(Convention):
 
     format: Format = "zarr2"
     group_document: ClassVar[Mapping[str, Any]] = {"zarr_format": 2}
-    links_member = "zarr_link"
 
     def reference_attribute(self, value: Reference, *, compat: bool) -> dict[str, Any]:
         if value.region is not None and compat:

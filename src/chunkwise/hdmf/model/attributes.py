@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError, prefix
-from chunkwise.extension.trees import has_non_finite, to_json_value
+from chunkwise.extension.trees import LINK_ATTRIBUTES, has_non_finite, to_json_value
 from chunkwise.hdmf.model.element import Element, bytes_, compound, element_of_word, number, reference, text
 from chunkwise.hdmf.model.reference import Reference, parse_reference
 from chunkwise.hdmf.model.values import as_values
@@ -43,8 +43,7 @@ REPLACING = "_REPLACING"
 RESERVED = frozenset(
     {
         "zarr_dtype",
-        "zarr_link",
-        "_LINKS",
+        *LINK_ATTRIBUTES,
         "_DTYPE",
         "_REFERENCE",
         "_REFERENCE_FIELDS",

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,9 @@ import numpy.typing as npt
 
 from chunkwise import Future, IndexTransform
 from chunkwise.core.codec.protocol import DecodeInto, PreparedChain
-from chunkwise.core.engine.count_stored import delete_outside
 from chunkwise.core.engine.read import read_into
 from chunkwise.core.engine.write import write_from
+from chunkwise.core.kvstore.protocol import Readable
 from chunkwise.errors import (
     ChunkwiseError,
     FailedPreconditionError,
@@ -64,9 +63,9 @@ class PhysicalArray:
     """An array of a store."""
 
     __slots__ = (
+        "_copies",
         "_decoders",
         "_stored",
-        "_values",
         "format",
         "location",
         "node",
@@ -81,7 +80,7 @@ class PhysicalArray:
         node: HdmfNode,
         pool: Pool,
         decoders: dict[int, tuple[PreparedChain, list[DecodeInto]]],
-        values: Mapping[str, bytes | None],
+        copies: Readable | None,
     ) -> None:
         self.location = location
         self.format = format
@@ -89,7 +88,7 @@ class PhysicalArray:
         self.node = node
         self.pool = pool
         self._decoders = decoders
-        self._values = values
+        self._copies = copies
         self._stored: StoredArray | None = None
 
     @property
@@ -187,11 +186,9 @@ class PhysicalArray:
         chunk = stored.grid.chunk_shape
         assert chunk is not None
         out = np.empty(chunk, stored.numpy_dtype)
-        relative = key[len(self.location.path) :]
         [before] = map(hold, (stored.chain.bound,))
         try:
-            known = self._values
-            raw = known[relative] if relative in known else self.location.store.read(key).value
+            raw = (self._copies or self.location.store).read(key).value
             if raw is None:
                 out[...] = stored.fill_value
             else:
@@ -314,12 +311,9 @@ class PhysicalArray:
         self._stored = None
         return self.stored, self.location.store, self.pool
 
-    def resize(self, shape: Sequence[int]) -> None:
-        """Change the shape, in the store too; chunks outside of it are deleted."""
-        before = self.stored
-        wanted = [int(n) for n in shape]
-        member = self.rules.shape_member
-        listed = wanted[::-1] if self.rules.reversed_axes else wanted
+    def grow(self, shape: tuple[int, ...]) -> None:
+        """Change the shape, in the store too, to one that is nowhere smaller."""
+        member, listed = self.rules.shape_member, list(self._ordered(shape))
 
         def change(document: Any) -> Any:
             if not isinstance(document, dict):
@@ -327,10 +321,8 @@ class PhysicalArray:
             return {**document, member: listed}
 
         key = self.prefix + self.rules.array_key
-        self.node.document = change_document(self.location.store, key, change)
+        self.node.document = change_document(self.location.store, key, change, load=self.rules.load)
         self._stored = None
-        if any(new < old for new, old in zip(listed, before.shape, strict=True)):
-            delete_outside(self.stored, self.location.store, before.shape)
 
 
 class _HdmfZarr2Format(Zarr2Format):

@@ -17,12 +17,14 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, islice
+from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
+from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.core.kvstore.objects.read import e_tag_in, is_version
+from chunkwise.core.kvstore.protocol import Readable
 from chunkwise.errors import DataCorruptionError, FailedPreconditionError, NotFoundError, UnsupportedError
-from chunkwise.extension import KvStoreDriver, Stamped
+from chunkwise.extension import ByteRange, Children, KvStoreDriver, Stamped
 from chunkwise.extension.inside import (
     UNKNOWN_GENERATION,
     EntryListable,
@@ -34,20 +36,20 @@ from chunkwise.extension.inside import (
 )
 from chunkwise.extension.n5 import ATTRIBUTES_KEY
 from chunkwise.extension.trees import (
+    Entry,
     Location,
     Node,
     find_documented,
     is_references,
     map_requests,
     node_attributes,
-    node_of,
     parse_snapshot,
     read_document,
     tree_format,
     walk,
     with_copies,
 )
-from chunkwise.hdmf.model.reference import canonical_path, join_path, parent_path
+from chunkwise.hdmf.model.reference import canonical_path, join_path
 
 __all__ = [
     "COPIES",
@@ -152,6 +154,34 @@ def read_names(kv: KvStoreDriver, root: str) -> Proven | None:
     return None if copies is None else Proven({}, frozenset(copies))
 
 
+_DOCUMENT = "/" + ATTRIBUTES_KEY
+
+
+class _CopiesStore(SameKeysStore):
+    """A store with proven copies of small values; its documents of N5 are listed without asking it."""
+
+    def __init__(self, location: Location, proven: Proven) -> None:
+        super().__init__(location.store)
+        self._values = {location.path + key: value for key, value in proven.values.items()}
+        self._children: dict[str, list[str]] = {}
+        for key in proven.keys or ():
+            if key.endswith(_DOCUMENT):
+                path = location.path + key[: -len(_DOCUMENT)]
+                self._children.setdefault(path[: path.rfind("/") + 1], []).append(path)
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Return a copy, or read the value."""
+        if key in self._values and byte_range is None:
+            return Stamped(self._values[key], UNKNOWN_GENERATION, 0.0)
+        return self.base.read(key, byte_range=byte_range, if_not_equal=if_not_equal)
+
+    def list_children(self, prefix: str) -> Children:
+        """Return the level of the known documents."""
+        return Children([], self._children.get(prefix, []))
+
+
 def _md5(value: bytes) -> str:
     return hashlib.md5(value, usedforsecurity=False).hexdigest()
 
@@ -164,8 +194,6 @@ def _digest_of_place(kv: KvStoreDriver, root: str) -> str:
 # -- nodes --------------------------------------------------------------------------------------------
 
 Format: TypeAlias = Literal["zarr2", "zarr3", "n5"]
-
-_DOCUMENT = "/" + ATTRIBUTES_KEY
 
 
 @dataclass(slots=True)
@@ -200,8 +228,8 @@ class HdmfTree:
     children: dict[str, list[str]] = field(default_factory=dict)
     # Whether this comes from consolidated metadata.
     consolidated: bool = False
-    # Copies of small values by key relative to the store; see `chunkwise.hdmf.model.tree`.
-    values: dict[str, bytes | None] = field(default_factory=dict)
+    # The store, whose small values are known from proven copies.
+    copies: Readable | None = None
 
     @property
     def has_encoded(self) -> bool:
@@ -270,13 +298,13 @@ def read_tree(
     if tree is not None and consolidated != "check":
         return tree
     try:
-        return _walked(location, format, root, tree)
+        walked = _walked(location, format, root)
+        return tree if tree is not None and _said(tree) == _said(walked) else walked
     except UnsupportedError as e:
         if tree_format(format).consolidated_key or root != "/":
             raise
         # Plain web servers don't list; the keys that had copies when the store was closed are its documents.
-        names = read_names(location.store, location.path)
-        found = None if names is None else _read_listed(location, names)
+        found = _read_listed(location, read_names(location.store, location.path))
         if found is None:
             raise UnsupportedError(
                 f"{location.text}: an N5 store on a server that lists no keys is opened by the names in "
@@ -286,19 +314,19 @@ def read_tree(
         return found
 
 
-def _walked(location: Location, format: Format, root: str, tree: HdmfTree | None) -> HdmfTree:
-    """Return the nodes that are found by listing, or `tree` if its documents are the same."""
-    walked = HdmfTree(format)
+def _walked(location: Location, format: Format, root: str = "/") -> HdmfTree:
+    """Return the nodes that are found by listing."""
+    walked, member = HdmfTree(format), attributes_member(format)
     top = find_documented(location if root == "/" else location.child(root[1:]), format)
     for name, node in () if top is None else walk(top, implicit=False):
         if node.format == format:
-            walked.add(_stored_node(join_path(root, name) if name else root, node))
+            node.check()
+            attributes = None if member else node_attributes(node)
+            walked.add(_stored_node(join_path(root, name) if name else root, node, member, attributes))
     if root not in walked.nodes:
-        if root != "/" or (attributes := _root_attributes(location, format)) is None:
+        if root != "/" or (own := _root_attributes(location, format)) is None:
             raise NotFoundError(f"there is no {format} group at {location.text}")
-        walked.add(HdmfNode(root, False, {}, attributes))
-    if tree is not None and _said(tree) == _said(walked):
-        return tree
+        walked.add(HdmfNode(root, False, {}, own))
     return walked
 
 
@@ -327,19 +355,13 @@ def _said(tree: HdmfTree) -> dict[str, Any]:
     }
 
 
-def _stored_node(path: str, node: Node, attributes: Any = None) -> HdmfNode:
-    """Return a node of the hierarchy as one of a store; its attributes are read if they are not given."""
-    if node.error:
-        location = node.location
-        raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
-    document = dict(node.document)
-    if member := attributes_member(cast(Format, node.format)):
-        attributes = document.get(member, {})
-    elif attributes is None:
-        attributes = node_attributes(node)
+def _stored_node(path: str, found: Node | Entry, member: str, attributes: Any = None) -> HdmfNode:
+    """Return a node as one of a store; its attributes are in a member of its document, if not given."""
+    document = dict(found.document)
+    attributes = document.get(member, {}) if attributes is None else attributes
     if not isinstance(attributes, dict):
         raise FailedPreconditionError(f'attributes of "{path}": Expected object')
-    return HdmfNode(path, node.kind == "array", document, attributes)
+    return HdmfNode(path, found.kind == "array", document, attributes)
 
 
 # -- consolidated -------------------------------------------------------------------------------------
@@ -347,11 +369,20 @@ def _stored_node(path: str, node: Node, attributes: Any = None) -> HdmfNode:
 
 def _read_consolidated(location: Location, format: Format) -> HdmfTree | None:
     if not tree_format(format).consolidated_key:
-        proven = read_copies(location.store, location.path)
-        return None if proven is None else _read_listed(location, proven)
+        return _read_listed(location, read_copies(location.store, location.path))
     tree = _read_snapshot(location, format)
     if tree is not None and (proven := read_copies(location.store, location.path)) is not None:
-        tree.values = proven.values
+        tree.copies = _CopiesStore(location, proven)
+    return tree
+
+
+def _read_listed(location: Location, proven: Proven | None) -> HdmfTree | None:
+    """Return the nodes of N5 whose documents are among the keys of a store, which are not listed again."""
+    if proven is None or proven.keys is None:
+        return None
+    copies = _CopiesStore(location, proven)
+    tree = _walked(location._replace(store=cast(KvStoreDriver, copies)), "n5")
+    tree.consolidated, tree.copies = True, copies
     return tree
 
 
@@ -361,10 +392,9 @@ def _read_snapshot(location: Location, format: Format) -> HdmfTree | None:
     snapshot = parse_snapshot(key, with_copies(document, format, _canonical_copies), 0.0)
     if snapshot is None:
         return None
-    tree = HdmfTree(format, consolidated=True)
+    tree, member = HdmfTree(format, consolidated=True), attributes_member(format)
     for path, entry in snapshot.entries():
-        node = Node(location, format, entry.kind, entry.key, entry.document)
-        tree.add(_stored_node("/" + path, node, entry.attributes))
+        tree.add(_stored_node("/" + path, entry, member, entry.attributes))
     return tree
 
 
@@ -378,32 +408,3 @@ def _canonical_copies(copies: dict[str, Any]) -> dict[str, Any]:
             raise FailedPreconditionError(f'consolidated "{path}": Expected object')
         canonical[canonical_path(path)[1:]] = copy
     return canonical
-
-
-def _read_listed(location: Location, proven: Proven) -> HdmfTree | None:
-    """Return the nodes of N5 whose documents are among the keys of a store, read level by level."""
-    root = find_documented(location, "n5")
-    if root is None or proven.keys is None:
-        return None
-    tree = HdmfTree("n5", consolidated=True, values=proven.values)
-    tree.add(_stored_node("/", root))
-    paths = ["/" + key[: -len(_DOCUMENT)] for key in proven.keys if key.endswith(_DOCUMENT)]
-    for _, level in groupby(sorted(paths, key=_depth_and_path), key=lambda path: path.count("/")):
-        found = {path: path[1:] + _DOCUMENT for path in level if _is_group(tree, parent_path(path))}
-        unproven = [key for key in found.values() if key not in tree.values]
-        read = read_values(location.store, [location.path + key for key in unproven])
-        raws = {key: stamped.value for key, stamped in zip(unproven, read, strict=True)}
-        for path, key in found.items():
-            raw = raws[key] if key in raws else tree.values[key]
-            if raw is not None:
-                stamped = Stamped(raw, UNKNOWN_GENERATION, 0.0)
-                tree.add(_stored_node(path, node_of(location.child(path[1:]), ATTRIBUTES_KEY, stamped)))
-    return tree
-
-
-def _depth_and_path(path: str) -> tuple[int, str]:
-    return path.count("/"), path
-
-
-def _is_group(tree: HdmfTree, path: str) -> bool:
-    return path in tree.nodes and not tree.nodes[path].is_array

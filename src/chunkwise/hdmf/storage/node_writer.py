@@ -167,7 +167,8 @@ class NodeWriter:
         convention = self.store.convention
         own: dict[str, Any] = {}
         if links:
-            own[convention.links_member] = [convention.link(name, to) for name, to in links.items()]
+            member = tree_format(self.store.format).link_attribute
+            own[member] = [convention.link(name, to) for name, to in links.items()]
         own |= attributes
         node = self.store.tree.nodes.get(path)
         if node is None or path in self._begun:

@@ -19,7 +19,7 @@ from chunkwise.errors import (
     prefix,
 )
 from chunkwise.extension.inside import Pool
-from chunkwise.extension.trees import Location
+from chunkwise.extension.trees import LINK_ATTRIBUTES, Location
 from chunkwise.hdmf.conventions import convention_of
 from chunkwise.hdmf.conventions.base import Convention
 from chunkwise.hdmf.conventions.n5 import decode_items, encoded_shape, restore_number
@@ -135,7 +135,7 @@ class StoreContent:
 
     def _load_links(self, node: HdmfNode) -> dict[str, Reference]:
         out: dict[str, Reference] = {}
-        for member in ("zarr_link", "_LINKS"):
+        for member in LINK_ATTRIBUTES:
             listed = node.attributes.get(member)
             if listed is None:
                 continue
@@ -167,7 +167,7 @@ class StoreContent:
 
     def array_of(self, node: HdmfNode) -> PhysicalArray:
         """Return the array of a node, which need not be in the tree yet."""
-        return PhysicalArray(self.location, self.format, node, self.pool, self._decoders, self.tree.values)
+        return PhysicalArray(self.location, self.format, node, self.pool, self._decoders, self.tree.copies)
 
     def contains(self, path: str) -> bool:
         """Return True if there is a group, a dataset or a link on the way at a canonical path."""

@@ -348,7 +348,7 @@ class ArrayStream:
             # A whole chunk at the end of the array becomes a part of one when the array grows.
             if self._splits_chunks:
                 self._drain()
-            self.array.resize(tuple(max(n, m) for n, m in zip(needed, shape, strict=True)))
+            self.array.grow(tuple(max(n, m) for n, m in zip(needed, shape, strict=True)))
 
     def _store_box(self, box: Box, values: npt.NDArray[Any]) -> None:
         if any(stop % chunk for (_, stop), chunk in zip(box, self._chunks, strict=True)):

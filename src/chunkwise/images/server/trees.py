@@ -15,12 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from chunkwise import Context, TensorStore, d
 from chunkwise import open as open_spec
 from chunkwise.copying.summary import summarize
-from chunkwise.errors import (
-    FailedPreconditionError,
-    InvalidArgumentError,
-    PermissionDeniedError,
-    UnsupportedError,
-)
+from chunkwise.errors import InvalidArgumentError, PermissionDeniedError, UnsupportedError
 from chunkwise.extension import DEFAULT_TRAITS, JSON, Buffer, ByteRange, Children, Stamped, StoreTraits
 from chunkwise.extension.inside import (
     MISSING_GENERATION,
@@ -285,8 +280,7 @@ class LocationTree:
     def _served(self, node: Node | None, location: Location, before: Served | None) -> Served | None:
         if node is None:
             return None
-        if node.error:
-            raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
+        node.check()
         if before is not None and before.node is not None and _same(node, before.node):
             return before
         attributes = node_attributes(node)
