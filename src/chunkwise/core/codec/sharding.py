@@ -51,7 +51,7 @@ from chunkwise.core.codec.protocol import (
 )
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError, braced, prefix
 
-__all__ = ["MISSING", "ShardBody", "ShardLayout", "ShardingIndexed", "index_chain"]
+__all__ = ["MISSING", "ShardBody", "ShardLayout", "ShardingIndexed", "equals_fill_value", "index_chain"]
 
 MISSING = 2**64 - 1
 """Offset and length in the index of an inner chunk that is not stored."""
@@ -363,7 +363,7 @@ class ShardingIndexed(ArrayToBytes):
             at = index_nbytes if at_start else 0
             for selection in selections():
                 chunk = array[selection]
-                if _equals_fill_value(chunk, item.fill_value):
+                if equals_fill_value(chunk, item.fill_value):
                     entries.append((MISSING, MISSING))
                     continue
                 part = bytes(encode_chunk(chunk))
@@ -386,7 +386,7 @@ def _selections(cells: tuple[int, ...], chunk_shape: tuple[int, ...]) -> Callabl
     return lambda: itertools.product(*axes, (...,))
 
 
-def _equals_fill_value(chunk: npt.NDArray[Any], fill_value: npt.NDArray[Any]) -> bool:
+def equals_fill_value(chunk: npt.NDArray[Any], fill_value: npt.NDArray[Any]) -> bool:
     """Return True if all elements have the bits of `fill_value`: -0.0 is not 0.0, a NaN equals itself."""
     dtype = chunk.dtype
     if dtype.hasobject:
