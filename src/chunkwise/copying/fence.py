@@ -21,7 +21,7 @@ from typing import Any, Self
 from chunkwise.copying.journal_document import JournalDocument, Ranges, parse_journal
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.arrays.base_array import in_transaction
-from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.threads import new_lock
 from chunkwise.core.engine.concurrent_requests import is_slow
 from chunkwise.core.kvstore.adapter.guarded import GuardedStore, Written
 from chunkwise.core.kvstore.protocol import KvStoreDriver
@@ -59,13 +59,18 @@ class Fence:
 
         Unless `fresh`, a recent look by any thread of this process is enough.
         """
-        document = self._read(fresh=fresh)
-        if document is None or document["owner"] != self.owner:
-            raise AbortedError(f"another process has taken over, or the work has ended: {self._where()}")
+        document = self.check(fresh=fresh)
         if not self.writes:
             return
         if next(Ranges(document["done"][self.first + step]).missing(start, stop), None) is None:
             raise AbortedError(f"another worker has done tasks {start} to {stop}: {self._where()}")
+
+    def check(self, *, fresh: bool = True) -> JournalDocument:
+        """Return the journal; raise AbortedError unless the owner is the same."""
+        document = self._read(fresh=fresh)
+        if document is None or document["owner"] != self.owner:
+            raise AbortedError(f"another process has taken over, or the work has ended: {self._where()}")
+        return document
 
     def has_ended(self) -> bool:
         """Return True if the journal is gone."""

@@ -29,9 +29,9 @@ from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON, dump, expect_object
 from chunkwise.core.base.catalogue import codecs as registered
 from chunkwise.core.base.extras import is_of
-from chunkwise.core.codec.codec_json import parse_codec
+from chunkwise.core.codec.chain import parse_codec
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
-from chunkwise.core.driver.n5.members import DATASET_MEMBERS, ITEM_NBYTES, array_data_type
+from chunkwise.core.driver.n5.metadata import DATASET_MEMBERS, ITEM_NBYTES, array_data_type
 from chunkwise.core.driver.tree_format import TreeFormat
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
 from chunkwise.core.dtypes.fill_value import same_fill
@@ -40,7 +40,7 @@ from chunkwise.core.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
 from chunkwise.core.index_space import IndexTransform, align_by_position
 from chunkwise.core.kvstore.places.staging import is_staging
 from chunkwise.core.specs.spec import Spec
-from chunkwise.core.trees.attributes import write_first_attributes
+from chunkwise.core.trees.attributes import first_attributes
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.new_location import create_parents, remove_groups
@@ -417,9 +417,9 @@ class NewArray:
         made = False
         try:
             parents = make_parents()
-            write_first_attributes(place, self.format, self.attributes)
             spec = in_tree({**self.spec, "kvstore": place.kvstore()})
-            store = create_checked(spec, **self.options)
+            with first_attributes(place, self.format, self.attributes):
+                store = create_checked(spec, **self.options)
             made = True
             if self.data is not None:
                 self._fill(self._alone(store, place))

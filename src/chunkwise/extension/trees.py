@@ -6,7 +6,7 @@ These names are not promised: they may change from one version to the next.
 from __future__ import annotations
 
 from chunkwise.core.arrays.chunked import ChunkedArray
-from chunkwise.core.driver.auto.detect import NoFormatError, is_references
+from chunkwise.core.driver.auto import NoFormatError, is_references
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
 from chunkwise.core.engine.concurrent_requests import map_requests
@@ -17,7 +17,6 @@ from chunkwise.core.trees.attributes import (
     read_attributes,
     with_added,
     with_number_types,
-    write_first_attributes,
 )
 from chunkwise.core.trees.change import delete_below
 from chunkwise.core.trees.consolidated import EMPTY as EMPTY_CONSOLIDATED
@@ -166,6 +165,5 @@ __all__ = [
     "with_copies",
     "with_number_types",
     "without_links",
-    "write_first_attributes",
     "write_group",
 ]

@@ -21,8 +21,7 @@ from typing import Any
 from weakref import WeakValueDictionary, ref
 
 from chunkwise.core.base.binding import load_json
-from chunkwise.core.base.fork import new_lock
-from chunkwise.core.base.thread import start_thread
+from chunkwise.core.base.threads import new_lock, start_thread
 from chunkwise.core.kvstore.atomic import AtomicWritable, Directories
 from chunkwise.core.kvstore.places.staging import (
     APPEND,
@@ -41,7 +40,7 @@ from chunkwise.core.kvstore.protocol import (
     offers,
 )
 from chunkwise.core.kvstore.traits import traits_of
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.errors import (
     AbortedError,
     ChunkwiseError,
@@ -368,19 +367,22 @@ def having_turn(kv: KvStoreDriver, path: str, about: str) -> Iterator[Callable[[
         end_turn(lease)
 
 
-def check_alone(kv: KvStoreDriver, key: str, generation: bytes) -> None:
+def check_alone(
+    kv: KvStoreDriver, key: str, generation: bytes, look: Callable[[], object] = lambda: None
+) -> None:
     """Raise HeldError while another owner replaces or deletes the node at the place of a new document.
 
-    Then the document is deleted again.  A staging place has one owner.
+    Then, or if `look` raises, the document is deleted again.  A staging place has one owner.
     """
     turn = key[: key.rfind("/") + 1] + APPEND
-    if not in_staging(key) and takes_turns(kv, turn):
-        try:
+    try:
+        look()
+        if not in_staging(key) and takes_turns(kv, turn):
             check_not_held(kv, turn)
-        except BaseException:  # an interrupt too
-            with suppress(ChunkwiseError):  # the store may have failed for good
-                kv.delete(key, if_equal=generation)
-            raise
+    except BaseException:  # an interrupt too
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            kv.delete(key, if_equal=generation)
+        raise
 
 
 def looks_above(kv: KvStoreDriver, path: str) -> list[Callable[[], None]]:
