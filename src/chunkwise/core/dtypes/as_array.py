@@ -117,7 +117,7 @@ def as_array(value: Any, dtype: DataType, max_rank: int | None = None) -> npt.ND
     # below `max_rank` are elements.
     if type(value) is not np.ndarray and not isinstance(value, np.generic):
         value = elements_of(value)
-        value = plain_array(value) if _is_array(value) else value
+        value = plain_array(value) if _is_array(value) or _has_masked_rows(value) else value
     try:
         array = _objects(value, dtype, max_rank) if dtype.memory_dtype.hasobject else _fixed(value, dtype)
     except ValueError as e:
@@ -131,7 +131,13 @@ def as_array(value: Any, dtype: DataType, max_rank: int | None = None) -> npt.ND
 
 def _with_mask(value: Any) -> npt.NDArray[Any]:
     """Return values as NumPy has them, with their mask, which an array of dask drops itself."""
-    return np.asanyarray(value.compute() if is_of(value, "dask") else value)
+    value = value.compute() if is_of(value, "dask") else value
+    return np.ma.array(value) if _has_masked_rows(value) else np.asanyarray(value)
+
+
+def _has_masked_rows(value: Any) -> bool:
+    is_of_arrays = isinstance(value, list | tuple) and bool(value) and isinstance(value[0], np.ndarray)
+    return is_of_arrays and any(map(np.ma.is_masked, value))
 
 
 def plain_array(value: Any) -> npt.NDArray[Any]:
