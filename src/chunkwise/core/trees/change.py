@@ -18,12 +18,12 @@ from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.places.keys_below import (
     copy_below,
     delete_all_below,
+    delete_node_keys,
     delete_wanted_below,
     is_document,
     list_below,
 )
 from chunkwise.core.kvstore.places.lease import in_one_step, takes_turns, wait_inside
-from chunkwise.core.kvstore.places.node_keys import delete_node_keys
 from chunkwise.core.kvstore.places.replaced_places import note_replaced
 from chunkwise.core.kvstore.places.staging import APPEND, in_staging, unwritten
 from chunkwise.core.kvstore.places.take_place import generations_above, settle_in_place
