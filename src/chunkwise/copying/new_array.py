@@ -40,7 +40,7 @@ from chunkwise.core.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
 from chunkwise.core.index_space import IndexTransform, align_by_position
 from chunkwise.core.kvstore.places.staging import is_staging
 from chunkwise.core.specs.spec import Spec
-from chunkwise.core.trees.attributes import write_first_attributes
+from chunkwise.core.trees.attributes import first_attributes
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.new_location import create_parents, remove_groups
@@ -82,7 +82,9 @@ def target_spec(template: ArrayTemplate, format: str, given: Sequence[str] = ())
         if "shards" in given:
             raise InvalidArgumentError(f"{format} has no shards; Zarr v3 (zarr3) has")
         template = replace(template, shards=None)
-    finite, notes = finite_attributes(template.attributes, format)
+    finite, notes = template.attributes, list[str]()
+    if "attributes" not in given:  # those are checked, with the caller's choice for NaN
+        finite, notes = finite_attributes(template.attributes, format)
     if any(unit is not None and not isfinite(unit.multiplier) for unit in template.units):
         notes.append("dimension units are left out: they aren't finite")
         template = replace(template, units=())
@@ -415,9 +417,9 @@ class NewArray:
         made = False
         try:
             parents = make_parents()
-            write_first_attributes(place, self.format, self.attributes)
             spec = in_tree({**self.spec, "kvstore": place.kvstore()})
-            store = create_checked(spec, **self.options)
+            with first_attributes(place, self.format, self.attributes):
+                store = create_checked(spec, **self.options)
             made = True
             if self.data is not None:
                 self._fill(self._alone(store, place))

@@ -32,7 +32,7 @@ from chunkwise.core.base.threads import new_lock, start_thread
 from chunkwise.core.driver.n5.attribute_path import get_attribute, parse_attribute_path
 from chunkwise.core.driver.n5.metadata import DATASET_MEMBERS
 from chunkwise.core.driver.stored_array import StoredArray
-from chunkwise.core.dtypes.as_array import elements_of
+from chunkwise.core.dtypes.as_array import elements_of, plain_array
 from chunkwise.core.dtypes.conversion import implicit_converter
 from chunkwise.core.dtypes.zarr3 import parse_fill_value_zarr3
 from chunkwise.core.engine.concurrent_requests import work_through
@@ -158,6 +158,7 @@ __all__ = [
     "parse_fill_value_zarr3",
     "parse_json",
     "parse_unit",
+    "plain_array",
     "plain_json",
     "plate_drawing",
     "position",

@@ -119,10 +119,10 @@ def _open(
     return array if wrap is None else array.inside(within, opened, wrap)
 
 
-def create_document(spec: ChunkedSpec) -> None:
+def create_document(spec: ChunkedSpec, look: Callable[[], object]) -> None:
     """Write the metadata of a new array, or check that existing metadata is the same.
 
-    Copies of it in groups above are not updated.
+    New metadata is deleted again if `look` raises.  Copies of it in groups above are not updated.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def create_document(spec: ChunkedSpec) -> None:
         run(open_array(request._replace(mode=OpenMode(open=True, create=True))), store)
         return
     try:
-        check_alone(store, request.key, opened.generation)
+        check_alone(store, request.key, opened.generation, look)
     except HeldError as e:
         raise AbortedError(e.message) from None
 
