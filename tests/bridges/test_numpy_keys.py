@@ -18,10 +18,10 @@ from xarray.core import indexing
 import chunkwise
 import chunkwise.z5py
 from chunkwise.core.index_space.numpy_rules import as_slice, positions
-from chunkwise.dask.indexable import Indexable
+from chunkwise.dask.convert import Indexable
 from chunkwise.hdmf import ZarrIO
 from chunkwise.hdmf.model.region import normalize_region, select_region
-from chunkwise.xarray.variable import LazyArray
+from chunkwise.xarray.members import LazyArray
 
 SHAPE = (4, 5, 3)
 VALUES = np.arange(60, dtype="i4").reshape(SHAPE)

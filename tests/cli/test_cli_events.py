@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import chunkwise as cw
+from chunkwise.cli.command import _Events
 from chunkwise.cli.main import main
-from chunkwise.cli.progress import _Events
 from chunkwise.copying.executors import TaskCounts, threads_here
 from chunkwise.copying.progress import Lines
 

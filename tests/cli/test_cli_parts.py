@@ -11,7 +11,7 @@ import pytest
 from cli_arrays import DRIVERS
 from doc_examples import run_examples
 
-from chunkwise.cli import progress, region
+from chunkwise.cli import command, options
 from chunkwise.cli.command import UsageError
 from chunkwise.cli.options import parse_nbytes, parse_sizes
 from chunkwise.copying import codec_option, quantities
@@ -28,7 +28,7 @@ from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.plan import blocks
 
 
-@pytest.mark.parametrize("module", [quantities, region, blocks, codec_option, html])
+@pytest.mark.parametrize("module", [quantities, options, blocks, codec_option, html])
 def test_examples(module: ModuleType) -> None:
     result = run_examples(module)
     assert result.attempted > 0 and result.failed == 0
@@ -151,7 +151,7 @@ def test_a_bar_in_a_terminal(
     """What is printed meanwhile goes to stdout, which may be a file, and the bar makes room for it."""
     monkeypatch.setattr("sys.stderr", Terminal())
     shown = Namespace(quiet=False, json=False)
-    with progress.progress_of(shown, "copying", total, 5_000_000) as bar:
+    with command.progress_of(shown, "copying", total, 5_000_000) as bar:
         bar.advance(5_000_000)
         bar.clear()
         before = sys.stderr.getvalue()
@@ -167,7 +167,7 @@ def test_a_bar_in_a_terminal(
 def test_lines_in_a_terminal_without_rich(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", Terminal())
     monkeypatch.setitem(sys.modules, "rich", None)
-    with progress.progress_of(Namespace(quiet=False, json=False), "copying", 10) as lines:
+    with command.progress_of(Namespace(quiet=False, json=False), "copying", 10) as lines:
         lines.advance(10)
     assert sys.stderr.getvalue().startswith("copying 100%  10 B of 10 B")
 
@@ -175,7 +175,7 @@ def test_lines_in_a_terminal_without_rich(monkeypatch: pytest.MonkeyPatch) -> No
 def test_nothing_is_shown_if_that_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     for stream in Terminal(), io.StringIO():
         monkeypatch.setattr("sys.stderr", stream)
-        with progress.progress_of(Namespace(quiet=True, json=False), "copying", 10) as silent:
+        with command.progress_of(Namespace(quiet=True, json=False), "copying", 10) as silent:
             silent.advance(10)
             silent.clear()
         assert stream.getvalue() == ""

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import chunkwise as cw
 from chunkwise.cli.command import UsageError
-from chunkwise.cli.region import parse_region, select
+from chunkwise.cli.options import parse_region, select
 from chunkwise.copying.copy import ArrayCopy
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_source import stored_source

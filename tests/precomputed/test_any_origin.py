@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import chunkwise as cw
 from chunkwise.copying.plain_read import read_plainly
-from chunkwise.dask.edges import aligned_sizes
+from chunkwise.dask.convert import aligned_sizes
 from chunkwise.errors import OutOfRangeError
 
 _SHARDING = {

@@ -6,12 +6,10 @@ import argparse
 import os
 from pathlib import Path, PurePath
 
-from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
+from chunkwise.cli.command import INCOMPLETE, UsageError, add_quiet, message, progress_of, show
 from chunkwise.cli.cp_tree import run_copy, run_copy_tree, run_shown, show_copy, show_left
 from chunkwise.cli.nwb import copy_nwb
-from chunkwise.cli.options import add_flags, add_memory, add_on, copy_options, workers_of
-from chunkwise.cli.progress import add_quiet, progress_of
-from chunkwise.cli.region import index_of, select
+from chunkwise.cli.options import add_flags, add_memory, add_on, copy_options, index_of, select, workers_of
 from chunkwise.cli.template_options import (
     add_template_arguments,
     check_ranks,

@@ -6,9 +6,8 @@ import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
+from chunkwise.cli.command import INCOMPLETE, UsageError, message, progress_of, show
 from chunkwise.cli.options import copy_options, workers_of
-from chunkwise.cli.progress import progress_of
 from chunkwise.cli.template_options import template_options
 from chunkwise.copying.losses import CopyReport, array_left_out, is_loss
 from chunkwise.copying.planned_copy import PlannedCopy

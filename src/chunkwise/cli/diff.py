@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from chunkwise.cli.command import message, tell, text_of
+from chunkwise.cli.command import message, progress_of, tell, text_of
 from chunkwise.cli.options import add_memory, add_on, workers_of
-from chunkwise.cli.progress import progress_of
 from chunkwise.copying.difference import Difference, differences
 from chunkwise.copying.quantities import plural
 from chunkwise.errors import ChunkwiseError

@@ -7,9 +7,17 @@ import os
 import warnings
 from typing import Any
 
-from chunkwise.cli.command import INCOMPLETE, UsageError, message, required, show, tell
+from chunkwise.cli.command import (
+    INCOMPLETE,
+    UsageError,
+    add_quiet,
+    message,
+    progress_of,
+    required,
+    show,
+    tell,
+)
 from chunkwise.cli.options import add_flags, add_memory, add_on, copy_options, parse_codec, workers_of
-from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.cli.servers import add_action_arguments
 from chunkwise.copying.conventions import converted_name
 from chunkwise.copying.copy_options import flags_of_copies

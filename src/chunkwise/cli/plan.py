@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from chunkwise.cli.command import show
-from chunkwise.cli.region import add_view, view_of
+from chunkwise.cli.options import add_view, view_of
 
 __all__ = ["add_arguments", "run"]
 

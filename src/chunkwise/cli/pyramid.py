@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from chunkwise.cli.command import INCOMPLETE, UsageError, message, show
+from chunkwise.cli.command import INCOMPLETE, UsageError, add_quiet, message, progress_of, show
 from chunkwise.cli.options import (
     add_flags,
     add_memory,
@@ -15,11 +15,10 @@ from chunkwise.cli.options import (
     parse_codec,
     parse_names,
     parse_sizes,
+    select,
     units_of,
     workers_of,
 )
-from chunkwise.cli.progress import add_quiet, progress_of
-from chunkwise.cli.region import select
 from chunkwise.copying.pictures import without_channel
 from chunkwise.copying.quantities import format_pace, format_shape
 from chunkwise.copying.resolve import resolve

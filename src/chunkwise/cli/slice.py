@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from chunkwise import IndexDomain, TensorStore
 from chunkwise.cli.command import UsageError, required, show, tell
-from chunkwise.cli.region import add_view, view_of
+from chunkwise.cli.options import add_view, view_of
 from chunkwise.copying.copy_source import replacing
 from chunkwise.copying.quantities import format_nbytes
 from chunkwise.extension.inside import divide, work_through

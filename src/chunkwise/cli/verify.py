@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from chunkwise.cli.command import show
+from chunkwise.cli.command import add_quiet, progress_of, show
 from chunkwise.cli.options import add_on, workers_of
-from chunkwise.cli.progress import add_quiet, progress_of
 from chunkwise.copying.journal import parse_part
 from chunkwise.copying.quantities import format_duration, format_nbytes, plural
 from chunkwise.copying.resolve import resolve

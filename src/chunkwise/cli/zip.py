@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from chunkwise.cli.command import UsageError, tell
-from chunkwise.cli.progress import add_quiet, progress_of
+from chunkwise.cli.command import UsageError, add_quiet, progress_of, tell
 from chunkwise.copying.copy_source import check_apart
 from chunkwise.copying.quantities import format_duration, format_nbytes
 from chunkwise.copying.resolve import resolve

@@ -22,9 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.dask.convert import block_sizes, to_dask
-from chunkwise.dask.edges import aligned_sizes
-from chunkwise.dask.indexable import Indexable
+from chunkwise.dask.convert import Indexable, aligned_sizes, block_sizes, to_dask
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import BLOCK_NBYTES, load, plain_array
 

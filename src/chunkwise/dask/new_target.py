@@ -19,7 +19,7 @@ from chunkwise.copying.array_options import (
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.codec_option import CODEC_PARTS, Compressor
 from chunkwise.copying.new_array import target_spec
-from chunkwise.dask.reads import reads_of
+from chunkwise.dask.in_place import reads_of
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import hooks

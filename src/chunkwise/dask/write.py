@@ -22,8 +22,8 @@ from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.new_array import is_of_dask
 from chunkwise.copying.overlap import places
 from chunkwise.dask.box_writes import BoxWrites
+from chunkwise.dask.convert import Indexable
 from chunkwise.dask.in_place import Written, check_sources, ranges_of
-from chunkwise.dask.indexable import Indexable
 from chunkwise.dask.new_target import block_shape, create_and_write, described_array, is_array_option
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import SpecLike, load, not_writable, options_of, url_with_storage_options

@@ -12,12 +12,7 @@ from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
 from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.trees.archive_place import ArchivePlace, archive_place, is_in_archive
 from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, has_non_finite, to_json_value
-from chunkwise.core.trees.attributes import (
-    node_attributes,
-    read_attributes,
-    with_added,
-    with_number_types,
-)
+from chunkwise.core.trees.attributes import node_attributes, read_attributes, with_added, with_number_types
 from chunkwise.core.trees.change import delete_below
 from chunkwise.core.trees.consolidated import EMPTY as EMPTY_CONSOLIDATED
 from chunkwise.core.trees.consolidated import update_consolidated, with_copies

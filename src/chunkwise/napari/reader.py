@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from chunkwise import TensorStore
 from chunkwise.copying.resolve import resolve
-from chunkwise.dask.indexable import Indexable
+from chunkwise.dask.convert import Indexable
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extension.inside import warn_caller
 from chunkwise.groups.group import Group

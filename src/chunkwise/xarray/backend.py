@@ -18,8 +18,14 @@ from chunkwise.extension.inside import with_storage_options
 from chunkwise.extension.trees import with_number_types
 from chunkwise.groups.group import Group
 from chunkwise.xarray.encode import without_nczarr
-from chunkwise.xarray.members import even_members, group_at, groups_below, is_of_netcdf, members_of
-from chunkwise.xarray.variable import open_variable
+from chunkwise.xarray.members import (
+    even_members,
+    group_at,
+    groups_below,
+    is_of_netcdf,
+    members_of,
+    open_variable,
+)
 
 __all__ = ["ChunkwiseBackendEntrypoint", "ChunkwiseDataStore"]
 

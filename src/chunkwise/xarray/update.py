@@ -71,7 +71,7 @@ def _cast(
 
 def stored_variable(name: str, member: Member) -> Any:
     """Return the variable of a stored array, not decoded."""
-    from chunkwise.xarray.variable import open_variable  # xarray itself is loaded when it is needed
+    from chunkwise.xarray.members import open_variable  # xarray itself is loaded when it is needed
 
     return open_variable(name, member, None)
 

@@ -16,10 +16,18 @@ from chunkwise.extension.inside import plain_array
 from chunkwise.extension.n5 import VARLENGTH, decode_elements, encode_elements
 from chunkwise.extension.trees import ResolvedNode
 from chunkwise.n5.blocks import N5Blocks
+from chunkwise.z5py.arguments import (
+    DEFAULTS,
+    NAMES,
+    Region,
+    check_region,
+    compression_of,
+    fit,
+    parse_index,
+    parse_slices,
+)
 from chunkwise.z5py.attribute_manager import AttributeManager
-from chunkwise.z5py.compression import DEFAULTS, NAMES, compression_of
 from chunkwise.z5py.container import Container
-from chunkwise.z5py.selection import Region, check_region, fit, parse_index, parse_slices
 
 __all__ = ["Dataset"]
 

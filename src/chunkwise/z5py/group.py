@@ -14,8 +14,8 @@ from chunkwise.errors import AlreadyExistsError, ChunkwiseError, OptionError
 from chunkwise.extension.inside import plain_array
 from chunkwise.extension.trees import ResolvedNode, get_or_create, tree_format
 from chunkwise.groups.group import Group as Tree
+from chunkwise.z5py.arguments import codec_json
 from chunkwise.z5py.attribute_manager import AttributeManager
-from chunkwise.z5py.compression import codec_json
 from chunkwise.z5py.container import Container
 from chunkwise.z5py.dataset import Dataset
 
@@ -184,7 +184,7 @@ class Group(Mapping[str, Member]):
             As `chunkwise.create_array` takes them, without names; by default 2**18 elements, of the same
             extent in all dimensions.
         compression : str, optional
-            ``"gzip"`` by default in N5, ``"blosc"`` in Zarr; see `chunkwise.z5py.compression`.
+            ``"gzip"`` by default in N5, ``"blosc"`` in Zarr; see `chunkwise.z5py.arguments`.
         fillvalue : scalar
             Value of elements that are not stored; 0 in N5.
         n_threads : int

@@ -278,7 +278,7 @@ HOOKS: dict[str, Entry] = {
     "copy of an image": Entry("chunkwise.images.pyramid.image_copy:copy_of_image"),
     "copy to a volume": Entry("chunkwise.images.pyramid.volume_copy:copy_to_volume"),
     "differences of HDMF files": Entry("chunkwise.hdmf.difference:differences_of_nodes"),
-    "differences of images": Entry("chunkwise.images.pyramid.difference:differences_of_images"),
+    "differences of images": Entry("chunkwise.images.pyramid.image_sources:differences_of_images"),
     "dask token": Entry("chunkwise.dask.convert:token_of"),
     "images of a place": Entry("chunkwise.images.multiscale.find_images:images_of_place"),
     "only image": Entry("chunkwise.images.multiscale.find_images:only_image"),

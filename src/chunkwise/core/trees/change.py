@@ -43,12 +43,7 @@ from chunkwise.core.trees.new_location import removed_after_failure
 from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented, find_node, is_link
 from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.core.trees.tree import Tree, group_links, resolve
-from chunkwise.errors import (
-    AlreadyExistsError,
-    ChunkwiseError,
-    InvalidArgumentError,
-    NodeNotFoundError,
-)
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, NodeNotFoundError
 
 __all__ = [
     "check_unused",

@@ -11,7 +11,7 @@ from typing import Any
 
 from chunkwise import TensorStore
 from chunkwise.copying.new_array import open_array
-from chunkwise.dask.reads import reads_of
+from chunkwise.dask.in_place import reads_of
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import array_sources

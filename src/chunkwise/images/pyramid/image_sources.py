@@ -1,25 +1,32 @@
-"""Images of any kind as sources of copies, with each level as an array."""
+"""Images of any kind as sources of copies, with each level as an array; and the differences of two.
+
+A copy in another format has other names of levels, another order of axes, and other attributes for the same
+sizes and positions of voxels.
+"""
 
 from __future__ import annotations
 
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from math import isclose
 from typing import NamedTuple
 
 from chunkwise import TensorStore
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.copy_source import CopySource, stored_source
+from chunkwise.copying.difference import Comparison, Difference, array_differences, attribute_differences
 from chunkwise.copying.losses import fitting_attributes
-from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import Location, is_root_of_file, tree_format
+from chunkwise.extension.trees import Location, Node, is_root_of_file, tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.convention import (
     Kept,
     image_label_of,
     n_images,
+    other_members,
     with_channels,
     without_image,
 )
@@ -36,6 +43,7 @@ from chunkwise.images.multiscale.open import open_multiscale
 __all__ = [
     "ImageLevel",
     "NgffImage",
+    "differences_of_images",
     "images_after",
     "images_in",
     "images_of",
@@ -239,3 +247,77 @@ def kept_attributes(found: ArrayImage, format: str, image: MultiscaleImage | Non
     elif omero:
         omero = {**omero, "channels": with_windows(omero.get("channels", []), image, found.channels)}
     return Kept(image._metadata.name, omero, image_label, others, tuple(notes), beside)
+
+
+def differences_of_images(left: Node, right: Node, how: Comparison) -> Iterator[Difference] | None:
+    """Yield the differences of two images; None unless both groups are images of different formats."""
+    groups = (left, right)
+    if left.own_format == right.own_format or any(node.kind != "group" for node in groups):
+        return None
+    found = [images_in(node.location) for node in groups]
+    if any(one is None or one.beside != [] for one in found):
+        return None
+    try:
+        a, b = (read_image(node.location) for node in groups)
+    except (ChunkwiseError, NotImplementedError):
+        return None
+    named = not any(node.rules.has_containers for node in groups)  # a name is not part of those
+    return _differences(a, b, named, how)
+
+
+def _differences(a: NgffImage, b: NgffImage, named: bool, how: Comparison) -> Iterator[Difference]:
+    kept = [_axes(a, b), _axes(b, a)]
+    names = [{image.axes[dim].name: dim for dim in dims} for image, dims in zip((a, b), kept, strict=True)]
+    if names[0].keys() != names[1].keys():
+        yield Difference("", "axes", list(names[0]), list(names[1]))
+        return
+    kept[1] = [names[1][name] for name in names[0]]
+    if how.attributes:
+        axes = [[image.axes[dim] for dim in dims] for image, dims in zip((a, b), kept, strict=True)]
+        for what in ("kind", "unit"):
+            left, right = ([getattr(axis, what) for axis in of] for of in axes)
+            if left != right:
+                yield Difference("", f"{what}s of axes", left, right)
+        if named and a.name != b.name:
+            yield Difference("", "name", a.name, b.name)
+        if a.labels != b.labels:
+            yield Difference("", "labels", a.labels, b.labels)
+        yield from attribute_differences("", *other_members(a.attributes, b.attributes))
+    for x, y in zip(a.levels, b.levels, strict=False):
+        if how.attributes:
+            yield from _places(x, y, kept)
+        of_a, of_b = _arranged(x.source, kept[0]), _arranged(y.source, kept[1])
+        yield from array_differences(x.path, of_a, of_b, how)
+    for level in a.levels[len(b.levels) :]:
+        yield Difference(level.path, "structure", "array", None)
+    for level in b.levels[len(a.levels) :]:
+        yield Difference(level.path, "structure", None, "array")
+
+
+def _axes(image: NgffImage, other: NgffImage) -> list[int]:
+    """Return the dimensions of an image without those of size 1 that the other lacks."""
+    names = {axis.name for axis in other.axes}
+    shapes = [level.source.store.shape for level in image.levels]
+    return [
+        dim
+        for dim, axis in enumerate(image.axes)
+        if axis.name in names or any(shape[dim] != 1 for shape in shapes)
+    ]
+
+
+def _arranged(source: CopySource, dims: Sequence[int]) -> CopySource:
+    rank = source.store.rank
+    if len(dims) < rank:
+        source = source.part(tuple(slice(None) if dim in dims else 0 for dim in range(rank)))
+        dims = [sorted(dims).index(dim) for dim in dims]
+    found = source.arranged(dims)
+    return found._replace(template=found.template.replaced({"names": (), "units": ()}))  # those of the axes
+
+
+def _places(x: ImageLevel, y: ImageLevel, kept: Sequence[Sequence[int]]) -> Iterator[Difference]:
+    for what in ("scale", "translation"):
+        left, right = (
+            [getattr(level, what)[dim] for dim in dims] for level, dims in zip((x, y), kept, strict=True)
+        )
+        if not all(isclose(m, n, rel_tol=1e-9, abs_tol=1e-12) for m, n in zip(left, right, strict=True)):
+            yield Difference(x.path, what, left, right)
