@@ -20,6 +20,7 @@ import zstandard
 from chunkwise.core.base.size_bound import SizeBound, bounded
 from chunkwise.core.codec.blosc import Blosc
 from chunkwise.core.codec.bytes import Bytes
+from chunkwise.core.codec.bz2_lzma import Lzma, Xz
 from chunkwise.core.codec.chain import parse_codecs, prepare_chain
 from chunkwise.core.codec.codec_json import parse_codec
 from chunkwise.core.codec.gzip import Gzip
@@ -108,6 +109,45 @@ def test_several_streams_hold_what_is_expected_together(name):
         for more in (ENCODERS[name](b"x"), parts[0] if sizes[0] else ENCODERS[name](b"xy")):
             with pytest.raises(DataCorruptionError):
                 codec.open_decoder(100)(b"".join([*parts, more]))
+
+
+@pytest.mark.parametrize("n", range(10))
+def test_zeros_between_and_behind_xz_streams_come_in_fours(n):
+    codec = Xz.parse("n5", "xz", {"preset": 0})
+    streams = [lzma.compress(part, preset=0) for part in (RAW[:50], RAW[50:])]
+    padding = bytes(n)
+    for encoded in (streams[0] + padding + streams[1], streams[0] + streams[1] + padding):
+        if n % 4:
+            with pytest.raises(DataCorruptionError, match="stream padding is not a multiple of 4 bytes"):
+                codec.open_decoder(len(RAW))(encoded)
+        else:
+            assert bytes(codec.open_decoder(len(RAW))(encoded)) == RAW
+
+
+XZ_CHECKS = {
+    lzma.CHECK_NONE: False,
+    lzma.CHECK_CRC32: True,
+    lzma.CHECK_CRC64: True,
+    lzma.CHECK_SHA256: True,
+}
+
+
+@pytest.mark.parametrize("codec", [Xz(), Lzma()])
+def test_xz_streams_say_whether_they_have_a_checksum(codec):
+    for check, has in XZ_CHECKS.items():
+        encoded = memoryview(lzma.compress(RAW, lzma.FORMAT_XZ, check, 0))
+        assert codec.has_checksum(encoded) == has
+        assert [codec.has_checksum(encoded[:n]) for n in range(10)] == [False] * 8 + [has] * 2
+    assert not codec.has_checksum(memoryview(lzma.compress(RAW, lzma.FORMAT_ALONE, preset=0)))
+
+
+def test_zstd_frames_say_whether_they_have_a_checksum():
+    skipped = b"\x50\x2a\x4d\x18\5\0\0\0hello"
+    for has in (False, True):
+        frame = zstandard.ZstdCompressor(write_checksum=has).compress(RAW)
+        for encoded in (frame, skipped + frame, skipped * 2 + frame):
+            assert Zstd().has_checksum(memoryview(encoded)) == has
+    assert not any(Zstd().has_checksum(memoryview((skipped + frame)[:n])) for n in range(len(skipped) + 5))
 
 
 def test_claimed_sizes_are_checked_first():
