@@ -215,7 +215,8 @@ def test_a_folder_of_pictures_is_a_volume(tmp_path):
 
 HEADS = {
     b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"II*\0": "tiff", b"MM\0*": "tiff",
-    b"II+\0": "tiff", b"MM\0+": "tiff", b"RIFF1234WEBP": "webp", b"1234ftypavif": "avif", b"1234ftypavis": "avif", b"BM": "bmp",
+    b"II+\0": "tiff", b"MM\0+": "tiff", b"RIFF1234WEBP": "webp", b"1234ftypavif": "avif",
+    b"1234ftypavis": "avif", b"BM": "bmp",
 }  # fmt: skip
 
 
