@@ -36,6 +36,12 @@ def test_objects_that_are_all_text_or_bytes_have_its_type(tmp_path: Path, values
     assert made.read().result().tolist() == values
 
 
+@pytest.mark.parametrize("dtype", ["str", "U0", np.dtype("U"), "O"])
+def test_text_without_a_size_needs_its_type(tmp_path: Path, dtype: Any) -> None:
+    with pytest.raises(ValueError, match=re.escape('give the dtype: "ustring" for text')):
+        ts.create_array(tmp_path / "a", shape=(2,), dtype=dtype)
+
+
 UTC = datetime.UTC
 DAY = datetime.date(2020, 1, 1)
 NOON = datetime.datetime(2020, 1, 1, 12)

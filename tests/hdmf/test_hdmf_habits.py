@@ -158,3 +158,14 @@ def test_pynwb_validates_a_store_by_its_path(tmp_path: Path) -> None:
         assert pynwb.validate(io=io) == []
     with pytest.raises(InvalidArgumentError, match="driver is an option of HDF5"):
         NWBZarrIO(tmp_path / "a", driver="ros3")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_masked_values_are_refused(format: str, tmp_path: Path) -> None:
+    masked = np.ma.masked_equal(DATA, 7)
+    for data in (masked, ZarrDataIO(masked, chunks=(500, 3))):
+        with (
+            pytest.raises(InvalidArgumentError, match="values are masked"),
+            ZarrIO(tmp_path / "a", "w", format=format) as io,
+        ):
+            io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("d", data)]))

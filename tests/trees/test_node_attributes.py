@@ -178,8 +178,13 @@ def test_rules_for_what_is_not_finite(tmp_path, format, rule, stored):
     group = cw.create_group(tmp_path / "x", format=format, non_finite=rule, attributes={"r": values})
     group.create_group("g").attrs["x"] = np.array(values)
     group.create_array("a", data=[1]).attrs["x"] = values
+    group.create_array("made with them", data=[1], attributes={"x": values})
+    alone = cw.create_array(
+        tmp_path / "alone", data=[1], format=format, non_finite=rule, attributes={"x": values}
+    )
     again = cw.open_group(tmp_path / "x", "r+")
-    for found in (again.attrs["r"], again["g"].attrs["x"], again["a"].attrs["x"]):
+    nodes = (again["g"], again["a"], again["made with them"], alone)
+    for found in (again.attrs["r"], *(node.attrs["x"] for node in nodes)):
         if stored is None:
             assert math.isnan(found[0]) and found[1:] == values[1:]
         else:

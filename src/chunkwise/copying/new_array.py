@@ -82,7 +82,9 @@ def target_spec(template: ArrayTemplate, format: str, given: Sequence[str] = ())
         if "shards" in given:
             raise InvalidArgumentError(f"{format} has no shards; Zarr v3 (zarr3) has")
         template = replace(template, shards=None)
-    finite, notes = finite_attributes(template.attributes, format)
+    finite, notes = template.attributes, list[str]()
+    if "attributes" not in given:  # those are checked, with the caller's choice for NaN
+        finite, notes = finite_attributes(template.attributes, format)
     if any(unit is not None and not isfinite(unit.multiplier) for unit in template.units):
         notes.append("dimension units are left out: they aren't finite")
         template = replace(template, units=())

@@ -26,7 +26,7 @@ from chunkwise.dask.convert import block_sizes, to_dask
 from chunkwise.dask.edges import aligned_sizes
 from chunkwise.dask.indexable import Indexable
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.extension.inside import BLOCK_NBYTES, load
+from chunkwise.extension.inside import BLOCK_NBYTES, load, plain_array
 
 __all__ = ["BoxWrites", "Boxes", "LocalGraph", "local_graph"]
 
@@ -270,7 +270,7 @@ def _write(target: Indexable, boxes: Boxes, number: int, blocks: Sequence[Any]) 
     """Write a box of blocks."""
     along = boxes.blocks(number)
     first, last = [n.start for n in along], [n.stop for n in along]
-    arrays = [np.asarray(values) for values in blocks]
+    arrays = [plain_array(values) for values in blocks]
     place = boxes.slices(first, last)
     values = arrays[0]
     if len(arrays) > 1:

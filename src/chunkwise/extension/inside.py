@@ -30,7 +30,7 @@ from chunkwise.core.base.unknown_names import explains_foreign_names, options_of
 from chunkwise.core.driver.n5.attribute_path import get_attribute, parse_attribute_path
 from chunkwise.core.driver.n5.members import DATASET_MEMBERS
 from chunkwise.core.driver.stored_array import StoredArray
-from chunkwise.core.dtypes.as_array import elements_of
+from chunkwise.core.dtypes.as_array import elements_of, plain_array
 from chunkwise.core.dtypes.conversion import implicit_converter
 from chunkwise.core.dtypes.zarr3 import parse_fill_value_zarr3
 from chunkwise.core.engine.block_threads import work_through
@@ -156,6 +156,7 @@ __all__ = [
     "parse_fill_value_zarr3",
     "parse_json",
     "parse_unit",
+    "plain_array",
     "plain_json",
     "plate_drawing",
     "position",

@@ -144,7 +144,8 @@ def new_array(
     if rules.attributes_are_members:  # which the array is made with, and null is kept when asked for
         own_members = [n for n in values if n in rules.dimension_attributes or values[n] is None]
         metadata = {**{n: values.pop(n) for n in own_members}, **metadata}
-    target = target_spec(template.replaced({**given, "attributes": values}), format, list(given))
+    given["attributes"] = values
+    target = target_spec(template.replaced(given), format, list(given))
     left_out = [note for note in target.notes if note.startswith("attribute ")]
     if left_out:
         raise InvalidArgumentError("; ".join(left_out))

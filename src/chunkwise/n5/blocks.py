@@ -34,7 +34,7 @@ from chunkwise.errors import (
 )
 from chunkwise.extension import JSON, KeyEncoding
 from chunkwise.extension import n5 as blocks
-from chunkwise.extension.inside import KeyRange, compare_and_swap, explains_foreign_names
+from chunkwise.extension.inside import KeyRange, compare_and_swap, explains_foreign_names, plain_array
 from chunkwise.extension.n5 import (
     decode_label_multiset,
     encode_label_multiset,
@@ -86,7 +86,7 @@ def _numbers(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         value = np.array([int(v) for v in value], object)  # NumPy makes floats of large integers
         if dtype.kind in "iu" and all(np.iinfo(dtype).min <= v <= np.iinfo(dtype).max for v in value):
             value = value.astype(dtype)
-    array = np.asarray(value)
+    array = plain_array(value)
     if array.ndim != 1:
         raise InvalidArgumentError(f"a block of numbers is a 1-D array, not one of shape {array.shape}")
     if array.size == 0:

@@ -107,11 +107,10 @@ def plan_variable(location: Location, name: str, encoded: Encoded, format: str, 
             checksum=given.get("checksum", False),
             fill_value=_fill_value(encoded, dtype, format, asked=asked),
             names=names if rules.names_member else (),
-            attributes={} if rules.attributes_member else attributes,
+            attributes=attributes,
         )
-        target = target_spec(template, format, list(given))
-        if rules.attributes_member:  # NaN and infinities stay bare words if asked for
-            target.spec["metadata"][rules.attributes_member].update(attributes)
+        own = ["attributes"] if rules.attributes_member else []  # NaN and infinities stay as they are
+        target = target_spec(template, format, [*given, *own])
         for note in target.notes:
             warnings.warn(f'variable "{name}": {note}', stacklevel=5)
         if rules.fill_value_can_be_null and encoded.fill_value is None:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise import Context, IndexTransform, TensorStore
+from chunkwise.extension.inside import plain_array
 from chunkwise.extension.n5 import VARLENGTH, decode_elements, encode_elements
 from chunkwise.extension.trees import ResolvedNode
 from chunkwise.n5.blocks import N5Blocks
@@ -208,7 +209,7 @@ class Dataset:
     def write_subarray(self, start: Sequence[int], data: npt.ArrayLike) -> None:
         """Write `data`, of the data type of the dataset, from `start` on."""
         self._check_writable()
-        values = np.asarray(data)
+        values = plain_array(data)
         self._check_dtype(values)
         self._write(check_region(start, values.shape, self.shape), values)
 
@@ -220,7 +221,7 @@ class Dataset:
     def write_direct(self, source: npt.NDArray[Any], source_sel: Any = None, dest_sel: Any = None) -> None:
         """Write ``source[source_sel]`` to the region `dest_sel`; both are slices, by default all."""
         self._check_writable()
-        values = np.asarray(source)
+        values = plain_array(source)
         values = values[parse_slices(source_sel, values.shape).slices]
         self._check_dtype(values)
         region = parse_slices(dest_sel, self.shape)
@@ -248,7 +249,7 @@ class Dataset:
 
     def _cast(self, item: Any) -> npt.NDArray[Any]:
         """Return values in the data type of the dataset; a Python integer has to fit it."""
-        values = np.asarray(item, self.dtype if type(item) is int else None)
+        values = np.asarray(item, self.dtype) if type(item) is int else plain_array(item)
         if values.dtype.kind not in "biuf" and not (values.dtype.kind == self.dtype.kind == "c"):
             raise TypeError(f"values of type {values.dtype} can't be written to a dataset of {self.dtype}")
         return values.astype(self.dtype, copy=False)

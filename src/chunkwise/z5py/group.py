@@ -11,6 +11,7 @@ import numpy as np
 
 from chunkwise.copying.array_options import Sizes, each_size, read_shape, shard_sizes
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, OptionError
+from chunkwise.extension.inside import plain_array
 from chunkwise.extension.trees import ResolvedNode, get_or_create, tree_format
 from chunkwise.groups.group import Group as Tree
 from chunkwise.z5py.attribute_manager import AttributeManager
@@ -210,7 +211,7 @@ class Group(Mapping[str, Member]):
         path = _relative(name)
         if path in self._group:
             raise KeyError(f"dataset {name} is already existing")
-        values = None if data is None else np.asarray(data)
+        values = None if data is None else plain_array(data)
         sizes, element = _shape_and_dtype(shape, dtype, values)
         format = self._group.format
         threads = operator.index(n_threads)

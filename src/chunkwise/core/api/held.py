@@ -14,7 +14,7 @@ from chunkwise.core.arrays.memory_array import MemoryArray
 from chunkwise.core.base.arguments import as_flag
 from chunkwise.core.base.extras import is_of
 from chunkwise.core.driver.array.spec import ArraySpec
-from chunkwise.core.dtypes.as_array import as_array, as_numpy, elements_of, of_objects
+from chunkwise.core.dtypes.as_array import as_array, as_numpy, elements_of, of_objects, plain_array
 from chunkwise.core.dtypes.data_type import DataType, DTypeLike
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
@@ -127,7 +127,7 @@ def held_array(value: Any) -> TensorStore | None:
         held = held_array(value.data)
         return None if held is None else held.label[tuple(map(str, value.dims))]
     if dtype.kind == "O":
-        return held_array(np.asarray(value))
+        return held_array(plain_array(value))
     return _read_in_chunks(value, shape, dtype)
 
 
@@ -160,4 +160,4 @@ class _Read:
     array: HeldArray
 
     def __call__(self, domain: IndexDomain, out: np.ndarray[Any, Any], params: object) -> None:
-        out[...] = np.asarray(self.array[domain.index_exp])
+        out[...] = plain_array(self.array[domain.index_exp])

@@ -18,7 +18,7 @@ from chunkwise.core.dtypes.data_type import WITHOUT_UNIT, DataType, counts, dtyp
 from chunkwise.core.dtypes.integer import is_small, sign_extended
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["as_array", "as_numpy", "elements_of", "memory_of_tensor", "of_objects"]
+__all__ = ["as_array", "as_numpy", "elements_of", "memory_of_tensor", "of_objects", "plain_array"]
 
 
 def memory_of_tensor(tensor: Any) -> npt.NDArray[Any]:
@@ -93,7 +93,7 @@ def as_numpy(value: Any, *, has_dtype: bool = False) -> npt.NDArray[Any]:
             "members; copy_tree copies whole trees"
         )
     try:
-        return np.asanyarray(elements_of(value))
+        return _with_mask(elements_of(value))
     except ValueError as e:
         raise _uneven(e) from None
 
@@ -116,7 +116,8 @@ def as_array(value: Any, dtype: DataType, max_rank: int | None = None) -> npt.ND
     # element, so that 1.7 becomes the integer 1.  NumPy scalars are converted unchecked.  For json, lists
     # below `max_rank` are elements.
     if type(value) is not np.ndarray and not isinstance(value, np.generic):
-        value = _plain(value) if isinstance(value, np.ndarray) else elements_of(value)
+        value = elements_of(value)
+        value = plain_array(value) if _is_array(value) else value
     try:
         array = _objects(value, dtype, max_rank) if dtype.memory_dtype.hasobject else _fixed(value, dtype)
     except ValueError as e:
@@ -128,8 +129,14 @@ def as_array(value: Any, dtype: DataType, max_rank: int | None = None) -> npt.ND
     return array
 
 
-def _plain(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return an array of a subclass as a plain NumPy array; raise if it has masked elements."""
+def _with_mask(value: Any) -> npt.NDArray[Any]:
+    """Return values as NumPy has them, with their mask, which an array of dask drops itself."""
+    return np.asanyarray(value.compute() if is_of(value, "dask") else value)
+
+
+def plain_array(value: Any) -> npt.NDArray[Any]:
+    """Return an array of any kind as a plain NumPy array; raise if it has masked elements."""
+    value = _with_mask(value)
     if np.ma.is_masked(value):
         n_masked = int(np.ma.getmaskarray(value).sum())
         raise InvalidArgumentError(
@@ -155,7 +162,7 @@ def _fixed(value: Any, dtype: DataType) -> npt.NDArray[Any]:
     elif memory.kind in "mM" and dtype.name in WITHOUT_UNIT:
         out = counts(value, dtype)
     elif _is_array(value):
-        out = _safely(np.asarray(value), memory)
+        out = _safely(value, memory)
     elif isinstance(value, np.generic):
         with np.errstate(all="ignore"):
             out = np.asarray(value).astype(memory)
@@ -229,9 +236,7 @@ def _sized(value: Any, dtype: DataType) -> npt.NDArray[Any]:
 
 def _objects(value: Any, dtype: DataType, max_rank: int | None) -> npt.NDArray[Any]:
     if _is_array(value):
-        array = np.asarray(value)
-        if array.dtype.kind != "O":
-            array = array.astype(object)
+        array = value if value.dtype.kind == "O" else value.astype(object)
     else:
         array = _from_lists(value, max_rank)
     check = {"string": _bytes, "ustring": _text, "json": plain_json}[dtype.kind]

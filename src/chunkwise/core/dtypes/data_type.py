@@ -265,7 +265,8 @@ def _name_for(dtype: object) -> str:
         raise TypeError(f"A data type is a name, a NumPy type or a scalar type, not {dtype!r}")
     found = name_of(dtype)
     if found is None:
-        hint = '; give the dtype: "ustring" for text, "string" for bytes' if dtype.hasobject else ""
+        is_sized = not (dtype.hasobject or dtype.kind == "U")
+        hint = "" if is_sized else '; give the dtype: "ustring" for text, "string" for bytes'
         raise InvalidArgumentError(f"No TensorStore data type corresponding to NumPy dtype: {dtype!r}{hint}")
     return found[0]
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError
+from chunkwise.extension.inside import plain_array
 from chunkwise.hdmf.model.element import Element, bytes_, compound, number, reference, region, text
 from chunkwise.hdmf.model.reference import Reference, parse_reference
 
@@ -238,7 +239,7 @@ def as_values(data: Any, element: Element, shape: Sequence[int] | None = None) -
     """Return an array of ``element.memory_dtype``."""
     if element.kind == "number":
         try:
-            values = np.asarray(data)
+            values = plain_array(data)
             if values.dtype != element.memory_dtype:
                 values = _as_number(values, element)
         except (TypeError, ValueError, OverflowError) as e:
