@@ -29,17 +29,14 @@ import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON, Members, expect_int, parse_array
 
-__all__ = ["ChunkGrid", "OffsetGrid", "RegularGrid", "n_array_cells"]
+__all__ = ["ChunkGrid", "OffsetGrid", "PlanGrid", "RegularGrid", "n_array_cells"]
 
 
-class ChunkGrid(Protocol):
+class PlanGrid(Protocol):
     """A division of index space, from 0 upwards in each dimension, into cells.
 
     A grid does not know the shape of the array; cells beyond that shape are valid too.
     """
-
-    @property
-    def rank(self) -> int: ...
 
     @property
     def chunk_shape(self) -> tuple[int, ...] | None:
@@ -57,6 +54,13 @@ class ChunkGrid(Protocol):
     def bounds(self, dim: int, cell: int) -> tuple[int, int]:
         """Return ``(start, stop)`` of cell number `cell` along `dim`, in elements."""
         ...
+
+
+class ChunkGrid(PlanGrid, Protocol):
+    """The grid of a stored array."""
+
+    @property
+    def rank(self) -> int: ...
 
     def n_cells(self, dim: int, size: int) -> int:
         """Return the number of cells along `dim` that meet ``[0, size)``."""

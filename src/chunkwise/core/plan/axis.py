@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from chunkwise.core.grid.regular import ChunkGrid
+from chunkwise.core.grid.regular import PlanGrid
 
 __all__ = ["PlanAxis", "is_indexed", "strided_axis"]
 
@@ -64,7 +64,7 @@ def is_indexed(axes: Iterable[PlanAxis]) -> bool:
     return False
 
 
-def strided_axis(grid: ChunkGrid, dim: int, offset: int, stride: int, size: int) -> PlanAxis:
+def strided_axis(grid: PlanGrid, dim: int, offset: int, stride: int, size: int) -> PlanAxis:
     """Partition ``offset + stride * i``, for i in ``[0, size)``, by the cells of `grid` along `dim`."""
     # `stride` is positive: the layout of the result turns a negative one around, once.  A cell that the
     # stride skips has no entry.

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.grid.regular import ChunkGrid
+from chunkwise.core.grid.regular import PlanGrid
 from chunkwise.core.plan.axis import PlanAxis, is_indexed, strided_axis
 
 __all__ = [
@@ -44,7 +44,7 @@ Indices: TypeAlias = "npt.NDArray[np.int64]"
 
 
 def indexed_axis(
-    grid: ChunkGrid,
+    grid: PlanGrid,
     dims: Sequence[int],
     coordinates: Sequence[Indices],
     input_shape: tuple[int, ...],
@@ -228,13 +228,13 @@ _NOTHING = PlanAxis((), (), (), (), (), (), False)
 
 
 def partition(
-    transform: Transform, grid: ChunkGrid, *, check_cover: bool
+    transform: Transform, grid: PlanGrid, *, check_cover: bool
 ) -> tuple[tuple[PlanAxis, ...], Layout]:
     """Divide the storage coordinates that `transform` selects among the cells of `grid`."""
     # The touched chunks are the product of the sets, indexed ones first; the layout is that of their ``out``.
     shape = tuple(transform.input_shape)
     if 0 in shape:
-        return (_NOTHING,), Layout((None,) * grid.rank, frozenset(), len(shape))
+        return (_NOTHING,), Layout((None,) * len(transform.output), frozenset(), len(shape))
     origin = transform.input_inclusive_min
     maps = [_simplify(m, origin) for m in transform.output]
     indexed: list[tuple[int, ...]] = []
