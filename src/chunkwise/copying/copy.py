@@ -143,7 +143,8 @@ class ArrayCopy(PlannedCopy):
         return True
 
     def _surround_first(self) -> None:
-        self._destination.create_parents(self._format)
+        with self._journal.beating():
+            self._destination.create_parents(self._format)
 
     def _surround(self) -> None:
         """Do nothing: an array is all."""

@@ -41,7 +41,7 @@ from chunkwise.core.dtypes.conversion import Convert, converter
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.open_mode import OpenMode
 from chunkwise.core.specs.spec import Spec
-from chunkwise.core.trees.attributes import change_attributes, write_first_attributes
+from chunkwise.core.trees.attributes import change_attributes, first_attributes
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import Node, node_of, require_node
 from chunkwise.errors import (
@@ -163,8 +163,9 @@ class ArrayJob:
     def check_source(self) -> None:
         """Raise FailedPreconditionError if the source is known to have changed since the beginning."""
 
-    def publish(self, fingerprint: int | None = None) -> None:
-        """Complete the copy when all elements are there."""
+    def publish(self, fingerprint: int | None = None, look: Callable[[], object] = lambda: None) -> None:
+        """Complete the copy when all elements are there, and stay there: `look` raises if others may have
+        deleted some."""
         if self.plan.intermediate is not None:
             delete_intermediates(self.arrays.location)
 
@@ -216,7 +217,7 @@ class CopyJob(ArrayJob):
                 f"the source has changed while it was copied: {location.describe(key)} is another, or gone"
             )
 
-    def publish(self, fingerprint: int | None = None) -> None:
+    def publish(self, fingerprint: int | None = None, look: Callable[[], object] = lambda: None) -> None:
         """Make the copy an array, perhaps with the fingerprint of its elements as an attribute.
 
         Consolidated metadata is not updated.
@@ -229,10 +230,10 @@ class CopyJob(ArrayJob):
             return
         if fingerprint is not None:
             wanted = with_fingerprint(wanted, self.format, fingerprint)
-        write_first_attributes(location, self.format, wanted.attributes)
         bound = self._spec(wanted)._driver.bind(self._context)
         assert isinstance(bound, ChunkedSpec), "it has metadata"
-        create_document(bound)
+        with first_attributes(location, self.format, wanted.attributes):
+            create_document(bound, look)
 
     def is_there(self) -> bool:
         """Return True if there is an array with the metadata of the copy."""

@@ -59,13 +59,18 @@ class Fence:
 
         Unless `fresh`, a recent look by any thread of this process is enough.
         """
-        document = self._read(fresh=fresh)
-        if document is None or document["owner"] != self.owner:
-            raise AbortedError(f"another process has taken over, or the work has ended: {self._where()}")
+        document = self.check(fresh=fresh)
         if not self.writes:
             return
         if next(Ranges(document["done"][self.first + step]).missing(start, stop), None) is None:
             raise AbortedError(f"another worker has done tasks {start} to {stop}: {self._where()}")
+
+    def check(self, *, fresh: bool = True) -> JournalDocument:
+        """Return the journal; raise AbortedError unless the owner is the same."""
+        document = self._read(fresh=fresh)
+        if document is None or document["owner"] != self.owner:
+            raise AbortedError(f"another process has taken over, or the work has ended: {self._where()}")
+        return document
 
     def has_ended(self) -> bool:
         """Return True if the journal is gone."""

@@ -40,7 +40,7 @@ from chunkwise.core.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
 from chunkwise.core.index_space import IndexTransform, align_by_position
 from chunkwise.core.kvstore.places.staging import is_staging
 from chunkwise.core.specs.spec import Spec
-from chunkwise.core.trees.attributes import write_first_attributes
+from chunkwise.core.trees.attributes import first_attributes
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.new_location import create_parents, remove_groups
@@ -417,9 +417,9 @@ class NewArray:
         made = False
         try:
             parents = make_parents()
-            write_first_attributes(place, self.format, self.attributes)
             spec = in_tree({**self.spec, "kvstore": place.kvstore()})
-            store = create_checked(spec, **self.options)
+            with first_attributes(place, self.format, self.attributes):
+                store = create_checked(spec, **self.options)
             made = True
             if self.data is not None:
                 self._fill(self._alone(store, place))

@@ -248,8 +248,9 @@ class PlannedCopy(ABC):
                 if self._destination.is_made:  # a process was killed before it could take its place
                     self._destination.commit(confirm)
         elif self.left is None:
-            with self._saving_journal():
+            with self._saving_journal(), self._journal.beating():
                 self._surround()
+                check_outside_arrays(self._destination.location)  # others look when they have written, too
             with self._clearing_inside(), ExitStack() as stack:
                 with self._journal.beating():
                     confirm = stack.enter_context(self._destination.alone())
@@ -410,7 +411,8 @@ class PlannedCopy(ABC):
             if not self._session:
                 self._surround_first()
             if not self._session or self._how.keep_fingerprint:
-                job.publish(journal.fingerprint(passes[-1]) if self._how.keep_fingerprint else None)
+                kept = journal.fingerprint(passes[-1]) if self._how.keep_fingerprint else None
+                job.publish(kept, self._fence(first).check)
         except Exception as e:
             distrust(e)
             raise
@@ -419,8 +421,7 @@ class PlannedCopy(ABC):
     def _naming(
         self, doing: str, path: str, distrusted: range | None = None
     ) -> Callable[[BaseException], None]:
-        """Return a function that names an array in an error, and restarts `distrusted` passes if elements
-        are wrong."""
+        """Return a function that names an array in an error; wrong elements restart `distrusted` passes."""
 
         def failed(error: BaseException) -> None:
             if isinstance(error, DataCorruptionError) and distrusted is not None:

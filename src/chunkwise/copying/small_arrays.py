@@ -193,7 +193,8 @@ class SmallArrays:
             if guard is not None:
                 guard.look()
             if not session or self.how.keep_fingerprint:
-                job.publish(total.fingerprint if self.how.keep_fingerprint else None)
+                kept = total.fingerprint if self.how.keep_fingerprint else None
+                job.publish(kept, (lambda: None) if guard is None else guard.check)
         except Exception as e:
             prefix(e, f"Error copying {array.path or self.source.text}")
             raise

@@ -21,6 +21,7 @@ from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
+from chunkwise.core.kvstore.places.staging import is_staging
 from chunkwise.core.trees.attributes import change_attributes
 from chunkwise.core.trees.change import make_link
 from chunkwise.core.trees.consolidated import update_consolidated
@@ -33,7 +34,14 @@ from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import JOURNAL, find_node, nodes_below
 from chunkwise.core.trees.tree import Tree, group_links
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError
-from chunkwise.extension.trees import Kind, check_outside_arrays, check_place, create_parents, looking
+from chunkwise.extension.trees import (
+    Kind,
+    check_outside_arrays,
+    check_place,
+    create_parents,
+    looking,
+    removed_after_failure,
+)
 
 __all__ = ["Place", "TreeCopy", "check_new", "publish_groups", "tree_copy_to"]
 
@@ -160,11 +168,18 @@ def _itself(job: ArrayJob) -> ArrayJob:
 
 
 def publish_groups(
-    plan: TreePlan, place: Place, target: Tree, names: tuple[str, ...], *, consolidated: bool
+    plan: TreePlan,
+    place: Place,
+    target: Tree,
+    names: tuple[str, ...],
+    look: Callable[[], object],
+    *,
+    consolidated: bool,
 ) -> None:
     """Make the groups, that at the top last, and bring consolidated metadata up to date.
 
-    If `consolidated`, the copy gets some of its own.
+    Groups without arrays are removed again if `look` raises then.  If `consolidated`, the copy gets some of
+    its own.
     """
     top, format = target.location(names), target.format
     attributes = {path: dict(own) for path, own in plan.groups.items()}
@@ -177,14 +192,20 @@ def publish_groups(
             attributes[above] = with_link(attributes[above], name, link, format)
     # A group must not be there before it is made: in N5 the container above has the mark.
     rules = tree_format(format)
-    create_parents(top.parent if rules.has_containers and not names and top.parent else top, format)
+    outer = top.parent if rules.has_containers and not names and top.parent else top
+    # Of a place beside what is replaced, one of them is what others may have deleted.
+    made = [] if is_staging(top.name) else create_parents(outer, format)
 
     def make(path: str) -> None:
-        _make_group(location_below(top, path), format, attributes[path], is_there=path in place.groups)
+        location = location_below(top, path)
+        if _make_group(location, format, attributes[path], is_there=path in place.groups):
+            made.append(location)
 
-    map_requests(top.store, make, [path for path in attributes if path])
-    if "" in attributes:
-        make("")
+    with removed_after_failure(made):
+        map_requests(top.store, make, [path for path in attributes if path])
+        if "" in attributes:
+            make("")
+        look()
     if rules.has_containers:
         if names or container_root(top) is not None:
             mark_container(top)
@@ -203,15 +224,17 @@ def publish_groups(
 
 def _make_group(
     location: Location, format: FormatName, attributes: dict[str, JSON], *, is_there: bool
-) -> None:
+) -> bool:
+    """Make a group, or change its attributes; return whether it was made."""
     if not is_there and write_group(location, format, attributes, follow=False):
-        return
+        return True
     # It was there before, or an interrupted run has made it.
     node = find_node(location, format)
     if node is None or (node.kind == "array" and not node.is_container):
         raise AlreadyExistsError(f"{location.text} was created or deleted by another process")
     if attributes:
         change_attributes(node, lambda own: {**own, **attributes})
+    return False
 
 
 def _make_link(target: Tree, where: tuple[str, ...], link: Link) -> None:
@@ -308,7 +331,8 @@ class TreeCopy(PlannedCopy):
         """Do nothing: the groups above the arrays come last."""
 
     def _surround(self) -> None:
-        publish_groups(self.plan, self._place, self._target, self._names, consolidated=self._consolidated)
+        place = self._place, self._target, self._names
+        publish_groups(self.plan, *place, self._fence(SMALL).check, consolidated=self._consolidated)
         self._source.finish()
 
     def _commit(self, confirm: Callable[[], None]) -> None:

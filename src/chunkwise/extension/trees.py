@@ -17,7 +17,6 @@ from chunkwise.core.trees.attributes import (
     read_attributes,
     with_added,
     with_number_types,
-    write_first_attributes,
 )
 from chunkwise.core.trees.change import delete_below
 from chunkwise.core.trees.consolidated import EMPTY as EMPTY_CONSOLIDATED
@@ -166,6 +165,5 @@ __all__ = [
     "with_copies",
     "with_number_types",
     "without_links",
-    "write_first_attributes",
     "write_group",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 from chunkwise.core.arrays.chunked import ChunkedArray
@@ -98,10 +99,10 @@ def _open(
     return array if wrap is None else array.inside(within, opened, wrap)
 
 
-def create_document(spec: ChunkedSpec) -> None:
+def create_document(spec: ChunkedSpec, look: Callable[[], object]) -> None:
     """Write the metadata of a new array, or check that existing metadata is the same.
 
-    Copies of it in groups above are not updated.
+    New metadata is deleted again if `look` raises.  Copies of it in groups above are not updated.
 
     Raises
     ------
@@ -117,7 +118,7 @@ def create_document(spec: ChunkedSpec) -> None:
         run(open_array(request._replace(mode=OpenMode(open=True, create=True))), store)
         return
     try:
-        check_alone(store, request.key, opened.generation)
+        check_alone(store, request.key, opened.generation, look)
     except HeldError as e:
         raise AbortedError(e.message) from None
 

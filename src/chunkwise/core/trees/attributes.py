@@ -14,7 +14,8 @@ metadata are then updated.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,19 +28,19 @@ from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.document import change_document, dump_like, read_document
 from chunkwise.core.trees.location import Location, locate
 from chunkwise.core.trees.node import Node, require_node
-from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
 
 __all__ = [
     "add_attributes",
     "change_attributes",
     "check_changeable",
+    "first_attributes",
     "left_out_attributes",
     "node_attributes",
     "read_attributes",
     "user_attributes",
     "with_added",
     "with_number_types",
-    "write_first_attributes",
 ]
 
 _Change: TypeAlias = Callable[[dict[str, JSON]], dict[str, JSON]]
@@ -79,14 +80,25 @@ def user_attributes(node: Node) -> dict[str, JSON]:
     return node.rules.attributes_of(node.document, node.kind)
 
 
-def write_first_attributes(location: Location, format: str, attributes: Mapping[str, JSON]) -> None:
-    """Write the attributes of an array before its metadata, in formats with a separate document for them."""
+@contextmanager
+def first_attributes(location: Location, format: str, attributes: Mapping[str, JSON]) -> Iterator[None]:
+    """Write the attributes of an array, in formats with a separate document for them, before the block writes
+    its metadata; if that fails, delete them again."""
     key = tree_format(format).attributes_key
     if not key or not attributes:
+        yield
         return
     kv, key = location.store, location.path + key
-    if kv.write(key, dump_like(dict(attributes), b""), if_equal=MISSING_GENERATION) is None:
+    generation = kv.write(key, dump_like(dict(attributes), b""), if_equal=MISSING_GENERATION)
+    if generation is None:
         change_document(kv, key, lambda _: dict(attributes))
+    try:
+        yield
+    except BaseException:  # an interrupt too
+        if generation is not None:
+            with suppress(ChunkwiseError):  # the store may have failed for good
+                kv.delete(key, if_equal=generation)
+        raise
 
 
 def _changeable(node: Node) -> Node:

@@ -120,10 +120,11 @@ def _delete(location: Location, node: Node, known: Iterable[Node], held: bool) -
         left = foreign_keys(location, (), made)
     if node.key and not traits_of(kv).nodes_only:  # there, the rest couldn't be listed then
         kv.delete(path + node.key)
-    is_own = unwritten(path)
+    is_own, is_whole = unwritten(path), in_one_step(kv) and not offers(kv, Directories)
     for _ in range(_PASSES):
         delete_node_keys(kv, path, left, made)
-        if in_one_step(kv) or not any(is_own(key) for key in {*list_below(kv, path)}.difference(left)):
+        # Directories are listed one by one, so what others make in those listed before is seen afterwards.
+        if is_whole or not any(is_own(key) for key in {*list_below(kv, path)}.difference(left)):
             break
         made.clear()
         left = foreign_keys(location, (), made)

@@ -159,7 +159,7 @@ def parents_made(
 
 @contextmanager
 def removed_after_failure(made: Sequence[Location]) -> Iterator[None]:
-    """Remove new groups again, as long as they are empty, if the block fails."""
+    """Remove new groups again that are empty, if the block fails."""
     try:
         yield
     except BaseException:  # an interrupt too
@@ -169,15 +169,15 @@ def removed_after_failure(made: Sequence[Location]) -> Iterator[None]:
 
 
 def remove_groups(made: Sequence[Location]) -> None:
-    """Remove new groups, from the last, as long as they are empty."""
-    for location in reversed(made):
+    """Remove those of new groups that are empty, the deepest first."""
+    for location in sorted(made, key=lambda at: at.path, reverse=True):
         keys = KeyRange.of_prefix(location.path)  # not its directories, some of which may be empty
         found = set(location.store.list(keys.start, keys.stop))
         names = (key[len(location.path) :] for key in found)
         if not all(name in DOCUMENTS or name == APPEND for name in names):
             if not is_inside_array(location):
                 _remove_beside_array(location)
-                return
+                continue
             found.intersection_update(location.path + name for name in DOCUMENTS)  # the rest is its chunks
         delete_wanted_below(location.store, location.path, found.__contains__)
         update_consolidated(location.store, location.path)

@@ -322,7 +322,7 @@ class VolumeCopy(PlannedCopy):
         store, key, raw = self._top.store, self._top.path + INFO_KEY, dump_bytes(self._info.document)
         generation = store.write(key, raw, if_equal=MISSING_GENERATION)
         if generation is not None:
-            check_alone(store, key, generation)
+            check_alone(store, key, generation, self._fence(0).check)
         elif self._stored_info() != raw:  # by this copy, before a process was killed
             raise AlreadyExistsError(f"{store.describe(key)} was made by another process meanwhile")
 

@@ -368,19 +368,22 @@ def having_turn(kv: KvStoreDriver, path: str, about: str) -> Iterator[Callable[[
         end_turn(lease)
 
 
-def check_alone(kv: KvStoreDriver, key: str, generation: bytes) -> None:
+def check_alone(
+    kv: KvStoreDriver, key: str, generation: bytes, look: Callable[[], object] = lambda: None
+) -> None:
     """Raise HeldError while another owner replaces or deletes the node at the place of a new document.
 
-    Then the document is deleted again.  A staging place has one owner.
+    Then, or if `look` raises, the document is deleted again.  A staging place has one owner.
     """
     turn = key[: key.rfind("/") + 1] + APPEND
-    if not in_staging(key) and takes_turns(kv, turn):
-        try:
+    try:
+        look()
+        if not in_staging(key) and takes_turns(kv, turn):
             check_not_held(kv, turn)
-        except BaseException:  # an interrupt too
-            with suppress(ChunkwiseError):  # the store may have failed for good
-                kv.delete(key, if_equal=generation)
-            raise
+    except BaseException:  # an interrupt too
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            kv.delete(key, if_equal=generation)
+        raise
 
 
 def looks_above(kv: KvStoreDriver, path: str) -> list[Callable[[], None]]:
