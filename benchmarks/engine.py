@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorstore
 
-from chunkwise.core.chunk_key.key_encoding import default_keys
+from chunkwise.core.chunk_key import default_keys
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.chain import parse_codecs, prepare_chain
 from chunkwise.core.codec.crc32c import Crc32c
@@ -32,7 +32,7 @@ from chunkwise.core.driver.stored_array import ShardLevel, StoredArray
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.read import read_into
 from chunkwise.core.engine.write import write_from
-from chunkwise.core.grid.regular import RegularGrid
+from chunkwise.core.grid import RegularGrid
 from chunkwise.core.kvstore.files.file_store import FileStore
 
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}

@@ -44,7 +44,7 @@ BUILD = ROOT / "build" / "mutants"
 GROUPS = {
     "engine": (["core/engine/*.py"], ["tests/engine", "tests/api/test_batch.py"]),
     "plan": (["core/plan/*.py"], ["tests/plan", "tests/engine", "tests/virtual"]),
-    "grid": (["core/grid/*.py"], ["tests/grid", "tests/plan", "tests/engine/test_read_write.py"]),
+    "grid": (["core/grid.py"], ["tests/grid", "tests/plan", "tests/engine/test_read_write.py"]),
     "index_space": (
         ["core/index_space/*.py"],
         ["tests/index_space", "tests/parity/test_parity.py", "tests/bridges/test_numpy_keys.py"],
@@ -54,7 +54,7 @@ GROUPS = {
         ["tests/codec", "tests/n5", "tests/precomputed/test_compressed_segmentation.py"],
     ),
     "files": (
-        ["core/kvstore/files/*.py", "core/kvstore/compare_and_swap.py", "core/kvstore/shard_index_cache.py"],
+        ["core/kvstore/files/*.py", "core/kvstore/compare_and_swap.py", "core/kvstore/caches.py"],
         ["tests/kvstore"],
     ),
     "copying": (

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.threads import new_lock
 from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.core.kvstore.byte_range import read_ranges
 from chunkwise.core.kvstore.protocol import (

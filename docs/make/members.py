@@ -15,7 +15,7 @@ from pathlib import Path
 
 from chunkwise.core.base import catalogue
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
-from chunkwise.core.specs.spec_members import SpecMembers
+from chunkwise.core.specs.driver_spec import SpecMembers
 
 _TYPES = {
     "expect_bool": "boolean",
@@ -154,12 +154,13 @@ def _members(module: str, name: str) -> Iterator[tuple[str, str, str]]:
         texts = [textwrap.dedent(inspect.getsource(base)) for base in reversed(sources)]
     elif isinstance(value, partial):  # several drivers have one module
         texts = [inspect.getsource(value.func)]
-    elif module.startswith("chunkwise.core.driver."):
+    elif module.endswith(".format"):
         folder = Path(inspect.getfile(value)).parent
         texts = [path.read_text() for path in sorted(folder.glob("*.py")) if path.stem in _PARSERS]
-    else:  # with the functions of the module that it calls
-        own = vars(inspect.getmodule(value))
-        called = [own[name] for name in value.__code__.co_names if name.startswith("_") and name in own]
+    else:  # with the functions and classes of the module that it calls
+        named = [vars(inspect.getmodule(value)).get(name) for name in value.__code__.co_names]
+        own = [one for one in named if getattr(one, "__module__", "") == module]
+        called = [one for one in own if inspect.isroutine(one) or inspect.isclass(one)]
         texts = [textwrap.dedent(inspect.getsource(function)) for function in (value, *called)]
     seen: dict[str, tuple[str, str]] = {}
     for text in texts:
@@ -169,7 +170,7 @@ def _members(module: str, name: str) -> Iterator[tuple[str, str, str]]:
         yield member, kind, default
 
 
-_PARSERS = {"spec", "format", "constraints", "spec_members"}
+_PARSERS = {"spec", "format", "constraints"}
 
 
 def _taken(tree: ast.AST) -> Iterator[tuple[str, str, str]]:

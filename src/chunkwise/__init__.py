@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from chunkwise.core.api.open import open
-from chunkwise.core.api.storage_statistics import StorageStatistics
+from chunkwise.core.api.storage_view import StorageStatistics
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.api.transaction import Transaction
 from chunkwise.core.base.public_names import Later as _Later

@@ -13,7 +13,7 @@ from tests.trace_store import TraceStore
 
 import chunkwise as ts
 from chunkwise.core.kvstore.adapter.cache import CacheStore
-from chunkwise.core.kvstore.adapter.value_cache import ENTRY_OVERHEAD, CacheEntry, ValueCache
+from chunkwise.core.kvstore.caches import ENTRY_OVERHEAD, CacheEntry, ValueCache
 from chunkwise.core.kvstore.memory import MemoryStore
 
 N5 = {"driver": "n5", "kvstore": "memory://a"}

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import chunkwise as ts
-from chunkwise.core.base import fork
+from chunkwise.core.base import threads
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
@@ -88,7 +88,7 @@ def test_a_child_goes_on_with_virtual_arrays(tmp_path: Path, driver: str) -> Non
 @pytest.mark.filterwarnings("ignore:This process")
 def test_all_locks_are_free_in_a_child() -> None:
     """Those that another thread holds at the moment of the fork too."""
-    lock, several, twice = fork.new_lock(), fork.KeyLocks(), fork.new_rlock()
+    lock, several, twice = threads.new_lock(), threads.KeyLocks(), threads.new_rlock()
     held, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:

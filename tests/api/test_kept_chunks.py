@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import chunkwise as ts
 from chunkwise.core.engine.sources import CacheSource
 from chunkwise.core.kvstore.adapter.cache import CacheStore
-from chunkwise.core.kvstore.adapter.value_cache import ENTRY_OVERHEAD, CacheEntry, ValueCache
+from chunkwise.core.kvstore.caches import ENTRY_OVERHEAD, CacheEntry, ValueCache
 from chunkwise.core.kvstore.memory import MemoryStore
 
 SHAPE, CHUNK = (9, 10), (4, 3)

@@ -12,7 +12,7 @@ import tensorstore
 import tifffile
 
 import chunkwise as ts
-from chunkwise.core.driver.auto.one_picture import is_one_picture
+from chunkwise.core.driver.auto import is_one_picture
 
 GREY = np.arange(20 * 30, dtype="u1").reshape(20, 30)
 COLOUR = np.stack([GREY, GREY + 1, GREY + 2], axis=-1)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkwise.core.base.catalogue import key_encodings
-from chunkwise.core.chunk_key.key_encoding import KeyEncoding, default_keys, v2_keys
+from chunkwise.core.chunk_key import KeyEncoding, default_keys, v2_keys
 from chunkwise.errors import SpecError
 
 ENCODINGS = [

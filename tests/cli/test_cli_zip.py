@@ -17,7 +17,7 @@ from cli_arrays import Run, make, read
 from tests.fault_store import Fault, FaultStore
 
 import chunkwise as cw
-from chunkwise.core.kvstore.adapter.zip_export import export_archive
+from chunkwise.core.kvstore.adapter.zip_write import export_archive
 from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.errors import (

@@ -9,12 +9,11 @@ import pytest
 from chunkwise.core.base import catalogue
 from chunkwise.core.base.registry import Entry, Registry
 from chunkwise.core.codec.bytes import Bytes
-from chunkwise.core.codec.chain import codecs_to_json, parse_codecs, prepare_chain
-from chunkwise.core.codec.codec_json import codec_to_json, parse_codec
+from chunkwise.core.codec.chain import codec_to_json, codecs_to_json, parse_codec, parse_codecs, prepare_chain
 from chunkwise.core.codec.crc32c import Crc32c
 from chunkwise.core.codec.gzip import Gzip
 from chunkwise.core.codec.n5_block import N5Block
-from chunkwise.core.codec.n5_string_block import N5StringBlock
+from chunkwise.core.codec.n5_varlength import N5StringBlock
 from chunkwise.core.codec.protocol import ChunkSpec
 from chunkwise.core.codec.zarr2 import parse_zarr2
 from chunkwise.errors import CodecError, InvalidArgumentError, UnknownExtensionError, UnsupportedError

@@ -12,7 +12,7 @@ import pytest
 
 import chunkwise as cw
 from chunkwise.core.codec.chain import parse_codecs
-from chunkwise.core.codec.lz4_block import decompress_frame
+from chunkwise.core.codec.lz4 import decompress_frame
 from chunkwise.core.codec.protocol import BytesToBytes, byte_view
 from chunkwise.errors import DataCorruptionError
 

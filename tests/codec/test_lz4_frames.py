@@ -10,7 +10,7 @@ from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from chunkwise.core.codec.lz4_block import compress_block, decompress_block, decompress_frame
+from chunkwise.core.codec.lz4 import compress_block, decompress_block, decompress_frame
 from chunkwise.errors import DataCorruptionError
 
 NOISE = np.random.default_rng(0)

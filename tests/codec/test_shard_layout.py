@@ -12,7 +12,7 @@ from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.chain import parse_codecs, prepare_chain
 from chunkwise.core.codec.crc32c import Crc32c
 from chunkwise.core.codec.protocol import ChunkSpec
-from chunkwise.core.codec.shard_layout import MISSING, ShardBody, ShardLayout
+from chunkwise.core.codec.sharding import MISSING, ShardBody, ShardLayout
 
 N = 6
 LITTLE = {"bytes": {"endian": "little"}}

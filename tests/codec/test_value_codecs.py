@@ -10,9 +10,8 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkwise.core.codec.chain import parse_codecs, prepare_chain
-from chunkwise.core.codec.codec_json import parse_codec
-from chunkwise.core.codec.packbits import PackBits
+from chunkwise.core.codec.bytes import PackBits
+from chunkwise.core.codec.chain import parse_codec, parse_codecs, prepare_chain
 from chunkwise.core.codec.protocol import ChunkSpec
 from chunkwise.core.codec.vlen import VlenArray
 from chunkwise.errors import CodecError, DataCorruptionError, InvalidArgumentError

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import chunkwise as ts
 from chunkwise.core.api import spec_cache
-from chunkwise.core.driver.chunked import metadata_cache
-from chunkwise.core.driver.chunked.metadata_cache import cached_metadata, layout_of
+from chunkwise.core.driver.chunked import documents
+from chunkwise.core.driver.chunked.documents import cached_metadata, layout_of
 from chunkwise.core.driver.chunked.record import FieldOptions
 from chunkwise.core.driver.n5.format import N5Format, N5Options
 from chunkwise.core.driver.zarr1.format import Zarr1Format
@@ -156,8 +156,8 @@ def test_what_is_kept_has_no_attributes():
         own = "attributes" if name == "zarr3" else "custom"
         metadata = cached_metadata(format, {**base, "fill_value": 7, own: {"large": "x" * 100_000}})
         layout_of(format, metadata, "", options)
-        kinds = [kept for kept in metadata_cache._templates.values() if "x" * 1000 in repr(kept.document)]
-        frames = [s for _, s in metadata_cache._stored_arrays.values() if "x" * 1000 in repr(s.document)]
+        kinds = [kept for kept in documents._templates.values() if "x" * 1000 in repr(kept.document)]
+        frames = [s for _, s in documents._stored_arrays.values() if "x" * 1000 in repr(s.document)]
         assert (kinds, frames) == ([], [])
 
 

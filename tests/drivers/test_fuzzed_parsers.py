@@ -9,8 +9,8 @@ import random
 import pytest
 
 from chunkwise.core.base import catalogue
-from chunkwise.core.chunk_key.key_encoding import KeyEncoding
-from chunkwise.core.codec.codec_json import parse_codec
+from chunkwise.core.chunk_key import KeyEncoding
+from chunkwise.core.codec.chain import parse_codec
 from chunkwise.core.driver.n5.metadata import parse_metadata as parse_n5
 from chunkwise.core.driver.zarr1.tree import to_zarr2
 from chunkwise.core.driver.zarr2.metadata import parse_metadata as parse_zarr2
@@ -18,7 +18,7 @@ from chunkwise.core.driver.zarr3.constraints import parse_constraints as parse_z
 from chunkwise.core.driver.zarr3.metadata import parse_grid, parse_key_encoding
 from chunkwise.core.driver.zarr3.metadata import parse_metadata as parse_zarr3
 from chunkwise.core.dtypes.data_type import DataType, dtypes
-from chunkwise.core.dtypes.schema_value import fill_value_from_json
+from chunkwise.core.dtypes.fill_value import fill_value_from_json
 from chunkwise.core.dtypes.zarr2 import parse_fill_value_zarr2
 from chunkwise.core.dtypes.zarr3 import parse_fill_value_zarr3
 from chunkwise.errors import ChunkwiseError

@@ -8,7 +8,7 @@ import time
 import pytest
 
 import chunkwise as ts
-from chunkwise.core.arrays.auto import open_auto  # noqa: F401 - the layer is loaded before requests are counted
+from chunkwise.core.arrays.open_chunked import open_auto  # noqa: F401 - the layer is loaded before requests are counted
 from chunkwise.core.kvstore.memory import MemoryStore
 
 SPEC = {"driver": "zarr3", "kvstore": "memory://a/"}

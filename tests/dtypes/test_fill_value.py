@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkwise.core.dtypes.data_type import dtype, dtypes
-from chunkwise.core.dtypes.fill_value import same_fill
-from chunkwise.core.dtypes.schema_value import fill_value_from_json, fill_value_to_json
+from chunkwise.core.dtypes.fill_value import fill_value_from_json, fill_value_to_json, same_fill
 from chunkwise.core.dtypes.zarr2 import (
     fill_value_to_zarr2,
     parse_fill_value_zarr2,

@@ -9,15 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from chunkwise.core.chunk_key.key_encoding import default_keys
+from chunkwise.core.chunk_key import default_keys
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.chain import prepare_chain
 from chunkwise.core.codec.crc32c import Crc32c
 from chunkwise.core.codec.protocol import ChunkSpec
 from chunkwise.core.driver.stored_array import ShardLevel, StoredArray
 from chunkwise.core.engine.pool import Pool
-from chunkwise.core.grid.rectilinear import RectilinearGrid
-from chunkwise.core.grid.regular import RegularGrid
+from chunkwise.core.grid import RectilinearGrid, RegularGrid
 
 
 class Map(NamedTuple):

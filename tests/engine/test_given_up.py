@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import chunkwise as ts
-from chunkwise.core.engine import waiting
+from chunkwise.core.engine import completion
 from chunkwise.core.engine.abandoned_changes import abandoned
 from chunkwise.core.engine.pool import is_idle
 
@@ -83,7 +83,7 @@ def _main_waits() -> bool:
     """Return True if the main thread waits for a future."""
     main = threading.main_thread().ident
     assert main is not None
-    return sys._current_frames()[main].f_code is waiting._wait_until.__code__
+    return sys._current_frames()[main].f_code is completion._wait_until.__code__
 
 
 def _interrupt_when(entered: threading.Event, then: Callable[[], object]) -> threading.Thread:

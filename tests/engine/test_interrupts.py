@@ -19,8 +19,8 @@ from interrupts import interrupt
 from lock_files import hold
 
 import chunkwise as ts
-from chunkwise.core.base import fork
-from chunkwise.core.base.size_bound import held
+from chunkwise.core.base import threads
+from chunkwise.core.base.limits import held
 from chunkwise.core.engine.pool import is_idle
 from chunkwise.core.engine.update import change_alone
 from chunkwise.core.kvstore.memory import MemoryStore
@@ -111,7 +111,7 @@ def test_an_interrupt_at_each_place(tmp_path: Path, name: str, action: str) -> N
     while (found := interrupt(act, n)) is not None:
         where, n = found, n + 1
         _wait_until_idle()
-        assert not any(map(_is_held, fork.locks())), where
+        assert not any(map(_is_held, threads.locks())), where
         assert _descriptors(tmp_path) == 0, where
         assert held() is None, where
         for left in tmp_path.rglob("*.__lock"):  # harmless unless it is a lock
@@ -146,7 +146,7 @@ def test_an_interrupted_commit(tmp_path: Path, place: str) -> None:
         where, n = found, n + 1
         error = transaction.future.exception(timeout=60.0)
         _wait_until_idle()
-        assert not any(map(_is_held, fork.locks())), where
+        assert not any(map(_is_held, threads.locks())), where
         changed = [store["a"] == b"1", store["b"] == b"1", "c" not in store]
         assert all(changed) if error is None else place == "file" or len(set(changed)) == 1, where
         for key in "abc":

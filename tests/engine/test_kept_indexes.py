@@ -15,9 +15,9 @@ from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.read import ArrayReader, read_into
 from chunkwise.core.engine.shards import ShardSource
 from chunkwise.core.engine.write import write_from
+from chunkwise.core.kvstore.caches import ShardIndexCache
 from chunkwise.core.kvstore.files.read import OpenFile
 from chunkwise.core.kvstore.memory import MemoryStore
-from chunkwise.core.kvstore.shard_index_cache import ShardIndexCache
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS
 from chunkwise.errors import DataCorruptionError
 

@@ -13,7 +13,7 @@ import pytest
 from thread_limit import no_more_threads
 
 import chunkwise as ts
-from chunkwise.core.engine.block_threads import work_through
+from chunkwise.core.engine.concurrent_requests import work_through
 from chunkwise.core.engine.pool import Pool
 
 SECONDS = 60.0
@@ -112,7 +112,7 @@ def test_no_memory(tmp_path: Path) -> None:
 _ALLOCATIONS = """
 import sys, time
 import numpy as np, _testcapi, chunkwise as ts
-from chunkwise.core.engine.block_threads import work_through
+from chunkwise.core.engine.concurrent_requests import work_through
 from chunkwise.core.engine.pool import Pool
 
 layout = ts.ChunkLayout(chunk_shape=[50, 50])

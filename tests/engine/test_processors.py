@@ -8,15 +8,15 @@ import sys
 
 import pytest
 
-from chunkwise.core.base.processors import memory_limit, n_processors
-from chunkwise.core.engine.block_threads import n_block_threads
+from chunkwise.core.base.limits import memory_limit, n_processors
+from chunkwise.core.engine.concurrent_requests import n_block_threads
 from chunkwise.core.engine.pool import Pool
 
 ONE = """
 import os
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 import chunkwise
-from chunkwise.core.base.processors import n_processors
+from chunkwise.core.base.limits import n_processors
 print(n_processors())
 """
 
@@ -41,7 +41,7 @@ def test_there_is_a_limit_of_memory() -> None:
 def test_a_limit_of_the_process_counts_as_its_memory() -> None:
     program = (
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30));"
-        "from chunkwise.core.base.processors import memory_limit; print(memory_limit())"
+        "from chunkwise.core.base.limits import memory_limit; print(memory_limit())"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert int(done.stdout) <= 3 << 30

@@ -14,14 +14,14 @@ from chunkwise.core.codec.blosc import Blosc
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.crc32c import Crc32c
 from chunkwise.core.codec.gzip import Gzip
-from chunkwise.core.codec.transpose import Transpose
+from chunkwise.core.codec.reshape import Transpose
 from chunkwise.core.codec.zstd import Zstd
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.read import read_into
 from chunkwise.core.engine.strategy import ReadStrategy
 from chunkwise.core.engine.write import write_from
 from chunkwise.core.kvstore.adapter.cache import CacheStore
-from chunkwise.core.kvstore.adapter.value_cache import ValueCache
+from chunkwise.core.kvstore.caches import ValueCache
 from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from chunkwise.core.base import catalogue
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.gzip import Gzip
-from chunkwise.core.codec.transpose import Transpose
+from chunkwise.core.codec.reshape import Transpose
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.read import read_into
 from chunkwise.core.engine.write import write_from

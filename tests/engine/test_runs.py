@@ -14,7 +14,7 @@ from chunkwise.core.codec.blosc import Blosc
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.crc32c import Crc32c
 from chunkwise.core.codec.gzip import Gzip
-from chunkwise.core.codec.shard_layout import MISSING
+from chunkwise.core.codec.sharding import MISSING
 from chunkwise.core.codec.zstd import Zstd
 from chunkwise.core.driver.stored_array import shard_layout
 from chunkwise.core.engine.pool import Pool

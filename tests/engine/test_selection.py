@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import chunkwise
 from chunkwise.core.engine import targets
 from chunkwise.core.engine.targets import selected_runs
-from chunkwise.core.grid.regular import RegularGrid
+from chunkwise.core.grid import RegularGrid
 from chunkwise.core.index_space import IndexDomain, IndexTransform, OutputIndexMap
 from chunkwise.core.plan.plan import cells, plan_read
 

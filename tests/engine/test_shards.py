@@ -13,7 +13,7 @@ import pytest
 import tensorstore
 
 import chunkwise
-from chunkwise.core.codec import shard_layout
+from chunkwise.core.codec import sharding
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.gzip import Gzip
 from chunkwise.core.engine import shard_write
@@ -276,14 +276,14 @@ def test_a_shard_stays_as_it_is_if_a_piece_fails(
     store = MemoryStore()
     write(array, store, request_of(SINGLE), data)
     (key,) = store.list()
-    before, append = bytes(store.read(key).value), shard_layout.ShardBody.append
+    before, append = bytes(store.read(key).value), sharding.ShardBody.append
 
     def broken(self: Any, position: int, encoded: Any) -> None:
         if position == failing:
             raise DataCorruptionError("no room")
         append(self, position, encoded)
 
-    monkeypatch.setattr(shard_layout.ShardBody, "append", broken)
+    monkeypatch.setattr(sharding.ShardBody, "append", broken)
     entry = ", ".join(map(str, np.unravel_index(failing, (4, 4, 4))))
     with pytest.raises(DataCorruptionError, match=rf"shard entry {{{entry}}}/.* no room"):
         write(array, store, request_of(SINGLE), data + 1)

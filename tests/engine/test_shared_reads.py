@@ -9,10 +9,9 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkwise.core.engine.batch import Batch
+from chunkwise.core.engine.batch import Batch, SharedReads
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.read import ArrayReader
-from chunkwise.core.engine.shared_reads import SharedReads
 from chunkwise.core.engine.write import write_from
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import chunkwise as ts
 from chunkwise.core.base.catalogue import grids
-from chunkwise.core.grid.rectilinear import RectilinearGrid
-from chunkwise.core.grid.regular import OffsetGrid, RegularGrid
+from chunkwise.core.grid import OffsetGrid, RectilinearGrid, RegularGrid
 from chunkwise.errors import OutOfRangeError, SpecError, UnsupportedError
 
 size = st.integers(1, 6)

@@ -32,8 +32,8 @@ from test_web_servers import web
 
 import chunkwise as ts
 from chunkwise.copying.plain_read import read_plainly
-from chunkwise.core.base import size_bound
-from chunkwise.core.base.size_bound import DOCUMENT
+from chunkwise.core.base import limits
+from chunkwise.core.base.limits import DOCUMENT
 from chunkwise.errors import ChunkwiseError
 
 LARGE = 40_000_000
@@ -288,7 +288,7 @@ def test_n5_headers_and_payloads(compression: str, bombs: dict[str, bytes]) -> N
 def test_elements_of_any_length(
     outer: str, dtype: str, n: int, bombs: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(size_bound, "DOCUMENT", DOCUMENT._replace(nbytes=1 << 20))
+    monkeypatch.setattr(limits, "DOCUMENT", DOCUMENT._replace(nbytes=1 << 20))
     encoded = bombs[outer]
     kvstore = ts.KvStore.open("memory://").result()
     if dtype == "json":
@@ -314,7 +314,7 @@ def test_elements_of_any_length(
 
 
 def test_text_that_nobody_could_read_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(size_bound, "DOCUMENT", DOCUMENT._replace(nbytes=1 << 20))
+    monkeypatch.setattr(limits, "DOCUMENT", DOCUMENT._replace(nbytes=1 << 20))
     array = open_array("memory://", metadata(["vlen-utf8", "zstd"], data_type="string", fill_value=""))
     array.write(np.array(["x" * 200_000, *"abcdefg"], object)).result()
     with pytest.raises(ChunkwiseError, match="would not be read again: make chunks smaller"):
@@ -373,7 +373,7 @@ def test_pictures_that_say_they_are_large(
     image.save(tmp_path / f"a.{format}", lossless=True)
     picture = ts.open({"driver": format, "kvstore": f"file://{tmp_path}/a.{format}"}).result()
     assert picture.shape[:2] == (4000, 8000)
-    monkeypatch.setattr(size_bound, "_memory", lambda: MOST)
+    monkeypatch.setattr(limits, "_memory", lambda: MOST)
     said = refused(lambda: picture[0, 0].read().result())
     assert f"the {format.upper()} picture" in said and "this process has memory for" in said
 
@@ -461,7 +461,7 @@ def test_documents_that_nobody_could_read_are_not_written(
     most = 1 << 26
     if format != "zarr3":
         most = 1 << 20
-        monkeypatch.setattr(size_bound, "DOCUMENT", DOCUMENT._replace(nbytes=most))
+        monkeypatch.setattr(limits, "DOCUMENT", DOCUMENT._replace(nbytes=most))
     text = "x" * most
     for act in (
         lambda: group.attrs.update(a=text),

@@ -16,7 +16,7 @@ import pytest
 
 import chunkwise as ts
 from chunkwise import errors
-from chunkwise.core.base import size_bound
+from chunkwise.core.base import limits
 from chunkwise.core.kvstore.files import write as file_write
 from chunkwise.core.kvstore.files.file_store import FileStore
 
@@ -130,7 +130,7 @@ def test_a_file_without_end(tmp_path: Path) -> None:
 
 
 def test_a_value_larger_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(size_bound, "_memory", lambda: 1 << 30)
+    monkeypatch.setattr(limits, "_memory", lambda: 1 << 30)
     with (tmp_path / "k").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(errors.StorageError, match=r"1099511627776 bytes.*memory for 1073741824"):

@@ -13,7 +13,7 @@ from chunkwise.core.kvstore.files import path as file_path
 from chunkwise.core.kvstore.files import write as file_write
 from chunkwise.core.kvstore.files.platform import extended_path, name_fault
 from chunkwise.core.kvstore.files.write import make_directories
-from chunkwise.core.specs.kvstores.file import file_url
+from chunkwise.core.specs.kvstores.local import file_url
 from chunkwise.core.specs.url import path_of_file_url
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from chunkwise.core.kvstore.shard_index_cache import ShardIndexCache
+from chunkwise.core.kvstore.caches import ShardIndexCache
 
 
 def test_workers_that_find_the_same_index():

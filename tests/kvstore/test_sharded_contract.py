@@ -14,11 +14,10 @@ import pytest
 
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.crc32c import Crc32c
-from chunkwise.core.codec.shard_layout import ShardLayout, index_chain
+from chunkwise.core.codec.sharding import ShardLayout, index_chain
 from chunkwise.core.kvstore.adapter.indexed_shard import IndexedShard
 from chunkwise.core.kvstore.adapter.sharded import ShardedStore, SingleShardStore
-from chunkwise.core.kvstore.adapter.sharding_spec import Sharding
-from chunkwise.core.kvstore.adapter.uint64_shards import Uint64Shards
+from chunkwise.core.kvstore.adapter.uint64_shards import Sharding, Uint64Shards
 from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import Buffer, ByteRange, Children, KvStoreDriver, Reader, Stamped

@@ -27,10 +27,9 @@ from chunkwise.core.kvstore.adapter.pending import PendingPart, PendingStore
 from chunkwise.core.kvstore.adapter.prefix import PrefixStore, whole_store
 from chunkwise.core.kvstore.adapter.read_through import MemoryEntries, ReadThroughStore
 from chunkwise.core.kvstore.adapter.sharded import ShardedStore
-from chunkwise.core.kvstore.adapter.sharding_spec import Sharding
-from chunkwise.core.kvstore.adapter.uint64_shards import Uint64Shards
-from chunkwise.core.kvstore.adapter.value_cache import ValueCache
+from chunkwise.core.kvstore.adapter.uint64_shards import Sharding, Uint64Shards
 from chunkwise.core.kvstore.adapter.zip import ZipStore
+from chunkwise.core.kvstore.caches import ShardIndexCache, ValueCache
 from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.libraries.fsspec import FsspecStore
@@ -38,17 +37,16 @@ from chunkwise.core.kvstore.libraries.mapping import MappingStore
 from chunkwise.core.kvstore.libraries.plugin_store import PluginStore
 from chunkwise.core.kvstore.libraries.zarr_python import ZarrPythonStore
 from chunkwise.core.kvstore.memory import MemoryStore
-from chunkwise.core.kvstore.objects.foreign_bucket import ForeignBucket
 from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.obstore import ForeignBucket
 from chunkwise.core.kvstore.protocol import KvStoreDriver, is_store, offers
 from chunkwise.core.kvstore.reference.store import ReferenceStore
 from chunkwise.core.kvstore.request_limits import Coalescing
-from chunkwise.core.kvstore.shard_index_cache import ShardIndexCache
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits, traits_of
 from chunkwise.core.kvstore.web.http import HttpStore
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
-from chunkwise.core.specs.reference_targets import ReferenceTargets
+from chunkwise.core.specs.kvstores.reference import ReferenceTargets
 
 COALESCING = Coalescing(gap=1, largest=2)
 

@@ -11,12 +11,12 @@ import chunkwise
 SOURCE = Path(chunkwise.__file__).parent
 
 RECOGNIZERS = {
-    "detect_format": {"core/arrays/auto"},
-    "sniff": {"core/arrays/auto", "core/arrays/image"},
-    "is_one_picture": {"core/arrays/auto"},
-    "file_kind": {"core/arrays/auto", "core/trees/location"},
-    "found_instead": {"core/arrays/auto", "core/trees/node"},
-    "group_instead": {"core/arrays/auto"},
+    "detect_format": {"core/arrays/open_chunked"},
+    "sniff": {"core/arrays/open_chunked", "core/arrays/image"},
+    "is_one_picture": {"core/arrays/open_chunked"},
+    "file_kind": {"core/arrays/open_chunked", "core/trees/location"},
+    "found_instead": {"core/arrays/open_chunked", "core/trees/node"},
+    "group_instead": {"core/arrays/open_chunked"},
     "database_instead": {"core/trees/node"},
     "interrupted_instead": {"core/trees/node"},
     "inside_file": {"copying/resolve", "core/trees/node"},
@@ -33,8 +33,8 @@ RECOGNIZERS = {
 MAGIC = (b"PK\x03\x04", b"\x89HDF", b"II*\0", b"MM\0*", b"\x89PNG", b"\xff\xd8\xff", b"RIFF")
 KNOW_MAGIC = {
     "core/codec/pictures",
-    "core/driver/auto/found_instead",
-    "core/driver/auto/one_picture",
+    "core/driver/found_instead",
+    "core/driver/auto",
     "core/kvstore/adapter/zip_read",
     "hdmf/opening",
 }

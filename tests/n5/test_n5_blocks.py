@@ -11,7 +11,7 @@ import z5py
 from doc_examples import run_examples
 
 import chunkwise
-from chunkwise.core.base import size_bound
+from chunkwise.core.base import limits
 from chunkwise.errors import ChunkwiseError, TooLargeError
 from chunkwise.n5 import blocks, label_multisets
 from chunkwise.n5.label_multisets import create_n5_blocks, open_label_multisets, open_n5_blocks
@@ -170,7 +170,7 @@ def test_what_compresses_to_almost_nothing_is_read_again(kind, type, tmp_path):
 
 @pytest.mark.parametrize("kind", ["one string", "numbers", "object"])
 def test_what_would_not_be_read_again_is_not_written(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(size_bound, "DOCUMENT", size_bound.DOCUMENT._replace(nbytes=1 << 20))
+    monkeypatch.setattr(limits, "DOCUMENT", limits.DOCUMENT._replace(nbytes=1 << 20))
     data_type, value = LONG[kind]
     size = list(value.shape) if data_type == "string" else [10, 10]
     made = create_n5_blocks(

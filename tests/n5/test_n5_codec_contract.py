@@ -5,7 +5,7 @@ import pytest
 
 from chunkwise.core.base import catalogue
 from chunkwise.core.codec.chain import prepare_chain
-from chunkwise.core.codec.n5_string_block import N5StringBlock
+from chunkwise.core.codec.n5_varlength import N5StringBlock
 from chunkwise.core.codec.protocol import ChunkSpec
 from chunkwise.errors import CodecError, DataCorruptionError
 from chunkwise.testing.codec_contract import CodecContract

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from chunkwise.core.codec.n5_block import N5Block
-from chunkwise.core.codec.n5_default import N5Default
+from chunkwise.core.codec.n5_block import N5Block, N5Default
 from chunkwise.core.codec.n5_parts import write_header
 from chunkwise.core.codec.protocol import ChunkSpec
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError

@@ -7,7 +7,7 @@ import pytest
 import tensorstore
 
 import chunkwise.core.specs.codec_spec as codec_spec
-from chunkwise.core.chunk_key.key_encoding import KeyEncoding
+from chunkwise.core.chunk_key import KeyEncoding
 from chunkwise.core.driver.chunked.format import Format
 from chunkwise.core.driver.n5.constraints import parse_constraints
 from chunkwise.core.driver.n5.format import N5Format, N5Options

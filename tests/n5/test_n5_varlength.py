@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkwise.core.codec.gzip import Gzip
-from chunkwise.core.codec.n5_label_multiset import decode_label_multiset, encode_label_multiset
 from chunkwise.core.codec.n5_parts import N5Header, parse_header, write_header
 from chunkwise.core.codec.n5_varlength import (
     N5BlockData,
     decode_elements,
+    decode_label_multiset,
     decode_object,
     decode_strings,
     encode_elements,
+    encode_label_multiset,
     encode_object,
     encode_strings,
     parse_block,

@@ -11,7 +11,7 @@ from chunkwise.core.kvstore.adapter.ocdbt import OcdbtStore, Options
 from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
 from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
-from chunkwise.core.kvstore.ocdbt.config import ConfigMembers
+from chunkwise.core.kvstore.ocdbt.manifest import ConfigMembers
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.testing.driver_contract import DriverContract, Place
 from chunkwise.testing.kvstore_contract import KvStoreContract

@@ -13,9 +13,8 @@ from tests.trace_store import TraceStore
 from chunkwise.core.kvstore.adapter.ocdbt import OcdbtStore, Options
 from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
 from chunkwise.core.kvstore.memory import MemoryStore
-from chunkwise.core.kvstore.ocdbt.config import ConfigMembers
 from chunkwise.core.kvstore.ocdbt.fields import make_frame, varint, varints
-from chunkwise.core.kvstore.ocdbt.manifest import Config, Manifest, encode_manifest
+from chunkwise.core.kvstore.ocdbt.manifest import Config, ConfigMembers, Manifest, encode_manifest
 from chunkwise.core.kvstore.ocdbt.node import Child, Entry, Inner, Leaf, Node, encode_node
 from chunkwise.core.kvstore.ocdbt.places import DataFile, Place
 from chunkwise.core.kvstore.ocdbt.versions import (
@@ -351,7 +350,7 @@ def test_versions_that_lead_astray() -> None:
         base.write("manifest.ocdbt", encode_manifest(Manifest(config, [latest], [subtree])))
 
     def error() -> str:
-        from chunkwise.core.kvstore.ocdbt.version_name import VersionName
+        from chunkwise.core.kvstore.ocdbt.history import VersionName
 
         folder = Folder(base, "")
         with pytest.raises(DataCorruptionError) as e:

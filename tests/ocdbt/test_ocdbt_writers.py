@@ -27,7 +27,7 @@ from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
 from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.libraries.fsspec import FsspecStore
 from chunkwise.core.kvstore.memory import MemoryStore
-from chunkwise.core.kvstore.ocdbt.config import ConfigMembers
+from chunkwise.core.kvstore.ocdbt.manifest import ConfigMembers
 from chunkwise.core.kvstore.protocol import Stamped
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, StorageError, UnsafeWriteError

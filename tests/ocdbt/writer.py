@@ -9,7 +9,7 @@ from typing import Any
 from chunkwise.core.kvstore.adapter.ocdbt import OcdbtStore, Options
 from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
 from chunkwise.core.kvstore.files.file_store import FileStore
-from chunkwise.core.kvstore.ocdbt.config import ConfigMembers
+from chunkwise.core.kvstore.ocdbt.manifest import ConfigMembers
 
 
 def open_database(path: str, **config: Any) -> OcdbtStore:

@@ -11,9 +11,8 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkwise.core.chunk_key.key_encoding import KeyEncoding
-from chunkwise.core.grid.rectilinear import RectilinearGrid
-from chunkwise.core.grid.regular import RegularGrid
+from chunkwise.core.chunk_key import KeyEncoding
+from chunkwise.core.grid import RectilinearGrid, RegularGrid
 from chunkwise.core.plan.partition import _group
 from chunkwise.core.plan.plan import chunk_order, extents, plan_read, plan_write, selections, split, wholes
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from chunkwise.core.codec.chain import prepare_chain
-from chunkwise.core.codec.image_planes import ImagePlanes
+from chunkwise.core.codec.pictures import ImagePlanes
 from chunkwise.core.codec.protocol import ChunkSpec
 
 

@@ -6,8 +6,13 @@ import tensorstore as ts
 
 import chunkwise as cw
 from chunkwise.core.kvstore.adapter.sharded import ShardedStore
-from chunkwise.core.kvstore.adapter.sharding_spec import Sharding, decode_shard, murmurhash3_x86_128
-from chunkwise.core.kvstore.adapter.uint64_shards import Uint64Shards, chunk_key
+from chunkwise.core.kvstore.adapter.uint64_shards import (
+    Sharding,
+    Uint64Shards,
+    chunk_key,
+    decode_shard,
+    murmurhash3_x86_128,
+)
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, ByteRange
 from chunkwise.errors import DataCorruptionError

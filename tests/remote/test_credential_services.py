@@ -23,7 +23,7 @@ from test_web_servers import Web, answer, web
 
 import chunkwise as ts
 from chunkwise import errors
-from chunkwise.core.kvstore.objects import azure_keys, gcs, google_keys
+from chunkwise.core.kvstore.objects import azure, gcs
 from chunkwise.core.kvstore.objects.azure import AzureContainer
 from chunkwise.core.kvstore.objects.connection import learned
 from chunkwise.core.kvstore.objects.gcs import GcsBucket
@@ -114,7 +114,7 @@ def _google_login(service: str, storage: str, folder: Path, patch: pytest.Monkey
     found = {"type": "authorized_user", "client_id": "c", "client_secret": "x", "refresh_token": PROOF}
     (folder / "login.json").write_text(json.dumps(found))
     patch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(folder / "login.json"))
-    patch.setattr(google_keys, "_SERVICE", service)
+    patch.setattr(gcs, "_SERVICE", service)
     return _google(service, storage, folder, patch)
 
 
@@ -172,7 +172,7 @@ def _principal(service: str, storage: str, folder: Path, patch: pytest.MonkeyPat
 
 
 def _azure_machine(service: str, storage: str, folder: Path, patch: pytest.MonkeyPatch) -> Any:
-    patch.setattr(azure_keys, "_INSTANCE", f"{service}/metadata/identity/oauth2/token")
+    patch.setattr(azure, "_INSTANCE", f"{service}/metadata/identity/oauth2/token")
     return AzureContainer("bucket", "acc", storage, "managed_identity")
 
 

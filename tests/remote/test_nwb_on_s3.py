@@ -18,8 +18,8 @@ from obstore.store import MemoryStore, S3Store
 from pynwb import TimeSeries
 
 import chunkwise as ts
-from chunkwise.core.kvstore.objects.foreign_bucket import ForeignBucket
 from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.obstore import ForeignBucket
 from chunkwise.hdmf import NWBZarrIO, convert
 from chunkwise.hdmf.model.tree import dump_copies, read_copies
 

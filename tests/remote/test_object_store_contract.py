@@ -8,9 +8,9 @@ from pathlib import Path
 import obstore
 import pytest
 
-from chunkwise.core.kvstore.objects.foreign_bucket import ForeignBucket
 from chunkwise.core.kvstore.objects.gcs import GcsBucket
 from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.obstore import ForeignBucket
 from chunkwise.core.kvstore.request_limits import Limits, Retries, Slots
 from chunkwise.testing.kvstore_contract import KvStoreContract
 

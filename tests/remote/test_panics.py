@@ -16,8 +16,8 @@ from chunkwise import errors
 from chunkwise.core.kvstore.libraries.fsspec import FsspecStore
 from chunkwise.core.kvstore.libraries.zarr_python import ZarrPythonStore
 from chunkwise.core.kvstore.objects import connection as object_connection
-from chunkwise.core.kvstore.objects.foreign_bucket import ForeignBucket
 from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.obstore import ForeignBucket
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, ByteRange
 from chunkwise.core.kvstore.request_limits import Limits, Retries, Slots
 

@@ -17,7 +17,7 @@ import pytest
 
 import chunkwise as ts
 from chunkwise import errors
-from chunkwise.core.kvstore.objects import library as object_library
+from chunkwise.core.kvstore.objects import obstore as object_library
 from chunkwise.core.kvstore.objects.azure import AzureContainer
 from chunkwise.core.kvstore.objects.bucket import Access
 from chunkwise.core.kvstore.objects.connection import learned
@@ -359,7 +359,7 @@ def test_service_account(service_account: Any) -> None:
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 
-    from chunkwise.core.kvstore.objects.google_keys import google_token
+    from chunkwise.core.kvstore.objects.gcs import google_token
 
     token = google_token(False).keys
     header, claims, signature = (base64.urlsafe_b64decode(part + "==") for part in token.split("."))

@@ -22,8 +22,8 @@ from child_process import Children
 import chunkwise as ts
 from chunkwise import errors
 from chunkwise.core.kvstore.objects.connection import learned
-from chunkwise.core.kvstore.objects.foreign_bucket import ForeignBucket
 from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.obstore import ForeignBucket
 from chunkwise.core.kvstore.objects.read import Pages
 from chunkwise.core.kvstore.objects.s3 import S3Bucket
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION

@@ -22,9 +22,9 @@ from test_web_servers import answer, web
 import chunkwise as ts
 from chunkwise import errors
 from chunkwise.core.kvstore.objects.azure import AzureContainer
-from chunkwise.core.kvstore.objects.foreign_bucket import ForeignBucket
 from chunkwise.core.kvstore.objects.gcs import GcsBucket
 from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.obstore import ForeignBucket
 from chunkwise.core.kvstore.objects.s3 import S3Bucket
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, ByteRange, Stamped
 from chunkwise.core.kvstore.request_limits import Limits, Retries, Slots

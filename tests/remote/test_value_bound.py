@@ -16,8 +16,8 @@ from test_web_servers import web
 
 import chunkwise as ts
 from chunkwise import errors
-from chunkwise.core.base.size_bound import DOCUMENT
-from chunkwise.core.kvstore import value_bound
+from chunkwise.core.base.limits import DOCUMENT
+from chunkwise.core.kvstore import value
 from chunkwise.core.kvstore.web.http import HttpStore
 
 HUGE = 100_000_000_000
@@ -74,7 +74,7 @@ OPENED: dict[str, Callable[[Any], object]] = {
 def test_a_document_without_end(
     document: str, name: str, answers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(value_bound, "DOCUMENT", DOCUMENT._replace(nbytes=1 << 20))
+    monkeypatch.setattr(value, "DOCUMENT", DOCUMENT._replace(nbytes=1 << 20))
     with web(answers) as server:
         told = f"{server.url}/.*a/.* (bytes|server sends more than|Content-Length Header missing)"
         with pytest.raises(errors.ChunkwiseError, match=told):
@@ -84,7 +84,7 @@ def test_a_document_without_end(
 
 def test_a_table_of_references_may_be_larger(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is bounded by memory, as values are."""
-    monkeypatch.setattr(value_bound, "DOCUMENT", DOCUMENT._replace(nbytes=1 << 10))
+    monkeypatch.setattr(value, "DOCUMENT", DOCUMENT._replace(nbytes=1 << 10))
     table = b'{"a": "' + b"x" * 5000 + b'"}'
 
     def answers(target: str, head: str) -> Iterator[bytes]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from chunkwise.core.base.catalogue import CONTEXT_RESOURCES
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.specs.context import Context
-from chunkwise.core.specs.resources.kind import format_duration, parse_duration
+from chunkwise.core.specs.resource_kind import format_duration, parse_duration
 
 
 def said(context_class, expression, **names):

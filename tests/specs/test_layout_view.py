@@ -11,8 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from chunkwise.core.index_space import IndexTransform
-from chunkwise.core.specs.chunk_layout import ChunkLayout
-from chunkwise.core.specs.layout_view import inverse_view_layout, view_layout
+from chunkwise.core.specs.chunk_layout import ChunkLayout, inverse_view_layout, view_layout
 from chunkwise.errors import InvalidArgumentError
 
 SOFT = ("", "_soft_constraint")

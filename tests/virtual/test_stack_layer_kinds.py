@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as ts
-from chunkwise.core.driver.stack.layers import LayerParser
+from chunkwise.core.driver.stack_layers import LayerParser
 
 NUMBER = st.sampled_from([0, 1, -3, 5, 2**62, -(2**62) + 1, 2**62 - 1, 1.0, True, "3", None, [4]])
 TRANSFORM = st.fixed_dictionaries(

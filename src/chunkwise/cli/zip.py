@@ -10,7 +10,7 @@ from chunkwise.copying.copy_source import check_apart
 from chunkwise.copying.quantities import format_duration, format_nbytes
 from chunkwise.copying.resolve import resolve
 from chunkwise.core.kvstore.adapter.prefix import PrefixStore
-from chunkwise.core.kvstore.adapter.zip_export import export_archive
+from chunkwise.core.kvstore.adapter.zip_write import export_archive
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.extension.inside import hooks
 from chunkwise.extension.trees import (

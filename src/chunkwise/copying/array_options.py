@@ -19,7 +19,7 @@ from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.codec_option import CODEC_PARTS, codec_in, codec_of_parts, read_codec
 from chunkwise.core.base.arguments import as_integer, as_items, check_flag
 from chunkwise.core.base.binding import dump
-from chunkwise.core.base.caller import warn_caller
+from chunkwise.core.base.public_names import warn_caller
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.fill_value import exact_fill

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from chunkwise.copying.codec_option import compressor_from_json
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
-from chunkwise.core.codec.codec_json import parse_codec
+from chunkwise.core.codec.chain import parse_codec
 from chunkwise.core.codec.protocol import BytesToBytes
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.driver.zarr3.tree import inner_chain

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.base.catalogue import codecs
-from chunkwise.core.codec.codec_json import codec_to_json, parse_codec
+from chunkwise.core.codec.chain import codec_to_json, parse_codec
 from chunkwise.core.driver.tree_format import TreeFormat
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, UnknownExtensionError, hint

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from chunkwise.copying.tasks import BATCH_SECONDS
 from chunkwise.core.base.extras import load
-from chunkwise.core.base.fork import new_lock
-from chunkwise.core.base.processors import memory_limit, n_dask_threads, n_processors
-from chunkwise.core.base.thread import start_thread, until_done
-from chunkwise.core.engine.block_threads import n_block_threads
+from chunkwise.core.base.limits import memory_limit, n_dask_threads, n_processors
+from chunkwise.core.base.threads import new_lock, start_thread, until_done
+from chunkwise.core.engine.concurrent_requests import n_block_threads
 from chunkwise.errors import InvalidArgumentError, UnavailableError
 
 __all__ = [

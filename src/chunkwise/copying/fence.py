@@ -21,7 +21,7 @@ from typing import Any, Self
 from chunkwise.copying.journal_document import JournalDocument, Ranges, parse_journal
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.arrays.base_array import in_transaction
-from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.threads import new_lock
 from chunkwise.core.engine.concurrent_requests import is_slow
 from chunkwise.core.kvstore.adapter.guarded import GuardedStore, Written
 from chunkwise.core.kvstore.protocol import KvStoreDriver

@@ -20,8 +20,7 @@ from chunkwise.copying.journal_document import (
     parse_journal,
 )
 from chunkwise.core.base.binding import JSON
-from chunkwise.core.base.fork import new_lock
-from chunkwise.core.base.thread import start_thread
+from chunkwise.core.base.threads import new_lock, start_thread
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, MOST_LOST
 from chunkwise.core.kvstore.this_process import process_name
 from chunkwise.core.kvstore.traits import traits_of

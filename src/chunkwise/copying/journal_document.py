@@ -9,7 +9,7 @@ from typing import TypedDict
 
 from chunkwise.core.base.binding import JSON, MISSING, dump, load_json
 from chunkwise.core.kvstore.protocol import Buffer
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import JOURNAL
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError

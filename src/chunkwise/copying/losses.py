@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chunkwise.core.base.binding import JSON, dump
-from chunkwise.core.base.caller import warn_caller
+from chunkwise.core.base.public_names import warn_caller
 from chunkwise.core.driver.n5.tree import DATASET_NAMES
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.attribute_value import has_non_finite, is_text, to_json_value

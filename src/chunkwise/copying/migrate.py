@@ -15,7 +15,7 @@ from chunkwise.copying.losses import finite_attributes
 from chunkwise.copying.resolve import resolve
 from chunkwise.core.base.binding import JSON, dump, load_json
 from chunkwise.core.codec.bytes import Bytes
-from chunkwise.core.codec.codec_json import codec_to_json
+from chunkwise.core.codec.chain import codec_to_json
 from chunkwise.core.codec.protocol import ChunkSpec, Codec
 from chunkwise.core.driver.tree_formats import TREE_FORMATS
 from chunkwise.core.driver.zarr2.metadata import MEMBERS, Zarr2Metadata

@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from chunkwise.core.api.copy import divide
 from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.fork import new_lock
-from chunkwise.core.codec.casting import cast_values, is_integer, value_range
+from chunkwise.core.base.threads import new_lock
+from chunkwise.core.codec.cast_value import cast_values, is_integer, value_range
 from chunkwise.core.dtypes.conversion import Conversion, convertible
 from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.core.engine.block_threads import work_through
+from chunkwise.core.engine.concurrent_requests import work_through
 from chunkwise.core.index_space import IndexDomain
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError
 

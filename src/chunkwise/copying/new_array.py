@@ -29,9 +29,9 @@ from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON, dump, expect_object
 from chunkwise.core.base.catalogue import codecs as registered
 from chunkwise.core.base.extras import is_of
-from chunkwise.core.codec.codec_json import parse_codec
+from chunkwise.core.codec.chain import parse_codec
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
-from chunkwise.core.driver.n5.members import DATASET_MEMBERS, ITEM_NBYTES, array_data_type
+from chunkwise.core.driver.n5.metadata import DATASET_MEMBERS, ITEM_NBYTES, array_data_type
 from chunkwise.core.driver.tree_format import TreeFormat
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
 from chunkwise.core.dtypes.fill_value import same_fill

@@ -17,14 +17,13 @@ from chunkwise.core.driver.chunked.format import Format
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS
 from chunkwise.core.engine.count_stored import StoredCount, count_stored
-from chunkwise.core.grid.regular import n_array_cells
+from chunkwise.core.grid import n_array_cells
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.kvstore.byte_range import open_size
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import EntryListable, offers
-from chunkwise.core.specs.driver_spec import DriverSpec
+from chunkwise.core.specs.driver_spec import DriverSpec, SpecMembers
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.spec_members import SpecMembers
 from chunkwise.core.trees.location import location_of
 from chunkwise.core.trees.node import Node, find_documented
 from chunkwise.core.trees.node_attributes import array_node

@@ -10,7 +10,7 @@ from typing import Any
 
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.driver.auto.found_instead import PICTURE_SUFFIXES
+from chunkwise.core.driver.found_instead import PICTURE_SUFFIXES
 from chunkwise.core.index_space import d
 from chunkwise.core.specs.url import is_url
 from chunkwise.core.trees.location import Location

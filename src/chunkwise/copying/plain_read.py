@@ -24,9 +24,9 @@ from chunkwise.core.codec.protocol import (
     byte_view,
     compressors_have_checksum,
 )
-from chunkwise.core.codec.shard_layout import MISSING, ShardLayout
+from chunkwise.core.codec.sharding import MISSING, ShardLayout
 from chunkwise.core.driver.stored_array import ShardLevel, StoredArray, failed, missing_chunk, shard_layout
-from chunkwise.core.grid.regular import ChunkGrid
+from chunkwise.core.grid import ChunkGrid
 from chunkwise.core.index_space import IndexTransform, OutputIndexMap, OutputIndexMethod
 from chunkwise.core.kvstore.protocol import Readable, describe
 from chunkwise.core.kvstore.traits import traits_of

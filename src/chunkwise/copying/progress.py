@@ -14,7 +14,7 @@ from typing import Any, Self, TextIO, TypeAlias
 
 from chunkwise.copying.executors import Workers
 from chunkwise.copying.quantities import format_duration, format_nbytes, format_rate, plural
-from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.threads import new_lock
 
 __all__ = ["Lines", "Progress", "Told", "check_progress", "display", "shown_progress"]
 

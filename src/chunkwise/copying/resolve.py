@@ -29,8 +29,8 @@ from chunkwise.core.api.open import other_images, others_left
 from chunkwise.core.api.spec_cache import read_spec_file
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.cached import cached_property
-from chunkwise.core.base.caller import warn_caller
 from chunkwise.core.base.catalogue import DRIVERS, hooks
+from chunkwise.core.base.public_names import warn_caller
 from chunkwise.core.driver.tree_formats import FORMATS
 from chunkwise.core.engine.concurrent_requests import is_slow
 from chunkwise.core.specs.context import Context, as_context
@@ -47,12 +47,7 @@ from chunkwise.core.trees.location import (
 from chunkwise.core.trees.node import Node, find_documented, find_node, how_to_say, nothing_at, what_is_at
 from chunkwise.core.trees.tree import Tree
 from chunkwise.core.trees.walk import walk
-from chunkwise.errors import (
-    ChunkwiseError,
-    InvalidArgumentError,
-    NotFoundError,
-    prefix,
-)
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError, prefix
 from chunkwise.extension.trees import NoFormatError, check_container_of, is_vacant, looking, node_above
 
 __all__ = [

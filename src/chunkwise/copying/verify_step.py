@@ -18,11 +18,11 @@ from chunkwise.copying.node_arrays import check_node_visible, stored_array
 from chunkwise.copying.plain_read import PlainReader
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.cached import cached_property
-from chunkwise.core.chunk_key.key_encoding import KeyEncoding
+from chunkwise.core.chunk_key import KeyEncoding
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.engine.concurrent_requests import map_requests
-from chunkwise.core.grid.regular import n_array_cells
+from chunkwise.core.grid import n_array_cells
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.traits import traits_of

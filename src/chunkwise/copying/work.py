@@ -25,7 +25,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 from chunkwise.copying.executors import OpenExecutor, Workers
 from chunkwise.copying.fence import Fence, Guard, Tasks
 from chunkwise.copying.tasks import Chain, Stage, run_tasks
-from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.threads import new_lock
 from chunkwise.core.engine.pool import work_here
 from chunkwise.errors import AbortedError, ChunkwiseError, FailedPreconditionError
 from chunkwise.version import __version__

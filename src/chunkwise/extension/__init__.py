@@ -30,7 +30,7 @@ from chunkwise.core.base.binding import (
 )
 from chunkwise.core.base.catalogue import codecs, commands, data_types, key_encodings, kvstores
 from chunkwise.core.base.command import UsageError, message, show
-from chunkwise.core.chunk_key.key_encoding import KeyEncoding
+from chunkwise.core.chunk_key import KeyEncoding
 from chunkwise.core.codec.protocol import ArrayToArray, ArrayToBytes, Buffer, BytesToBytes
 from chunkwise.core.dtypes.extension import Extension as DataTypeExtension
 from chunkwise.core.kvstore.byte_range import slice_range

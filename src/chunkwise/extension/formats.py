@@ -5,10 +5,9 @@ N5 has a module of its own.  These names are not promised: they may change from 
 
 from __future__ import annotations
 
-from chunkwise.core.codec.chain import parse_codecs
-from chunkwise.core.codec.codec_json import codec_to_json, parse_codec
+from chunkwise.core.codec.chain import codec_to_json, parse_codec, parse_codecs
+from chunkwise.core.driver.chunked.documents import cached_metadata, layout_of
 from chunkwise.core.driver.chunked.format import Format
-from chunkwise.core.driver.chunked.metadata_cache import cached_metadata, layout_of
 from chunkwise.core.driver.zarr2.format import Zarr2Format
 from chunkwise.core.driver.zarr3.codec_constraints import as_written
 from chunkwise.core.driver.zarr3.format import FORMAT as ZARR3_FORMAT

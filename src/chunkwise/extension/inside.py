@@ -10,33 +10,35 @@ from chunkwise.core.api.array_info import ArrayInfo
 from chunkwise.core.api.array_view import not_writable
 from chunkwise.core.api.copy import BLOCK_NBYTES, BlockCopy, divide, item_nbytes
 from chunkwise.core.api.open import OTHERS_LEFT, SpecLike, others_left
-from chunkwise.core.arrays.sources import array_sources
+from chunkwise.core.arrays.base_array import array_sources
 from chunkwise.core.base.arguments import as_integer, as_items, as_nbytes, check_choice, check_flag
 from chunkwise.core.base.binding import MISSING, dump, dump_bytes, load_json, parse_json, plain_json
 from chunkwise.core.base.cached import cached_property, put_bounded
-from chunkwise.core.base.caller import warn_caller
 from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.base.command import as_json
 from chunkwise.core.base.extras import MissingPackageError, is_of, load, needs
 from chunkwise.core.base.foreign_names import instead_of
-from chunkwise.core.base.fork import new_lock
 from chunkwise.core.base.html import RecordList, brief, codec_text, panel, plate_drawing, table
-from chunkwise.core.base.processors import memory_limit, n_processors
-from chunkwise.core.base.public_names import missing_name, name_members
-from chunkwise.core.base.size_bound import hold, release
+from chunkwise.core.base.limits import hold, memory_limit, n_processors, release
+from chunkwise.core.base.public_names import (
+    explains_foreign_names,
+    missing_name,
+    name_members,
+    options_of,
+    warn_caller,
+)
 from chunkwise.core.base.stand_in import stand_in_for
-from chunkwise.core.base.thread import start_thread
-from chunkwise.core.base.unknown_names import explains_foreign_names, options_of
+from chunkwise.core.base.threads import new_lock, start_thread
 from chunkwise.core.driver.n5.attribute_path import get_attribute, parse_attribute_path
-from chunkwise.core.driver.n5.members import DATASET_MEMBERS
+from chunkwise.core.driver.n5.metadata import DATASET_MEMBERS
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.dtypes.as_array import elements_of, plain_array
 from chunkwise.core.dtypes.conversion import implicit_converter
 from chunkwise.core.dtypes.zarr3 import parse_fill_value_zarr3
-from chunkwise.core.engine.block_threads import work_through
+from chunkwise.core.engine.concurrent_requests import work_through
 from chunkwise.core.engine.pool import Pool, Stop
 from chunkwise.core.engine.unasked import fail_at_exit, in_background, watches
-from chunkwise.core.grid.regular import ChunkGrid
+from chunkwise.core.grid import ChunkGrid
 from chunkwise.core.index_space import align
 from chunkwise.core.index_space.numpy_rules import as_key, as_slice, position, positions
 from chunkwise.core.kvstore.atomic import answers_at_once
@@ -57,12 +59,12 @@ from chunkwise.core.kvstore.protocol import (
     offers,
 )
 from chunkwise.core.kvstore.traits import traits_of
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.plan.blocks import Blocks, block_shape
+from chunkwise.core.specs.chunk_layout import DimensionLink, one_to_one
 from chunkwise.core.specs.context import default_resources
 from chunkwise.core.specs.driver_spec import DriverSpec
 from chunkwise.core.specs.kvstore_spec import Locatable, is_kvstore_object
-from chunkwise.core.specs.layout_view import DimensionLink, one_to_one
 from chunkwise.core.specs.storage_options import url_with_storage_options, with_storage_options
 from chunkwise.core.specs.unit import parse_unit, unit_text
 from chunkwise.core.specs.url import is_url

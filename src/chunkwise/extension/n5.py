@@ -5,14 +5,16 @@ These names are not promised: they may change from one version to the next.
 
 from __future__ import annotations
 
-from chunkwise.core.codec.n5_label_multiset import BACKGROUND, decode_label_multiset, encode_label_multiset
 from chunkwise.core.codec.n5_parts import VARLENGTH, parse_compression, parse_header, read_compression
 from chunkwise.core.codec.n5_varlength import (
+    BACKGROUND,
     N5BlockData,
     decode_elements,
+    decode_label_multiset,
     decode_object,
     decode_strings,
     encode_elements,
+    encode_label_multiset,
     encode_object,
     encode_strings,
     parse_block,
@@ -20,8 +22,13 @@ from chunkwise.core.codec.n5_varlength import (
 )
 from chunkwise.core.driver.n5.format import FORMAT as N5_FORMAT
 from chunkwise.core.driver.n5.format import N5Format
-from chunkwise.core.driver.n5.members import ITEM_NBYTES, array_data_type, dtype_of, parse_array_data_type
-from chunkwise.core.driver.n5.metadata import parse_metadata
+from chunkwise.core.driver.n5.metadata import (
+    ITEM_NBYTES,
+    array_data_type,
+    dtype_of,
+    parse_array_data_type,
+    parse_metadata,
+)
 from chunkwise.core.driver.n5.tree import (
     ATTRIBUTES_KEY,
     NUMERIC_VERSION,

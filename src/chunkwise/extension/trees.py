@@ -6,7 +6,7 @@ These names are not promised: they may change from one version to the next.
 from __future__ import annotations
 
 from chunkwise.core.arrays.chunked import ChunkedArray
-from chunkwise.core.driver.auto.detect import NoFormatError, is_references
+from chunkwise.core.driver.auto import NoFormatError, is_references
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
 from chunkwise.core.engine.concurrent_requests import map_requests

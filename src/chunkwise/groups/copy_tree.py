@@ -21,7 +21,7 @@ from chunkwise.copying.tree_copy import TreeCopy, tree_copy_to
 from chunkwise.copying.tree_plan import NodeSource
 from chunkwise.core.base.arguments import as_nbytes, check_choice
 from chunkwise.core.base.catalogue import hooks
-from chunkwise.core.base.unknown_names import options_of
+from chunkwise.core.base.public_names import options_of
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.consolidated_tree import is_consolidated
 from chunkwise.core.trees.location import Location, LocationLike, locate, located

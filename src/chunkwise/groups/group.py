@@ -13,7 +13,7 @@ from chunkwise.copying.narrowing import Cast
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.arguments import as_nbytes
-from chunkwise.core.base.unknown_names import (
+from chunkwise.core.base.public_names import (
     checks_arguments,
     checks_methods,
     explains_foreign_names,

@@ -12,7 +12,7 @@ from chunkwise.core.base.binding import load_json, not_too_deep
 from chunkwise.core.driver.n5.tree import check_version
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import TREE_FORMATS
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.storage_options import with_storage_options
 from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite
@@ -32,12 +32,7 @@ from chunkwise.core.trees.node import (
 from chunkwise.core.trees.replacement import replacing
 from chunkwise.core.trees.snapshot import parse_snapshot
 from chunkwise.core.trees.tree import ExternalLinks, Tree, check_format, check_group
-from chunkwise.errors import (
-    AlreadyExistsError,
-    InvalidArgumentError,
-    NotFoundError,
-    PermissionDeniedError,
-)
+from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError, PermissionDeniedError
 from chunkwise.extension.trees import format_of, format_said
 from chunkwise.groups.group import Group
 

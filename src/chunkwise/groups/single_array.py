@@ -13,8 +13,8 @@ from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.copying.resolve import Place, resolve, whole_array
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.unknown_names import options_of
-from chunkwise.core.driver.auto.detect import NoFormatError
+from chunkwise.core.base.public_names import options_of
+from chunkwise.core.driver.auto import NoFormatError
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.storage_options import with_storage_options
 from chunkwise.core.trees.attribute_value import NonFinite

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Self
 from chunkwise.copying.array_options import Sizes, data_type, read_shape
 from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.unknown_names import checks_arguments, options_of
+from chunkwise.core.base.public_names import checks_arguments, options_of
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.change import delete_node
 from chunkwise.core.trees.create import check_names, get_or_create, make_group, make_groups

@@ -17,14 +17,14 @@ import numpy.typing as npt
 
 from chunkwise.core.api.array_view import ArrayView, not_writable
 from chunkwise.core.base.cached import cached_property
-from chunkwise.core.base.thread import start_thread
+from chunkwise.core.base.threads import start_thread
 from chunkwise.core.dtypes.conversion import Convert, implicit_converter
 from chunkwise.core.engine.abandoned_changes import EVERYWHERE, Change, be_part_of_change
 from chunkwise.core.engine.batch import Batch
-from chunkwise.core.engine.block_threads import work_through
+from chunkwise.core.engine.completion import collecting
+from chunkwise.core.engine.concurrent_requests import work_through
 from chunkwise.core.engine.derived_futures import WriteFutures, link
 from chunkwise.core.engine.future import Future, Promise
-from chunkwise.core.engine.waiting import collecting
 from chunkwise.core.index_space import IndexDomain, align, align_by_position
 from chunkwise.core.plan.blocks import Blocks, block_shape
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError

@@ -13,7 +13,7 @@ from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.arrays.memory_array import MemoryArray
 from chunkwise.core.base.arguments import as_flag
 from chunkwise.core.base.extras import is_of
-from chunkwise.core.driver.array.spec import ArraySpec
+from chunkwise.core.driver.in_memory import ArraySpec
 from chunkwise.core.dtypes.as_array import as_array, as_numpy, elements_of, of_objects, plain_array
 from chunkwise.core.dtypes.data_type import DataType, DTypeLike
 from chunkwise.core.index_space import IndexDomain, IndexTransform

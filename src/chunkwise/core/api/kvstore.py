@@ -18,25 +18,19 @@ from chunkwise.core.api.kvstore_values import (
 )
 from chunkwise.core.api.transaction import Transaction, check_rebind, check_transaction, not_open, overlay
 from chunkwise.core.base.binding import JSON, not_too_deep
-from chunkwise.core.engine.batch import Batch, batch_of_thread, check_batch
+from chunkwise.core.engine.batch import Batch, batch_of_thread, check_batch, shared_range
 from chunkwise.core.engine.concurrent_requests import is_slow
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import pool_of
-from chunkwise.core.engine.shared_ranges import shared_range
 from chunkwise.core.engine.unasked import in_background, in_foreground, watches
 from chunkwise.core.kvstore.atomic import RangeCopies, ReferenceWritable, answers_at_once
 from chunkwise.core.kvstore.key_range import encode_key
-from chunkwise.core.kvstore.protocol import (
-    UNKNOWN_GENERATION,
-    ByteRange,
-    KvStoreDriver,
-    offers,
-)
+from chunkwise.core.kvstore.protocol import UNKNOWN_GENERATION, ByteRange, KvStoreDriver, offers
 from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec, Locatable
 from chunkwise.core.specs.pretty import pretty_repr
 from chunkwise.core.specs.public_kvstore_spec import Spec, as_kvstore_spec
-from chunkwise.core.specs.resources.live import ConcurrencyLimit
+from chunkwise.core.specs.resources import ConcurrencyLimit
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 
 __all__ = ["KvStore"]

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from chunkwise.core.base.arguments import as_text, is_text
-from chunkwise.core.base.metrics import counter_values
+from chunkwise.core.base.threads import counter_values
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import n_threads
 from chunkwise.core.engine.unasked import in_background

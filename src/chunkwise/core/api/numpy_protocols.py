@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.base.unknown_names import explains_operators
+from chunkwise.core.base.public_names import explains_operators
 from chunkwise.core.dtypes.as_array import memory_of_tensor
 from chunkwise.errors import InvalidArgumentError
 

@@ -73,7 +73,7 @@ def _with_axes_of_file(store: TensorStore, named: KvStoreSpec | None) -> TensorS
         return store
     is_file = named.driver != _IMAGE_FILE or not named.path
     if is_file and (others := other_images(kvstore)):
-        from chunkwise.core.base.caller import warn_caller  # rarely needed
+        from chunkwise.core.base.public_names import warn_caller  # rarely needed
 
         file, key = named.open_driver()
         warn_caller(f"{file.describe(key)}: {others_left(others)}")

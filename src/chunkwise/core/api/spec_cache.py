@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 from chunkwise.core.base.binding import JSON, parse_json
 from chunkwise.core.base.cached import json_key, put_bounded
 from chunkwise.core.base.catalogue import DRIVERS
-from chunkwise.core.driver.auto.detect import is_references
+from chunkwise.core.driver.auto import is_references
 from chunkwise.core.driver.chunked.spec import elsewhere, is_movable
 from chunkwise.core.index_space import IndexTransform
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.driver_spec import DriverSpec
-from chunkwise.core.specs.kvstores.file import FileKvStoreSpec
+from chunkwise.core.specs.kvstores.local import FileKvStoreSpec
 from chunkwise.core.specs.spec import Spec
 from chunkwise.core.specs.url import is_url
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError

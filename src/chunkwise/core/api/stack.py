@@ -20,14 +20,14 @@ from chunkwise.core.arrays.stack import StackArray
 from chunkwise.core.arrays.stack_layer import Layer, StackLayers
 from chunkwise.core.base.arguments import as_flag, as_text, is_text
 from chunkwise.core.base.binding import JSON
-from chunkwise.core.base.unknown_names import options_of
-from chunkwise.core.driver.stack.layers import combine_layers, final_domain
-from chunkwise.core.driver.stack.spec import StackSpec, check_options
+from chunkwise.core.base.public_names import options_of
+from chunkwise.core.driver.stack import StackSpec, check_options
+from chunkwise.core.driver.stack_layers import combine_layers, final_domain
 from chunkwise.core.dtypes.as_array import as_array
 from chunkwise.core.dtypes.data_type import DataType, DTypeLike
 from chunkwise.core.engine.future import Future
 from chunkwise.core.index_space import IndexDomain, IndexTransform, d, newaxis
-from chunkwise.core.index_space.label import find_dimension
+from chunkwise.core.index_space.dim import find_dimension
 from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.spec import Spec

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from chunkwise.core.api.array_view import ArrayView, not_writable
 from chunkwise.core.api.resize_bounds import as_bounds, resize_request
-from chunkwise.core.api.storage_statistics import StorageStatistics
 from chunkwise.core.api.transaction import check_open, not_open
 from chunkwise.core.arrays import protocol
 from chunkwise.core.arrays.protocol import ResizeRequest
-from chunkwise.core.base.arguments import as_flag
+from chunkwise.core.base.arguments import as_flag, check_same_type
 from chunkwise.core.base.foreign_names import instead_of
-from chunkwise.core.base.unknown_names import checks_arguments
+from chunkwise.core.base.public_names import checks_arguments
 from chunkwise.core.engine.abandoned_changes import EVERYWHERE
 from chunkwise.core.engine.batch import Batch, check_batch
 from chunkwise.core.engine.derived_futures import map_future
@@ -30,10 +29,73 @@ from chunkwise.errors import (
 )
 
 if TYPE_CHECKING:
-    from chunkwise.core.api.array_info import ArrayInfo
-    from chunkwise.core.api.explain import Explanation
+    from chunkwise.core.api.array_info import ArrayInfo, Explanation
 
-__all__ = ["StorageView"]
+__all__ = ["StorageStatistics", "StorageView"]
+
+
+class StorageStatistics:
+    """Storage of the chunks of a region; None for a query that was not requested.
+
+    Parameters
+    ----------
+    not_stored : bool, optional
+        True if no chunk that meets the region is stored.
+    fully_stored : bool, optional
+        True if every chunk that meets the region is stored.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> spec = {"driver": "zarr3", "kvstore": "memory://a/"}
+    >>> array = chunkwise.open(spec, create=True, dtype="int32", shape=[4]).result()
+    >>> array.storage_statistics(query_not_stored=True).result().not_stored
+    True
+    """
+
+    __slots__ = ("__weakref__", "_fully_stored", "_not_stored")
+
+    def __init__(self, *, not_stored: bool | None = None, fully_stored: bool | None = None) -> None:
+        self.not_stored = not_stored
+        self.fully_stored = fully_stored
+
+    @property
+    def not_stored(self) -> bool | None:
+        """True if no chunk that meets the region is stored; can be set."""
+        return self._not_stored
+
+    @not_stored.setter
+    def not_stored(self, value: bool | None) -> None:
+        self._not_stored = None if value is None else as_flag(value, "not_stored")
+
+    @property
+    def fully_stored(self) -> bool | None:
+        """True if every chunk that meets the region is stored; can be set."""
+        return self._fully_stored
+
+    @fully_stored.setter
+    def fully_stored(self, value: bool | None) -> None:
+        self._fully_stored = None if value is None else as_flag(value, "fully_stored")
+
+    def __eq__(self, other: object) -> bool:
+        check_same_type(self, other)
+        assert isinstance(other, StorageStatistics)
+        return (self._not_stored, self._fully_stored) == (other._not_stored, other._fully_stored)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _make, (self._not_stored, self._fully_stored)
+
+    def __repr__(self) -> str:
+        return (
+            f"TensorStore.StorageStatistics(not_stored={self._not_stored}, fully_stored={self._fully_stored})"
+        )
+
+
+def _make(not_stored: bool | None, fully_stored: bool | None) -> StorageStatistics:
+    return StorageStatistics(not_stored=not_stored, fully_stored=fully_stored)
+
 
 T = TypeVar("T")
 
@@ -244,7 +306,7 @@ class StorageView(ArrayView):
         NotImplementedError
             If the array is not stored in chunks in one kvstore.
         """
-        from chunkwise.core.api.explain import explain
+        from chunkwise.core.api.array_info import explain
 
         return explain(self._array, self._transform)
 

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from chunkwise.core.api.array_view import not_writable
 from chunkwise.core.api.numpy_protocols import NumpyProtocols, unlike_numpy, writable_view
-from chunkwise.core.api.storage_statistics import StorageStatistics
-from chunkwise.core.api.storage_view import StorageView
+from chunkwise.core.api.storage_view import StorageStatistics, StorageView
 from chunkwise.core.api.transaction import (
     Transaction,
     check_open,
@@ -25,8 +24,8 @@ from chunkwise.core.arrays.protocol import OpenArray
 from chunkwise.core.base import catalogue
 from chunkwise.core.base.arguments import as_flag
 from chunkwise.core.base.extras import load
-from chunkwise.core.base.metrics import Counter
-from chunkwise.core.base.unknown_names import explains_foreign_names
+from chunkwise.core.base.public_names import explains_foreign_names
+from chunkwise.core.base.threads import Counter
 from chunkwise.core.dtypes.as_array import as_array
 from chunkwise.core.dtypes.data_type import DataType, DTypeLike
 from chunkwise.core.engine.batch import Batch, check_batch
@@ -35,13 +34,7 @@ from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.memory import check_result, empty_result
 from chunkwise.core.engine.pool import give_up_since, n_changes
 from chunkwise.core.engine.unasked import watches
-from chunkwise.core.index_space import (
-    Indexable,
-    IndexDomain,
-    IndexTransform,
-    align,
-    inf,
-)
+from chunkwise.core.index_space import Indexable, IndexDomain, IndexTransform, align, inf
 from chunkwise.core.specs.open_mode import OpenMode
 from chunkwise.core.specs.pretty import pretty_repr
 from chunkwise.core.specs.spec import Spec

@@ -11,7 +11,7 @@ from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool, pool_of
 from chunkwise.core.engine.unasked import watches
 from chunkwise.core.kvstore.protocol import KvStoreDriver, offers
-from chunkwise.core.specs.resources.live import ConcurrencyLimit
+from chunkwise.core.specs.resources import ConcurrencyLimit
 from chunkwise.errors import CancelledError, InvalidArgumentError, UnsupportedError
 
 __all__ = [

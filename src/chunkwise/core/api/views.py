@@ -10,9 +10,7 @@ from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.arrays.base_array import Base
 from chunkwise.core.arrays.downsample import DownsampleArray
 from chunkwise.core.base.arguments import as_int64, open_first
-from chunkwise.core.driver.adapter_spec import constrained
-from chunkwise.core.driver.cast.spec import CastSpec
-from chunkwise.core.driver.downsample.spec import DownsampleSpec, check_factors, check_method
+from chunkwise.core.driver.adapters import CastSpec, DownsampleSpec, check_factors, check_method, constrained
 from chunkwise.core.dtypes.conversion import cast_converters
 from chunkwise.core.dtypes.data_type import DataType, DTypeLike
 from chunkwise.core.index_space import IndexTransform

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.api.transaction import Transaction, check_transaction
 from chunkwise.core.arrays.virtual_chunked import open_virtual_chunked
-from chunkwise.core.driver.virtual_chunked.spec import VirtualChunkedSpec, complete_schema
+from chunkwise.core.driver.in_memory import VirtualChunkedSpec, complete_schema
 from chunkwise.core.dtypes.data_type import DTypeLike
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout

@@ -1,8 +1,9 @@
-"""The base of an open array that adapts another one."""
+"""The base of an open array that adapts another one, and the arrays that a virtual array is made of."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -16,7 +17,7 @@ from chunkwise.core.kvstore.protocol import offers
 from chunkwise.core.specs.spec import Spec
 from chunkwise.errors import ChunkwiseError, OutOfBoundsError, UnsupportedError, as_value_error, prefixed
 
-__all__ = ["AdapterArray", "Base", "chunk_shape", "in_transaction", "open_base"]
+__all__ = ["AdapterArray", "Base", "array_sources", "base_of", "chunk_shape", "in_transaction", "open_base"]
 
 
 class Base:
@@ -130,3 +131,26 @@ def chunk_shape(base: Base) -> list[int]:
     layout = base.array.schema().transformed(base.transform).chunk_layout
     shape: Any = layout.read_chunk.shape or (None,) * base.transform.input_rank
     return [n or 1 for n in shape]
+
+
+def base_of(array: Any, transform: IndexTransform) -> tuple[Any, IndexTransform]:
+    """Return the array that casts and the like adapt, and the request that a view is to it."""
+    while not hasattr(array, "stored") and hasattr(array, "base"):
+        array, transform = array.base(transform)
+    return array, transform
+
+
+def array_sources(
+    array: Any, transform: IndexTransform, *, holes: bool = False
+) -> Iterator[tuple[OpenArray, IndexTransform]]:
+    """Yield the arrays with values of their own below a view, each with the request that the view is to it.
+
+    The layers of a stack are opened, which reads their metadata; nothing else is read.  Elements in no layer
+    are an error unless `holes` are allowed.
+    """
+    array, transform = base_of(array, transform)
+    if not hasattr(array, "requests"):
+        yield array, transform
+        return
+    for layer, request in array.requests(array.bounded(transform), holes=holes):
+        yield from array_sources(layer, request, holes=holes)

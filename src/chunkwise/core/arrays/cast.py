@@ -15,7 +15,7 @@ import numpy.typing as npt
 from chunkwise.core.arrays.base_array import AdapterArray, Base, open_base
 from chunkwise.core.arrays.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.core.arrays.resources import pool_under
-from chunkwise.core.driver.cast.spec import CastSpec, cast_schema
+from chunkwise.core.driver.adapters import CastSpec, cast_schema
 from chunkwise.core.dtypes.conversion import Convert, cast_converters, convertible
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.abandoned_changes import EVERYWHERE

@@ -18,9 +18,9 @@ import numpy.typing as npt
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.batch import Batch, batch_of_thread, batched
 from chunkwise.core.engine.future import Future
-from chunkwise.core.grid.regular import OffsetGrid
+from chunkwise.core.grid import OffsetGrid
 from chunkwise.core.index_space import IndexDomain
-from chunkwise.core.kvstore.adapter.value_cache import CacheEntry, ValueCache
+from chunkwise.core.kvstore.caches import CacheEntry, ValueCache
 from chunkwise.core.kvstore.protocol import Buffer, ByteRange, Children, Reader, Stamped
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 from chunkwise.errors import InvalidArgumentError, UnsupportedError, braced

@@ -13,17 +13,16 @@ import numpy.typing as npt
 
 from chunkwise.core.arrays.metadata_observers import metadata_written, wrapped
 from chunkwise.core.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
-from chunkwise.core.arrays.resources import cache_of
-from chunkwise.core.arrays.shared_metadata import (
+from chunkwise.core.arrays.resources import (
     ArrayDocument,
     SharedMetadata,
     cache_document,
+    cache_of,
     oldest_allowed,
 )
 from chunkwise.core.base.binding import JSON
-from chunkwise.core.driver.chunked.metadata_cache import layout_of
-from chunkwise.core.driver.chunked.open_flow import Opened, OpenRequest, read_metadata
-from chunkwise.core.driver.chunked.resize_flow import replaced, resize_array
+from chunkwise.core.driver.chunked.documents import layout_of
+from chunkwise.core.driver.chunked.flows import Opened, OpenRequest, not_same, read_metadata, resize_array
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.flow import run
 from chunkwise.core.driver.stored_array import StoredArray
@@ -296,7 +295,7 @@ class ChunkedArray:
             self._opened = opened
             return
         if not self._request.format.same_but_resized(known.metadata, opened.metadata):
-            raise replaced(self._request, known.metadata, opened.metadata)
+            raise not_same(self._request, known.metadata, opened.metadata)
         with self._shared.lock:
             self._adopt(opened)
 
@@ -314,7 +313,7 @@ class ChunkedArray:
                     and store.is_rebased(above + request.key)
                     and not request.format.same_but_resized(known.metadata, outside.metadata)
                 ):
-                    raise replaced(request, known.metadata, outside.metadata)
+                    raise not_same(request, known.metadata, outside.metadata)
                 if generation == known.generation:
                     return known
                 return run(read_metadata(request, known), self._store)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from chunkwise.core.arrays.base_array import AdapterArray, Base, chunk_shape, open_base
 from chunkwise.core.arrays.protocol import FixedArray, OpenArray, StorageStatistics, WrapStore
 from chunkwise.core.arrays.resources import pool_under
-from chunkwise.core.driver.downsample.spec import (
+from chunkwise.core.driver.adapters import (
     DownsampleSpec,
     base_view,
     check_factors,

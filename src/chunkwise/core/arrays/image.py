@@ -21,7 +21,7 @@ from chunkwise.core.arrays.memory_array import read_ndarray
 from chunkwise.core.arrays.protocol import FixedArray, StorageStatistics, WrapStore
 from chunkwise.core.arrays.resources import cached
 from chunkwise.core.codec.pictures import read_picture, sniff
-from chunkwise.core.driver.image.spec import ImageSpec
+from chunkwise.core.driver.single_value import ImageSpec
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.estimate import RequestEstimate
@@ -30,7 +30,7 @@ from chunkwise.core.engine.pool import Pool, pool_of
 from chunkwise.core.index_space import IndexDomain, IndexTransform, merge_domains
 from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver
 from chunkwise.core.kvstore.traits import traits_of
-from chunkwise.core.kvstore.value_bound import check_size
+from chunkwise.core.kvstore.value import check_size
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.kvstore_spec import kvstore_missing
 from chunkwise.core.specs.schema import Schema

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from chunkwise.core.arrays.protocol import FixedArray, WrapStore
 from chunkwise.core.arrays.resources import pool_under
 from chunkwise.core.base.binding import JSON, dump, parse_json
-from chunkwise.core.base.fork import new_lock
-from chunkwise.core.driver.json.spec import MISSING_VALUE, JsonSpec, read_at, written_at
+from chunkwise.core.base.threads import new_lock
+from chunkwise.core.driver.single_value import MISSING_VALUE, JsonSpec, read_at, written_at
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.future import Future
@@ -32,9 +32,9 @@ from chunkwise.core.kvstore.atomic import Modifiable
 from chunkwise.core.kvstore.compare_and_swap import compare_and_swap
 from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver, Stamped, offers
 from chunkwise.core.kvstore.traits import traits_of
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.specs.kvstore_spec import kvstore_missing
-from chunkwise.core.specs.resources.live import CachePool
+from chunkwise.core.specs.resources import CachePool
 from chunkwise.core.specs.schema import Schema
 from chunkwise.errors import (
     ChunkwiseError,

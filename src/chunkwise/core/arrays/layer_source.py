@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from chunkwise.core.arrays.base_array import Base
 from chunkwise.core.base.catalogue import ARRAYS, arrays
-from chunkwise.core.driver.array.spec import ArraySpec
-from chunkwise.core.driver.chunked.metadata_cache import layout_of
-from chunkwise.core.driver.chunked.open_flow import open_array
+from chunkwise.core.driver.chunked.documents import layout_of
+from chunkwise.core.driver.chunked.flows import open_array
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
-from chunkwise.core.driver.stack.layers import kind_of
+from chunkwise.core.driver.in_memory import ArraySpec
+from chunkwise.core.driver.stack_layers import kind_of
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.engine.requests import is_simple
 from chunkwise.core.engine.sources import decoding_of
@@ -30,7 +30,7 @@ from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.files.path import is_valid
 from chunkwise.core.kvstore.protocol import UNKNOWN_GENERATION, Reader, Stamped
-from chunkwise.core.specs.kvstores.file import FileKvStoreSpec
+from chunkwise.core.specs.kvstores.local import FileKvStoreSpec
 from chunkwise.core.specs.spec import Spec
 from chunkwise.errors import ChunkwiseError
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from chunkwise.core.arrays.protocol import FixedArray, StorageStatistics, WrapStore
 from chunkwise.core.arrays.resources import pool_under
-from chunkwise.core.driver.array.spec import ArraySpec
+from chunkwise.core.driver.in_memory import ArraySpec
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.future import Future

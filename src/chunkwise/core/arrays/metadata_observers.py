@@ -1,4 +1,8 @@
-"""Observers of metadata documents: they update consolidated metadata of groups after a write.
+"""After the write of a document: observers update consolidated metadata of groups; new nodes are checked.
+
+Before that, the node's place was vacant and the nodes above were groups.  Other processes may have changed
+that meanwhile.  Each of two that can't both be there writes first and looks then, so one of them sees the
+other.
 
 The observers are rows of the catalogue, since only a higher layer knows groups.  They are called only if a
 group above the array has copies.
@@ -6,29 +10,30 @@ group above the array has copies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 from chunkwise.core.arrays.protocol import WrapStore
 from chunkwise.core.base import catalogue
-from chunkwise.core.driver.chunked.open_flow import OpenRequest
+from chunkwise.core.driver.chunked.flows import OpenRequest
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
+from chunkwise.core.driver.tree_format import TreeFormat
+from chunkwise.core.driver.tree_formats import TREE_FORMATS
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.kvstore.adapter.cache import CacheStore
 from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.places.lease import check_not_held, takes_turns
-from chunkwise.core.kvstore.places.staging import APPEND, in_staging, upwards
-from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.value_bound import read_bounded
-from chunkwise.errors import PermissionDeniedError
-
-if TYPE_CHECKING:
-    from chunkwise.core.arrays.new_node import Checks
+from chunkwise.core.kvstore.places.staging import APPEND, in_staging, is_staging, upwards
+from chunkwise.core.kvstore.protocol import FewListable, KvStoreDriver, offers
+from chunkwise.core.kvstore.value import read_bounded
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError, PermissionDeniedError, UnsupportedError
 
 __all__ = [
     "HOLDERS",
     "NO_CHECKS",
+    "Checks",
+    "checks_above",
     "find_holders",
     "is_consolidated",
     "metadata_changed",
@@ -37,6 +42,47 @@ __all__ = [
     "whole_path",
     "wrapped",
 ]
+
+Checks: TypeAlias = Mapping[str, Callable[[bytes], None]]
+"""Keys of documents, with a function that raises for what a document must not say."""
+
+_DOCUMENTS = tuple(key for format in TREE_FORMATS.values() for key in format.documents)
+
+
+def _check_holds_nothing(store: KvStoreDriver, path: str) -> None:
+    """Raise AlreadyExistsError if anything is in a new array, HeldError if another owner clears its place."""
+    try:
+        found = store.few_children(path) if offers(store, FewListable) else store.list_children(path)
+    except (UnsupportedError, PermissionDeniedError):
+        found = None
+    if takes_turns(store, path + APPEND) and (found is None or path + APPEND in found.keys):
+        check_not_held(store, path + APPEND)
+    for key in () if found is None else (*found.prefixes, *found.keys):
+        name = key[len(path) :]
+        # The array has documents, perhaps with lock files, and names that this library hides.
+        if not (name.startswith((".chunkwise", *_DOCUMENTS)) or is_staging(name)):
+            raise AlreadyExistsError(f"{store.describe(key)} was made by another process meanwhile")
+
+
+def checks_above(store: KvStoreDriver, path: str, format: TreeFormat) -> Checks:
+    """Return checks that raise AlreadyExistsError if a group above a node has become an array of a format."""
+    groups = (group for group in upwards(path) if group != path)
+    return {group + format.array_key: partial(_check_group, store, format, group) for group in groups}
+
+
+def _check_group(store: KvStoreDriver, format: TreeFormat, group: str, raw: bytes) -> None:
+    try:
+        document = format.load(raw)
+    except ChunkwiseError:
+        return
+    if not isinstance(document, dict) or (format.container_member and format.container_member in document):
+        return
+    if format.kind_of(format.array_key, format.usual_form(document))[0] == "array":
+        raise AlreadyExistsError(
+            f"{store.describe(group)} is an array, which another process has made meanwhile; nothing can be "
+            "below it"
+        )
+
 
 HOLDERS = (("zarr2", ".zmetadata", b"metadata"), ("zarr3", "zarr.json", b"consolidated_metadata"))
 """Format and key of documents that may have copies, and a word that documents with copies contain."""
@@ -64,10 +110,9 @@ def metadata_written(
         looks.append(partial(check_not_held, whole, path + APPEND))
     checks: Checks = NO_CHECKS
     if is_new and not in_staging(path):
-        from chunkwise.core.arrays.new_node import check_holds_nothing, checks_above  # loads all formats
         from chunkwise.core.driver.tree_formats import FORMATS, tree_format
 
-        looks = [partial(check_holds_nothing, whole, path)] if spec.in_tree else looks
+        looks = [partial(_check_holds_nothing, whole, path)] if spec.in_tree else looks
         checks = checks_above(whole, path, tree_format(FORMATS[request.format.driver]))
     seen = None if wrap is None else wrapped(spec, whole, wrap)
     metadata_changed(whole, path, request.format.consolidated_key, seen, looks, checks)

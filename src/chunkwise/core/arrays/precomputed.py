@@ -9,17 +9,16 @@ import numpy.typing as npt
 from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.arrays.metadata_observers import place_check, wrapped
 from chunkwise.core.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
-from chunkwise.core.arrays.resources import cached
-from chunkwise.core.arrays.shared_metadata import shared_with
-from chunkwise.core.driver.chunked.open_flow import Opened
+from chunkwise.core.arrays.resources import cached, shared_with
+from chunkwise.core.driver.chunked.flows import Opened
 from chunkwise.core.driver.flow import run
 from chunkwise.core.driver.neuroglancer_precomputed.chunk_keys import parse_chunk_name
 from chunkwise.core.driver.neuroglancer_precomputed.format import (
     PrecomputedMetadata,
+    PrecomputedSpec,
     open_scale,
     scale_directory,
 )
-from chunkwise.core.driver.neuroglancer_precomputed.spec import PrecomputedSpec
 from chunkwise.core.engine.choose import explain_read
 from chunkwise.core.engine.count_stored import count_stored
 from chunkwise.core.engine.derived_futures import WriteFutures, map_future

@@ -22,16 +22,15 @@ from chunkwise.core.arrays.stack_layer import (
     layer_tables,
     naming,
 )
-from chunkwise.core.driver.stack.layers import common_units
-from chunkwise.core.driver.stack.spec import StackSpec
+from chunkwise.core.driver.stack import StackSpec
+from chunkwise.core.driver.stack_layers import common_units
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.batch import as_batched
 from chunkwise.core.engine.derived_futures import WriteFutures, gather, map_future
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool, Stop
 from chunkwise.core.index_space import IndexDomain, IndexTransform
-from chunkwise.core.plan.layer_requests import LayerRequest, LayerRequests, Region
-from chunkwise.core.plan.layers import LayerBoxes
+from chunkwise.core.plan.layers import LayerBoxes, LayerRequest, LayerRequests, Region
 from chunkwise.core.plan.stack import divide_stack
 from chunkwise.core.specs.schema import Schema
 

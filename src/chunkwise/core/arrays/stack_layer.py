@@ -32,8 +32,7 @@ from chunkwise.core.arrays.layer_source import (
     no_source,
 )
 from chunkwise.core.arrays.protocol import WrapStore
-from chunkwise.core.base.fork import Lock, new_lock
-from chunkwise.core.base.metrics import Counter
+from chunkwise.core.base.threads import Counter, Lock, new_lock
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.engine.abandoned_changes import EVERYWHERE
 from chunkwise.core.engine.chunk_codec import CodecLimit
@@ -46,7 +45,7 @@ from chunkwise.core.engine.requests import ChunkRequests, TableReader, TableSour
 from chunkwise.core.engine.strategy import ReadStrategy, read_strategy
 from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
-from chunkwise.core.plan.layer_requests import NO_LAYER, LayerRequest, LayerRequests, Region
+from chunkwise.core.plan.layers import NO_LAYER, LayerRequest, LayerRequests, Region
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.specs.spec import Spec
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix, prefixed

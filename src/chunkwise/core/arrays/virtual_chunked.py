@@ -12,14 +12,14 @@ import numpy.typing as npt
 from chunkwise.core.arrays.chunk_functions import ChunkFunctions
 from chunkwise.core.arrays.protocol import FixedArray, WrapStore
 from chunkwise.core.arrays.resources import cache_of
-from chunkwise.core.driver.virtual_chunked.spec import VirtualChunkedSpec
+from chunkwise.core.driver.in_memory import VirtualChunkedSpec
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.batch import as_batched
 from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.pool import Pool, Stop, pool_of
 from chunkwise.core.engine.update import change_alone
-from chunkwise.core.grid.regular import OffsetGrid
+from chunkwise.core.grid import OffsetGrid
 from chunkwise.core.index_space import IndexTransform
 from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.core.plan.plan import Plan, chunk_order, plan_read, plan_write, selections, wholes

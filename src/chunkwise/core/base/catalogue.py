@@ -25,45 +25,45 @@ __all__ = [
 CODECS: dict[str, Entry] = {
     # array -> bytes
     "bytes": Entry("chunkwise.core.codec.bytes:Bytes", zarr3=("bytes", "endian")),
-    "packbits": Entry("chunkwise.core.codec.packbits:PackBits", zarr3=("packbits",)),
+    "packbits": Entry("chunkwise.core.codec.bytes:PackBits", zarr3=("packbits",)),
     "sharding_indexed": Entry("chunkwise.core.codec.sharding:ShardingIndexed", zarr3=("sharding_indexed",)),
     "vlen-utf8": Entry("chunkwise.core.codec.vlen:VlenUtf8", zarr3=("vlen-utf8",), zarr2=("vlen-utf8",)),
     "vlen-bytes": Entry("chunkwise.core.codec.vlen:VlenBytes", zarr3=("vlen-bytes",), zarr2=("vlen-bytes",)),
     "vlen-array": Entry("chunkwise.core.codec.vlen:VlenArray", zarr2=("vlen-array",)),
-    "json2": Entry("chunkwise.core.codec.json2:Json2", zarr2=("json2",)),
-    "msgpack2": Entry("chunkwise.core.codec.json2:MsgPack2", zarr2=("msgpack2",)),
-    "pickle": Entry("chunkwise.core.codec.pickle:Pickle", zarr2=("pickle",)),
+    "json2": Entry("chunkwise.core.codec.objects:Json2", zarr2=("json2",)),
+    "msgpack2": Entry("chunkwise.core.codec.objects:MsgPack2", zarr2=("msgpack2",)),
+    "pickle": Entry("chunkwise.core.codec.objects:Pickle", zarr2=("pickle",)),
     "numcodecs.pcodec": Entry("chunkwise.core.codec.numcodecs_generic:PCodec", zarr3=("numcodecs.pcodec",)),
     "numcodecs.zfpy": Entry("chunkwise.core.codec.numcodecs_generic:Zfpy", zarr3=("numcodecs.zfpy",)),
     # array -> array
-    "transpose": Entry("chunkwise.core.codec.transpose:Transpose", zarr3=("transpose",)),
+    "transpose": Entry("chunkwise.core.codec.reshape:Transpose", zarr3=("transpose",)),
     "reshape": Entry("chunkwise.core.codec.reshape:Reshape", zarr3=("reshape",)),
     "bitround": Entry(
-        "chunkwise.core.codec.bitround:BitRound",
+        "chunkwise.core.codec.numbers:BitRound",
         zarr3=("bitround", "numcodecs.bitround"),
         zarr2=("bitround",),
     ),
-    "scale_offset": Entry("chunkwise.core.codec.scale_offset:ScaleOffset", zarr3=("scale_offset",)),
+    "scale_offset": Entry("chunkwise.core.codec.numbers:ScaleOffset", zarr3=("scale_offset",)),
     "cast_value": Entry("chunkwise.core.codec.cast_value:CastValue", zarr3=("cast_value",)),
-    "categorize": Entry("chunkwise.core.codec.numcodecs_array:Categorize", zarr2=("categorize",)),
+    "categorize": Entry("chunkwise.core.codec.numcodecs:Categorize", zarr2=("categorize",)),
     "numcodecs.astype": Entry(
-        "chunkwise.core.codec.numcodecs_array:AsType", zarr3=("numcodecs.astype",), zarr2=("astype",)
+        "chunkwise.core.codec.numcodecs:AsType", zarr3=("numcodecs.astype",), zarr2=("astype",)
     ),
     "numcodecs.delta": Entry(
-        "chunkwise.core.codec.numcodecs_array:Delta", zarr3=("numcodecs.delta",), zarr2=("delta",)
+        "chunkwise.core.codec.numcodecs:Delta", zarr3=("numcodecs.delta",), zarr2=("delta",)
     ),
     "numcodecs.fixedscaleoffset": Entry(
-        "chunkwise.core.codec.numcodecs_array:FixedScaleOffset",
+        "chunkwise.core.codec.numcodecs:FixedScaleOffset",
         zarr3=("numcodecs.fixedscaleoffset",),
         zarr2=("fixedscaleoffset",),
     ),
     "numcodecs.packbits": Entry(
-        "chunkwise.core.codec.numcodecs_array:PackBitsFilter",
+        "chunkwise.core.codec.numcodecs:PackBitsFilter",
         zarr3=("numcodecs.packbits",),
         zarr2=("packbits",),
     ),
     "numcodecs.quantize": Entry(
-        "chunkwise.core.codec.numcodecs_array:Quantize", zarr3=("numcodecs.quantize",), zarr2=("quantize",)
+        "chunkwise.core.codec.numcodecs:Quantize", zarr3=("numcodecs.quantize",), zarr2=("quantize",)
     ),
     # bytes -> bytes
     "blosc": Entry(
@@ -86,83 +86,81 @@ CODECS: dict[str, Entry] = {
     "numcodecs.lzma": Entry("chunkwise.core.codec.bz2_lzma:Lzma", zarr3=("numcodecs.lzma",), zarr2=("lzma",)),
     "numcodecs.zlib": Entry("chunkwise.core.codec.gzip:Zlib", zarr3=("numcodecs.zlib",), zarr2=("zlib",)),
     "numcodecs.adler32": Entry(
-        "chunkwise.core.codec.numcodecs_bytes:Adler32", zarr3=("numcodecs.adler32",), zarr2=("adler32",)
+        "chunkwise.core.codec.numcodecs:Adler32", zarr3=("numcodecs.adler32",), zarr2=("adler32",)
     ),
     "numcodecs.base64": Entry(
-        "chunkwise.core.codec.numcodecs_bytes:Base64", zarr3=("numcodecs.base64",), zarr2=("base64",)
+        "chunkwise.core.codec.numcodecs:Base64", zarr3=("numcodecs.base64",), zarr2=("base64",)
     ),
     "numcodecs.crc32": Entry(
-        "chunkwise.core.codec.numcodecs_bytes:Crc32", zarr3=("numcodecs.crc32",), zarr2=("crc32",)
+        "chunkwise.core.codec.numcodecs:Crc32", zarr3=("numcodecs.crc32",), zarr2=("crc32",)
     ),
     "numcodecs.fletcher32": Entry(
-        "chunkwise.core.codec.numcodecs_bytes:Fletcher32",
+        "chunkwise.core.codec.numcodecs:Fletcher32",
         zarr3=("numcodecs.fletcher32",),
         zarr2=("fletcher32",),
     ),
     "numcodecs.jenkins_lookup3": Entry(
-        "chunkwise.core.codec.numcodecs_bytes:JenkinsLookup3",
+        "chunkwise.core.codec.numcodecs:JenkinsLookup3",
         zarr3=("numcodecs.jenkins_lookup3",),
         zarr2=("jenkins_lookup3",),
     ),
     "numcodecs.shuffle": Entry(
-        "chunkwise.core.codec.numcodecs_bytes:Shuffle", zarr3=("numcodecs.shuffle",), zarr2=("shuffle",)
+        "chunkwise.core.codec.numcodecs:Shuffle", zarr3=("numcodecs.shuffle",), zarr2=("shuffle",)
     ),
     # N5
     "bzip2": Entry("chunkwise.core.codec.bz2_lzma:Bzip2", n5=("bzip2",)),
     "xz": Entry("chunkwise.core.codec.bz2_lzma:Xz", n5=("xz",)),
     "lz4_java": Entry("chunkwise.core.codec.lz4:Lz4Java", n5=("lz4",)),
-    "jpeg": Entry("chunkwise.core.codec.jpeg:Jpeg", n5=("jpeg",)),
+    "jpeg": Entry("chunkwise.core.codec.pictures:Jpeg", n5=("jpeg",)),
     "n5_block": Entry("chunkwise.core.codec.n5_block:N5Block"),
-    "n5_string_block": Entry("chunkwise.core.codec.n5_string_block:N5StringBlock"),
-    "n5_default": Entry("chunkwise.core.codec.n5_default:N5Default", zarr3=("n5_default",)),
+    "n5_string_block": Entry("chunkwise.core.codec.n5_varlength:N5StringBlock"),
+    "n5_default": Entry("chunkwise.core.codec.n5_block:N5Default", zarr3=("n5_default",)),
 }
 
 GRIDS: dict[str, Entry] = {
-    "regular": Entry("chunkwise.core.grid.regular:RegularGrid", zarr3=("regular",)),
-    "rectilinear": Entry("chunkwise.core.grid.rectilinear:RectilinearGrid", zarr3=("rectilinear",)),
+    "regular": Entry("chunkwise.core.grid:RegularGrid", zarr3=("regular",)),
+    "rectilinear": Entry("chunkwise.core.grid:RectilinearGrid", zarr3=("rectilinear",)),
 }
 
 KEY_ENCODINGS: dict[str, Entry] = {
-    "default": Entry("chunkwise.core.chunk_key.key_encoding:default_keys", zarr3=("default",)),
-    "v2": Entry("chunkwise.core.chunk_key.key_encoding:v2_keys", zarr3=("v2",)),
+    "default": Entry("chunkwise.core.chunk_key:default_keys", zarr3=("default",)),
+    "v2": Entry("chunkwise.core.chunk_key:v2_keys", zarr3=("v2",)),
 }
 
 # The data types of NumPy and ml_dtypes are in dtypes/names.py.
 DATA_TYPES: dict[str, Entry] = {
-    "complex_bfloat16": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexBfloat16", zarr3=("complex_bfloat16",)
-    ),
+    "complex_bfloat16": Entry("chunkwise.core.dtypes.floating:ComplexBfloat16", zarr3=("complex_bfloat16",)),
     "complex_float4_e2m1fn": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexFloat4E2m1fn", zarr3=("complex_float4_e2m1fn",)
+        "chunkwise.core.dtypes.floating:ComplexFloat4E2m1fn", zarr3=("complex_float4_e2m1fn",)
     ),
     "complex_float6_e2m3fn": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexFloat6E2m3fn", zarr3=("complex_float6_e2m3fn",)
+        "chunkwise.core.dtypes.floating:ComplexFloat6E2m3fn", zarr3=("complex_float6_e2m3fn",)
     ),
     "complex_float6_e3m2fn": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexFloat6E3m2fn", zarr3=("complex_float6_e3m2fn",)
+        "chunkwise.core.dtypes.floating:ComplexFloat6E3m2fn", zarr3=("complex_float6_e3m2fn",)
     ),
     "complex_float8_e3m4": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexFloat8E3m4", zarr3=("complex_float8_e3m4",)
+        "chunkwise.core.dtypes.floating:ComplexFloat8E3m4", zarr3=("complex_float8_e3m4",)
     ),
     "complex_float8_e4m3": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexFloat8E4m3", zarr3=("complex_float8_e4m3",)
+        "chunkwise.core.dtypes.floating:ComplexFloat8E4m3", zarr3=("complex_float8_e4m3",)
     ),
     "complex_float8_e4m3b11fnuz": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexFloat8E4m3b11fnuz", zarr3=("complex_float8_e4m3b11fnuz",)
+        "chunkwise.core.dtypes.floating:ComplexFloat8E4m3b11fnuz", zarr3=("complex_float8_e4m3b11fnuz",)
     ),
     "complex_float8_e4m3fnuz": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexFloat8E4m3fnuz", zarr3=("complex_float8_e4m3fnuz",)
+        "chunkwise.core.dtypes.floating:ComplexFloat8E4m3fnuz", zarr3=("complex_float8_e4m3fnuz",)
     ),
     "complex_float8_e5m2": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexFloat8E5m2", zarr3=("complex_float8_e5m2",)
+        "chunkwise.core.dtypes.floating:ComplexFloat8E5m2", zarr3=("complex_float8_e5m2",)
     ),
     "complex_float8_e5m2fnuz": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexFloat8E5m2fnuz", zarr3=("complex_float8_e5m2fnuz",)
+        "chunkwise.core.dtypes.floating:ComplexFloat8E5m2fnuz", zarr3=("complex_float8_e5m2fnuz",)
     ),
     "complex_float8_e8m0fnu": Entry(
-        "chunkwise.core.dtypes.complex_pair:ComplexFloat8E8m0fnu", zarr3=("complex_float8_e8m0fnu",)
+        "chunkwise.core.dtypes.floating:ComplexFloat8E8m0fnu", zarr3=("complex_float8_e8m0fnu",)
     ),
-    "complex_float16": Entry("chunkwise.core.dtypes.complex_pair:ComplexFloat16", zarr3=("complex_float16",)),
+    "complex_float16": Entry("chunkwise.core.dtypes.floating:ComplexFloat16", zarr3=("complex_float16",)),
 }
 
 CODEC_SPECS: dict[str, Entry] = {
@@ -176,28 +174,28 @@ CODEC_SPECS: dict[str, Entry] = {
 }
 
 CONTEXT_RESOURCES: dict[str, Entry] = {
-    "cache_pool": Entry("chunkwise.core.specs.resources.live:CachePoolConfig"),
-    "data_copy_concurrency": Entry("chunkwise.core.specs.resources.live:Concurrency"),
-    "memory_key_value_store": Entry("chunkwise.core.specs.resources.live:MemoryKeyValueStore"),
-    "file_io_concurrency": Entry("chunkwise.core.specs.resources.live:Concurrency"),
-    "file_io_sync": Entry("chunkwise.core.specs.resources.file_io:FileIoSync"),
-    "file_io_locking": Entry("chunkwise.core.specs.resources.file_io:FileIoLocking"),
-    "file_io_mode": Entry("chunkwise.core.specs.resources.file_io:FileIoMode"),
-    "file_io_retries": Entry("chunkwise.core.specs.resources.requests:FileIoRetries"),
-    "http_request_concurrency": Entry("chunkwise.core.specs.resources.live:Concurrency"),
-    "s3_request_concurrency": Entry("chunkwise.core.specs.resources.live:Concurrency"),
-    "gcs_request_concurrency": Entry("chunkwise.core.specs.resources.live:Concurrency"),
-    "http_request_retries": Entry("chunkwise.core.specs.resources.requests:RequestRetries"),
-    "s3_request_retries": Entry("chunkwise.core.specs.resources.requests:RequestRetries"),
-    "gcs_request_retries": Entry("chunkwise.core.specs.resources.requests:RequestRetries"),
-    "azure_request_concurrency": Entry("chunkwise.core.specs.resources.live:Concurrency"),
-    "azure_request_retries": Entry("chunkwise.core.specs.resources.requests:RequestRetries"),
-    "azure_credentials": Entry("chunkwise.core.specs.resources.credentials:AzureCredentials"),
-    "request_coalescing": Entry("chunkwise.core.specs.resources.requests:RequestCoalescing"),
-    "experimental_s3_rate_limiter": Entry("chunkwise.core.specs.resources.requests:RateLimiter"),
-    "experimental_gcs_rate_limiter": Entry("chunkwise.core.specs.resources.requests:RateLimiter"),
-    "aws_credentials": Entry("chunkwise.core.specs.resources.credentials:AwsCredentials"),
-    "gcs_user_project": Entry("chunkwise.core.specs.resources.credentials:GcsUserProject"),
+    "cache_pool": Entry("chunkwise.core.specs.resources:CachePoolConfig"),
+    "data_copy_concurrency": Entry("chunkwise.core.specs.resources:Concurrency"),
+    "memory_key_value_store": Entry("chunkwise.core.specs.resources:MemoryKeyValueStore"),
+    "file_io_concurrency": Entry("chunkwise.core.specs.resources:Concurrency"),
+    "file_io_sync": Entry("chunkwise.core.specs.resources:FileIoSync"),
+    "file_io_locking": Entry("chunkwise.core.specs.resources:FileIoLocking"),
+    "file_io_mode": Entry("chunkwise.core.specs.resources:FileIoMode"),
+    "file_io_retries": Entry("chunkwise.core.specs.resources:FileIoRetries"),
+    "http_request_concurrency": Entry("chunkwise.core.specs.resources:Concurrency"),
+    "s3_request_concurrency": Entry("chunkwise.core.specs.resources:Concurrency"),
+    "gcs_request_concurrency": Entry("chunkwise.core.specs.resources:Concurrency"),
+    "http_request_retries": Entry("chunkwise.core.specs.resources:RequestRetries"),
+    "s3_request_retries": Entry("chunkwise.core.specs.resources:RequestRetries"),
+    "gcs_request_retries": Entry("chunkwise.core.specs.resources:RequestRetries"),
+    "azure_request_concurrency": Entry("chunkwise.core.specs.resources:Concurrency"),
+    "azure_request_retries": Entry("chunkwise.core.specs.resources:RequestRetries"),
+    "azure_credentials": Entry("chunkwise.core.specs.resources:AzureCredentials"),
+    "request_coalescing": Entry("chunkwise.core.specs.resources:RequestCoalescing"),
+    "experimental_s3_rate_limiter": Entry("chunkwise.core.specs.resources:RateLimiter"),
+    "experimental_gcs_rate_limiter": Entry("chunkwise.core.specs.resources:RateLimiter"),
+    "aws_credentials": Entry("chunkwise.core.specs.resources:AwsCredentials"),
+    "gcs_user_project": Entry("chunkwise.core.specs.resources:GcsUserProject"),
 }
 
 UNSUPPORTED_RESOURCES: dict[str, str] = {
@@ -207,52 +205,50 @@ UNSUPPORTED_RESOURCES: dict[str, str] = {
 """Context resources of TensorStore that would have no effect here, and why."""
 
 KVSTORES: dict[str, Entry] = {
-    "memory": Entry("chunkwise.core.specs.kvstores.memory:MemoryKvStoreSpec", url=("memory",)),
-    "file": Entry("chunkwise.core.specs.kvstores.file:FileKvStoreSpec", url=("file",)),
-    "s3": Entry("chunkwise.core.specs.kvstores.s3:S3KvStoreSpec", url=("s3",)),
-    "gcs": Entry("chunkwise.core.specs.kvstores.gcs:GcsKvStoreSpec", url=("gs",)),
-    "azure": Entry("chunkwise.core.specs.kvstores.azure:AzureKvStoreSpec", url=("az", "abfs", "abfss")),
-    "http": Entry("chunkwise.core.specs.kvstores.http:HttpKvStoreSpec", url=("http", "https")),
-    "zip": Entry("chunkwise.core.specs.kvstores.zip:ZipKvStoreSpec"),
+    "memory": Entry("chunkwise.core.specs.kvstores.local:MemoryKvStoreSpec", url=("memory",)),
+    "file": Entry("chunkwise.core.specs.kvstores.local:FileKvStoreSpec", url=("file",)),
+    "s3": Entry("chunkwise.core.specs.kvstores.buckets:S3KvStoreSpec", url=("s3",)),
+    "gcs": Entry("chunkwise.core.specs.kvstores.buckets:GcsKvStoreSpec", url=("gs",)),
+    "azure": Entry("chunkwise.core.specs.kvstores.buckets:AzureKvStoreSpec", url=("az", "abfs", "abfss")),
+    "http": Entry("chunkwise.core.specs.kvstores.remote:HttpKvStoreSpec", url=("http", "https")),
+    "zip": Entry("chunkwise.core.specs.kvstores.adapters:ZipKvStoreSpec"),
     "ocdbt": Entry("chunkwise.core.specs.kvstores.ocdbt:OcdbtKvStoreSpec"),
     "reference": Entry("chunkwise.core.specs.kvstores.reference:ReferenceKvStoreSpec"),
     "hdf5": Entry("chunkwise.core.specs.kvstores.reference:Hdf5KvStoreSpec"),
     "tiff_images": Entry("chunkwise.core.specs.kvstores.reference:TiffImagesKvStoreSpec"),
     "object": Entry("chunkwise.core.specs.kvstores.object:ObjectKvStoreSpec"),
-    "kvstack": Entry("chunkwise.core.specs.kvstores.kvstack:KvStackSpec"),
-    "neuroglancer_uint64_sharded": Entry("chunkwise.core.specs.kvstores.uint64_sharded:ShardedKvStoreSpec"),
-    "zarr3_sharding_indexed": Entry(
-        "chunkwise.core.specs.kvstores.sharding_indexed:ShardingIndexedKvStoreSpec"
-    ),
-    "cache": Entry("chunkwise.core.specs.kvstores.cache:CacheKvStoreSpec"),
+    "kvstack": Entry("chunkwise.core.specs.kvstores.adapters:KvStackSpec"),
+    "neuroglancer_uint64_sharded": Entry("chunkwise.core.specs.kvstores.shards:ShardedKvStoreSpec"),
+    "zarr3_sharding_indexed": Entry("chunkwise.core.specs.kvstores.shards:ShardingIndexedKvStoreSpec"),
+    "cache": Entry("chunkwise.core.specs.kvstores.adapters:CacheKvStoreSpec"),
 }
 
 DRIVERS: dict[str, Entry] = {
-    "auto": Entry("chunkwise.core.driver.auto.spec:parse_auto", url=("auto",)),
+    "auto": Entry("chunkwise.core.driver.auto:parse_auto", url=("auto",)),
     "n5": Entry("chunkwise.core.driver.n5.format:parse_n5", url=("n5",)),
     "zarr": Entry("chunkwise.core.driver.zarr2.format:parse_zarr2", url=("zarr2",)),
     "zarr2": Entry("chunkwise.core.driver.zarr2.format:parse_zarr2"),
     "zarr1": Entry("chunkwise.core.driver.zarr1.format:parse_zarr1", url=("zarr1",)),
     "zarr3": Entry("chunkwise.core.driver.zarr3.format:parse_zarr3", url=("zarr3",)),
-    "array": Entry("chunkwise.core.driver.array.spec:parse_array"),
-    "cast": Entry("chunkwise.core.driver.cast.spec:parse_cast"),
-    "downsample": Entry("chunkwise.core.driver.downsample.spec:parse_downsample"),
-    "stack": Entry("chunkwise.core.driver.stack.spec:parse_stack"),
-    "json": Entry("chunkwise.core.driver.json.spec:parse_json", url=("json",)),
-    "png": Entry("chunkwise.core.driver.image.spec:parse_png", url=("png",)),
-    "jpeg": Entry("chunkwise.core.driver.image.spec:parse_jpeg", url=("jpeg",)),
-    "tiff": Entry("chunkwise.core.driver.image.spec:parse_tiff", url=("tiff",)),
-    "webp": Entry("chunkwise.core.driver.image.spec:parse_webp", url=("webp",)),
-    "avif": Entry("chunkwise.core.driver.image.spec:parse_avif", url=("avif",)),
-    "bmp": Entry("chunkwise.core.driver.image.spec:parse_bmp", url=("bmp",)),
+    "array": Entry("chunkwise.core.driver.in_memory:parse_array"),
+    "cast": Entry("chunkwise.core.driver.adapters:parse_cast"),
+    "downsample": Entry("chunkwise.core.driver.adapters:parse_downsample"),
+    "stack": Entry("chunkwise.core.driver.stack:parse_stack"),
+    "json": Entry("chunkwise.core.driver.single_value:parse_json", url=("json",)),
+    "png": Entry("chunkwise.core.driver.single_value:parse_png", url=("png",)),
+    "jpeg": Entry("chunkwise.core.driver.single_value:parse_jpeg", url=("jpeg",)),
+    "tiff": Entry("chunkwise.core.driver.single_value:parse_tiff", url=("tiff",)),
+    "webp": Entry("chunkwise.core.driver.single_value:parse_webp", url=("webp",)),
+    "avif": Entry("chunkwise.core.driver.single_value:parse_avif", url=("avif",)),
+    "bmp": Entry("chunkwise.core.driver.single_value:parse_bmp", url=("bmp",)),
     "neuroglancer_precomputed": Entry(
-        "chunkwise.core.driver.neuroglancer_precomputed.spec:parse_precomputed",
+        "chunkwise.core.driver.neuroglancer_precomputed.format:parse_precomputed",
         url=("neuroglancer-precomputed",),
     ),
 }
 
 ARRAYS: dict[str, Entry] = {
-    "auto": Entry("chunkwise.core.arrays.auto:open_auto"),
+    "auto": Entry("chunkwise.core.arrays.open_chunked:open_auto"),
     "n5": Entry("chunkwise.core.arrays.open_chunked:open_chunked"),
     "zarr": Entry("chunkwise.core.arrays.open_chunked:open_chunked"),
     "zarr1": Entry("chunkwise.core.arrays.open_chunked:open_chunked"),

@@ -33,7 +33,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from chunkwise.core.base.binding import JSON, Members, dump, expect_int
-from chunkwise.core.base.size_bound import largest_value
+from chunkwise.core.base.limits import largest_value
 from chunkwise.core.codec.notation import notation_of
 from chunkwise.core.codec.protocol import Buffer, BytesToBytes, ChunkSpec, size_error
 from chunkwise.core.libraries import blosc

@@ -41,7 +41,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from chunkwise.core.base.binding import JSON, Members, expect_array, expect_int, expect_object
-from chunkwise.core.base.size_bound import largest_value
+from chunkwise.core.base.limits import largest_value
 from chunkwise.core.codec.notation import notation_of
 from chunkwise.core.codec.protocol import Buffer, BytesToBytes, Compressor, byte_view
 from chunkwise.errors import CodecError, DataCorruptionError

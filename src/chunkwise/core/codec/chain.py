@@ -1,4 +1,7 @@
-"""A codec chain, prepared for one chunk shape.
+"""Codec chains: read from metadata documents, written to them, and prepared for one chunk shape.
+
+How a chain is decoded is chosen when a decoder is opened (`chunkwise.core.codec.decode`), not for each
+chunk.
 
 Specification
 -------------
@@ -6,8 +9,13 @@ Zarr v3 core, "Codecs": any number of array to array codecs, exactly one array t
 number of bytes to bytes codecs; encoding applies them in that order.  Every format is translated into
 such a chain.
 
-How a chain is decoded is chosen when a decoder is opened (`chunkwise.core.codec.decode`), not for each
-chunk.
+Zarr v3 core, "codecs" and "Extension definition": an object with ``name``, ``configuration`` and
+``must_understand``, or the bare name if there is no configuration.  Zarr v2: an object with the options and
+an ``id``.  N5: an object with the options and a ``type``.
+
+Compatibility
+-------------
+An unknown codec is an error even with ``must_understand: false``: chunks can't be decoded without it.
 """
 
 from __future__ import annotations
@@ -18,10 +26,18 @@ from typing import Any
 
 import numpy.typing as npt
 
-from chunkwise.core.base.binding import JSON, dump
+from chunkwise.core.base import catalogue
+from chunkwise.core.base.binding import (
+    JSON,
+    Members,
+    dump,
+    expect_bool,
+    expect_object,
+    expect_string,
+    parse_array,
+)
 from chunkwise.core.base.cached import cached_property
-from chunkwise.core.base.size_bound import SizeBound, text_bound
-from chunkwise.core.codec.codec_json import codec_to_json, codecs_to_json, parse_codecs
+from chunkwise.core.base.limits import SizeBound, text_bound
 from chunkwise.core.codec.decode import (
     Stages,
     bound_of,
@@ -31,6 +47,7 @@ from chunkwise.core.codec.decode import (
     open_decoder,
     open_raw_view,
 )
+from chunkwise.core.codec.notation import notation_of
 from chunkwise.core.codec.protocol import (
     ArrayToArray,
     ArrayToBytes,
@@ -42,17 +59,87 @@ from chunkwise.core.codec.protocol import (
     DecodeInto,
     Encode,
 )
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, TooLargeError, prefix
+from chunkwise.errors import (
+    ChunkwiseError,
+    InvalidArgumentError,
+    SpecError,
+    TooLargeError,
+    UnknownExtensionError,
+    prefix,
+    prefixed,
+)
 
 __all__ = [
     "Chain",
+    "codec_name",
+    "codec_to_json",
     "codecs_to_json",
-    "open_encoder",
+    "find_codec",
     "parse_chain",
+    "parse_codec",
     "parse_codecs",
     "prepare_chain",
-    "split_chain",
 ]
+
+
+def parse_codec(value: JSON, format: str = "zarr3") -> Codec:
+    """Read one codec as `format` ("zarr3", "zarr2" or "n5") writes it."""
+    notation = notation_of(format)
+    if not notation.is_chain:
+        members = Members(value)
+        name = members.take(notation.name_member, expect_string)
+        return find_codec(name, format, notation.name_member).parse(format, name, members.rest())
+    if isinstance(value, str):
+        value = {"name": value}
+    members = Members(value)
+    name = members.take("name", expect_string)
+    members.take("must_understand", expect_bool, True)
+    configuration = members.take("configuration", expect_object, {})
+    members.finish()
+    cls = find_codec(name, format, "name")
+    with prefixed('Error parsing object member "configuration"'):
+        return cls.parse(format, name, configuration)
+
+
+def find_codec(name: str, format: str, member: str = "name") -> type[Codec]:
+    """Return the class that is registered for a name; errors name the member that holds it."""
+    with prefixed(f'Error parsing object member "{member}"', UnknownExtensionError):
+        found = catalogue.codecs.find(name, format)
+    if not (isinstance(found, type) and issubclass(found, Codec)):
+        raise SpecError(
+            f'codec "{name}" is registered as {found!r}, but expected a subclass of ArrayToArray, '
+            "ArrayToBytes or BytesToBytes of chunkwise.core.codec.protocol"
+        )
+    return found
+
+
+def parse_codecs(value: JSON, format: str = "zarr3") -> list[Codec]:
+    """Read a JSON array of codecs; an error names the position."""
+    return parse_array(value, lambda v: parse_codec(v, format))
+
+
+def codec_name(codec: Codec, format: str = "zarr3") -> str:
+    """Return the name under which `format` writes a codec; it may read others."""
+    entry = catalogue.CODECS.get(codec.name)
+    names = entry.names.get(format, ()) if entry is not None else (codec.name,)
+    if not names:
+        raise SpecError(f'codec "{codec.name}" can\'t be written in format {format}')
+    return names[0]
+
+
+def codec_to_json(codec: Codec, format: str = "zarr3") -> dict[str, JSON]:
+    """Return one codec as `format` writes it."""
+    # An empty ``configuration`` is left out, except for codecs named ``numcodecs.…``, for which zarr-python
+    # demands one.
+    notation, name, configuration = notation_of(format), codec_name(codec, format), codec.to_json(format)
+    if notation.is_chain and not configuration and not name.startswith("numcodecs."):
+        return {"name": name}
+    return notation.described(name, configuration)
+
+
+def codecs_to_json(codecs: Sequence[Codec], format: str = "zarr3") -> list[dict[str, JSON]]:
+    """Return codecs as `format` writes them."""
+    return [codec_to_json(codec, format) for codec in codecs]
 
 
 @dataclass(frozen=True)
@@ -78,7 +165,7 @@ class Chain:
 
     def open_encoder(self) -> Encode:
         """Return an encoder for one worker at a time."""
-        return open_encoder(self.stages)
+        return _open_encoder(self.stages)
 
     @cached_property
     def bound(self) -> SizeBound | None:
@@ -119,7 +206,7 @@ class Chain:
         return open_raw_view(self.stages)
 
 
-def split_chain(codecs: Sequence[Codec]) -> tuple[list[Any], Any, list[Any]]:
+def _split_chain(codecs: Sequence[Codec]) -> tuple[list[Any], Any, list[Any]]:
     """Return the array to array codecs, the array to bytes codec and the bytes to bytes codecs."""
     n = 0
     while n < len(codecs) and codecs[n].kind == "array->array":
@@ -137,7 +224,7 @@ def split_chain(codecs: Sequence[Codec]) -> tuple[list[Any], Any, list[Any]]:
 def parse_chain(value: JSON) -> tuple[Codec, ...]:
     """Read a JSON array of Zarr v3 codecs that form a chain."""
     codecs = tuple(parse_codecs(value))
-    split_chain(codecs)
+    _split_chain(codecs)
     return codecs
 
 
@@ -154,7 +241,7 @@ def _bind(codec: Any, item: ChunkSpec) -> Any:
 
 def prepare_chain(codecs: Sequence[Codec], item: ChunkSpec) -> Chain:
     """Bind `codecs`, in the order of encoding, to chunks described by `item`."""
-    filters, serializer, compressors = split_chain(codecs)
+    filters, serializer, compressors = _split_chain(codecs)
     items = [item]
     bound_filters: list[ArrayToArray] = []
     for codec in filters:
@@ -173,7 +260,7 @@ def prepare_chain(codecs: Sequence[Codec], item: ChunkSpec) -> Chain:
     return Chain(stages, sizes[-1])
 
 
-def open_encoder(stages: Stages) -> Encode:
+def _open_encoder(stages: Stages) -> Encode:
     """Return an encoder for `stages`; its result is valid until its next call."""
     # Uncompressed chunks of a C-contiguous array are returned as a view of that array.
     filters = [c.open_encoder(item) for c, item in zip(stages.filters, stages.items, strict=False)]

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.base.size_bound import SizeBound, chunk_bound, text_bound
+from chunkwise.core.base.limits import SizeBound, chunk_bound, text_bound
 from chunkwise.core.codec.bytes import Bytes, Layout
 from chunkwise.core.codec.copying import copy_rows
 from chunkwise.core.codec.protocol import (
@@ -73,7 +73,7 @@ def leading_axes(stages: Stages) -> tuple[tuple[int, ...] | None, int]:
     axes = tuple(range(len(stages.items[0].shape)))
     identity, n = axes, 0
     for codec in stages.filters:
-        from chunkwise.core.codec.transpose import Transpose
+        from chunkwise.core.codec.reshape import Transpose
 
         if not isinstance(codec, Transpose):
             break

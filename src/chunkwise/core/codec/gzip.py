@@ -43,7 +43,7 @@ import numpy as np
 from isal import isal_zlib
 
 from chunkwise.core.base.binding import Members, expect_bool, expect_int
-from chunkwise.core.base.size_bound import largest_value
+from chunkwise.core.base.limits import largest_value
 from chunkwise.core.codec.notation import notation_of
 from chunkwise.core.codec.protocol import (
     BatchDecoder,

@@ -1,18 +1,28 @@
 """N5 blocks: a header, then the elements, big-endian, first dimension fastest, compressed.
 
+``n5_default`` has such blocks as chunks of a Zarr v3 array.  A directory can then have both
+``attributes.json`` and ``zarr.json``, for the same blocks.
+
 Specification
 -------------
-N5 README, "File-system specification", item 9.
+N5 README, "File-system specification", item 9; zarr-extensions, ``codecs/n5_default``.
 
 Names
 -----
-Not written in any metadata document: the driver makes it from ``blockSize``, ``dataType`` and
-``compression``.  The Zarr v3 codec of the same layout is `chunkwise.core.codec.n5_default`.
+zarr3: ``n5_default``.  N5 itself has no name: the driver makes the codec from ``blockSize``, ``dataType`` and
+``compression``.
 
 Configuration
 -------------
 >>> N5Block.parse("n5", "n5_block", {"compression": {"type": "raw"}}).to_json("n5")
 {'compression': {'type': 'raw'}}
+>>> codecs = [{"name": "transpose", "configuration": {"order": [1, 0]}},
+...           {"name": "bytes", "configuration": {"endian": "big"}}]
+>>> N5Default.parse("zarr3", "n5_default", {"codecs": codecs}).to_json("zarr3") == {"codecs": codecs}
+True
+
+In ``n5_default``, ``transpose`` must reverse all dimensions (it may be left out below rank 2), ``bytes`` must
+be big-endian (``endian`` may be left out for one-byte types), and at most one compressor may follow.
 
 Compatibility
 -------------
@@ -25,16 +35,21 @@ Compatibility
 * Memory: raw blocks are read in place.  The decoder of a compressed block may allocate the size in the header
   if the grid cell is as large; an oversized block may have up to 4 times the bytes of its cell, or 64 KiB if
   that is more.
+* With ``n5_default``, blocks are read in mode 0 only.  Cropped blocks are padded with the fill value of the
+  array, which in N5 itself is 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from chunkwise.core.base.binding import JSON, Members
+from chunkwise.core.codec.bytes import Bytes
+from chunkwise.core.codec.chain import codecs_to_json, parse_codecs
 from chunkwise.core.codec.copying import copy_tiled
 from chunkwise.core.codec.n5_parts import (
     DEFAULT,
@@ -49,10 +64,19 @@ from chunkwise.core.codec.n5_parts import (
     parse_header,
     write_header,
 )
-from chunkwise.core.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode, byte_view
-from chunkwise.errors import CodecError, DataCorruptionError, braced
+from chunkwise.core.codec.protocol import (
+    Buffer,
+    BytesToBytes,
+    ChunkSpec,
+    Codec,
+    DecodeInto,
+    Encode,
+    byte_view,
+)
+from chunkwise.core.codec.reshape import Transpose
+from chunkwise.errors import CodecError, DataCorruptionError, SpecError, braced
 
-__all__ = ["N5Block"]
+__all__ = ["N5Block", "N5Default"]
 
 _OVERSIZE = 4
 _OVERSIZE_NBYTES = 1 << 16
@@ -207,3 +231,68 @@ def _check_count(header: N5Header, n_elements: int) -> None:
             f"varlength chunks not supported: "
             f"block of size {braced(header.dims)} has {header.element_count} elements"
         )
+
+
+def _parse_inner(value: JSON) -> tuple[Codec, ...]:
+    """Read the inner codecs and check what can be checked without knowing the array."""
+    codecs = parse_codecs(value)
+    rest = codecs[1:] if codecs and isinstance(codecs[0], Transpose) else codecs
+    if not rest or not isinstance(rest[0], Bytes):
+        raise SpecError(
+            'n5_default requires the inner codecs "transpose", "bytes" and at most one compressor'
+        )
+    if rest[0].endian not in (None, "big"):
+        raise SpecError('n5_default requires the inner codec "bytes" to have "endian" of "big"')
+    if len(rest) > 2 or any(codec.kind != "bytes->bytes" for codec in rest[1:]):
+        raise SpecError('n5_default allows at most one compressor after the inner codec "bytes"')
+    return tuple(codecs)
+
+
+@dataclass(frozen=True, slots=True)
+class N5Default(N5Block):
+    """An N5 block as a Zarr v3 array->bytes codec."""
+
+    varlength: bool = False
+    codecs: tuple[Codec, ...] = ()  # ``transpose``, ``bytes`` and perhaps one compressor
+
+    name: ClassVar[str] = "n5_default"
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        """Read the member ``codecs``."""
+        members = Members(configuration)
+        codecs = members.take("codecs", _parse_inner)
+        members.finish()
+        return cls._of(codecs)
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        """Return the member ``codecs``."""
+        return {"codecs": codecs_to_json(self.codecs)}
+
+    def bind(self, item: ChunkSpec) -> Self:
+        """Bind the inner codecs; raise if the transposition or byte order is not that of N5."""
+        rank = len(item.shape)
+        reverse = tuple(reversed(range(rank)))
+        inner: list[Any] = []
+        transposed = False
+        for codec in self.codecs:
+            bound = codec.bind(item)
+            if isinstance(bound, Transpose):
+                transposed = True
+                if bound.order not in (reverse, "F"):
+                    raise CodecError(
+                        f'n5_default requires the inner codec "transpose" to have "order" of {list(reverse)}'
+                    )
+            elif isinstance(bound, Bytes):
+                endian = codec.to_json("zarr3").get("endian")
+                if endian != "big" and item.dtype.itemsize > 1:
+                    raise CodecError('n5_default requires the inner codec "bytes" to have "endian" of "big"')
+            inner.append(bound)
+        if rank > 1 and not transposed:
+            raise CodecError('n5_default requires the inner codec "transpose"')
+        N5Block().bind(item)
+        return self._of(tuple(inner))
+
+    @classmethod
+    def _of(cls, codecs: tuple[Codec, ...]) -> Self:
+        return cls(tuple(codec for codec in codecs if isinstance(codec, BytesToBytes)), codecs=codecs)

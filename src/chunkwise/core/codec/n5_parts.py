@@ -31,8 +31,8 @@ from typing import Any, NamedTuple, Self
 
 from chunkwise.core.base import catalogue
 from chunkwise.core.base.binding import JSON, Members, check_known, dump, expect_object, expect_string
-from chunkwise.core.base.size_bound import chunk_bound, text_bound
-from chunkwise.core.codec.codec_json import find_codec
+from chunkwise.core.base.limits import chunk_bound, text_bound
+from chunkwise.core.codec.chain import find_codec
 from chunkwise.core.codec.protocol import (
     ArrayToBytes,
     Buffer,

@@ -26,9 +26,9 @@ import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON, Members, expect_object, expect_string
 from chunkwise.core.base.extras import needs
-from chunkwise.core.codec.lz4_block import decode_lz4_hdf5
+from chunkwise.core.codec.lz4 import decode_lz4_hdf5
 from chunkwise.core.codec.notation import notation_of
-from chunkwise.core.codec.numcodecs_array import Frozen, frozen, thawed
+from chunkwise.core.codec.numcodecs import Frozen, frozen, thawed
 from chunkwise.core.codec.protocol import (
     ArrayToBytes,
     Buffer,

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.base.binding import Members, expect_int
-from chunkwise.core.base.size_bound import SizeBound, hold, release
+from chunkwise.core.base.limits import SizeBound, hold, release
 from chunkwise.core.codec.notation import notation_of
 from chunkwise.errors import DataCorruptionError
 

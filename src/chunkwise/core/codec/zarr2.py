@@ -15,10 +15,9 @@ import numpy as np
 
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.codec.bytes import Bytes, has_byte_order
-from chunkwise.core.codec.chain import prepare_chain
-from chunkwise.core.codec.codec_json import parse_codec
+from chunkwise.core.codec.chain import parse_codec, prepare_chain
 from chunkwise.core.codec.protocol import ArrayToArray, ArrayToBytes, BytesToBytes, ChunkSpec, Codec
-from chunkwise.core.codec.transpose import Transpose
+from chunkwise.core.codec.reshape import Transpose
 from chunkwise.errors import UnknownExtensionError, prefixed
 
 __all__ = ["parse_zarr2", "parse_zarr2_codecs", "parse_zarr2_step"]

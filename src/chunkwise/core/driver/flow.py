@@ -10,9 +10,9 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from chunkwise.core.base.size_bound import as_document
+from chunkwise.core.base.limits import as_document
 from chunkwise.core.kvstore.protocol import KvStoreDriver, Stamped
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.errors import PermissionDeniedError
 
 __all__ = ["Delete", "Flow", "Get", "GetAll", "ListChildren", "Put", "ReplacePrefix", "Request", "run"]

@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON
-from chunkwise.core.chunk_key.key_encoding import KeyEncoding
+from chunkwise.core.chunk_key import KeyEncoding
 from chunkwise.core.codec.protocol import PreparedChain
 from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.core.grid.regular import ChunkGrid
+from chunkwise.core.grid import ChunkGrid
 from chunkwise.core.kvstore.protocol import describe
 from chunkwise.errors import InvalidArgumentError, NotFoundError, TooLargeError, braced, prefix
 
 if TYPE_CHECKING:
-    from chunkwise.core.codec.shard_layout import ShardLayout
+    from chunkwise.core.codec.sharding import ShardLayout
 
 __all__ = ["ShardLevel", "StoredArray", "StoredField", "failed", "missing_chunk", "shard_layout"]
 
@@ -75,7 +75,7 @@ def shard_layout(array: StoredArray, shard: ShardLevel) -> ShardLayout:
     if outer is None or inner is None or any(o % i for o, i in zip(outer, inner, strict=True)):
         raise InvalidArgumentError(f"Inner chunks of shape {inner} do not divide shards of shape {outer}")
     counts = tuple(o // i for o, i in zip(outer, inner, strict=True))
-    from chunkwise.core.codec.shard_layout import ShardLayout
+    from chunkwise.core.codec.sharding import ShardLayout
 
     return ShardLayout.of(counts, shard.index_chain(counts), at_end=shard.index_location == "end")
 

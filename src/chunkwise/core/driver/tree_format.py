@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal, TypeAlias
 
 from chunkwise.core.base.binding import JSON, load_json
-from chunkwise.core.chunk_key.key_encoding import KeyEncoding
+from chunkwise.core.chunk_key import KeyEncoding
 from chunkwise.core.codec.notation import CodecNotation
 
 __all__ = ["FormatName", "TreeFormat"]

@@ -1,4 +1,4 @@
-"""Strings and raw bytes of fixed size: ``S<n>``, ``U<n>``, ``V<n>``; ``char`` and ``byte`` are one byte long.
+"""Elements of a fixed number of bytes: strings, raw bytes, and records, whose members are such elements.
 
 ============ ================================== ==================== =======================
 type         in Zarr v3                         in Zarr v2           fill value
@@ -26,30 +26,39 @@ json        --                           ``json2``, ``msgpack2``, ``pickle``;   
 =========== ============================ ============================================== ==========
 
 zarr-python 2 writes 0 for a missing fill value of ``|O``; it is read as empty.
+
+Records: in Zarr v3, the extension ``struct`` (members as objects) or its older form ``structured`` (members
+as pairs); in Zarr v2, a list of ``[name, type]`` or ``[name, type, shape]``.  Fill value: base64 of the
+stored record in Zarr v2 and for ``structured``, an object with a value for each member for ``struct``.  Both
+forms, and a list of the values in order, are read everywhere.
 """
 
 from __future__ import annotations
 
+import base64
 import binascii
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.base.binding import JSON, expect_int, expect_string, parse_array
+from chunkwise.core.base.binding import JSON, Members, expect_array, expect_int, expect_string, parse_array
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.integer import show
 from chunkwise.core.dtypes.names import Notation
 from chunkwise.errors import InvalidArgumentError, SpecError
 
 __all__ = [
-    "boxed",
     "decode_base64",
+    "members_of",
     "parse_fixed_bytes",
     "parse_fixed_text",
+    "parse_struct",
     "parse_variable",
     "print_fixed_bytes",
     "print_fixed_text",
+    "print_struct",
     "print_variable",
 ]
 
@@ -101,7 +110,7 @@ def print_fixed_text(fill: npt.NDArray[Any], dtype: DataType, notation: Notation
     return str(fill)
 
 
-def boxed(value: Any) -> npt.NDArray[Any]:
+def _boxed(value: Any) -> npt.NDArray[Any]:
     """Return an array of shape ``()`` that holds `value`, which can be any object."""
     out = np.empty((), object)
     out[()] = value
@@ -111,17 +120,17 @@ def boxed(value: Any) -> npt.NDArray[Any]:
 def parse_variable(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
     """Return a fill value of string, ustring or json."""
     if dtype.kind == "json":
-        return boxed(value)
+        return _boxed(value)
     if dtype.kind == "ustring" or notation.is_plain:
         try:
             raw = expect_string(value).encode()
         except UnicodeEncodeError:
             raise SpecError(f"Expected text that UTF-8 can encode, but received: {show(value)}") from None
-        return boxed(value if dtype.kind == "ustring" else raw)
+        return _boxed(value if dtype.kind == "ustring" else raw)
     if notation.has_bits and isinstance(value, list):
-        return boxed(bytes(parse_array(value, lambda v: expect_int(v, 0, 255))))
+        return _boxed(bytes(parse_array(value, lambda v: expect_int(v, 0, 255))))
     try:
-        return boxed(binascii.a2b_base64(expect_string(value), strict_mode=True))
+        return _boxed(binascii.a2b_base64(expect_string(value), strict_mode=True))
     except (binascii.Error, ValueError) as e:
         if isinstance(e, SpecError):
             raise
@@ -139,3 +148,52 @@ def print_variable(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) 
         return value.decode()
     except UnicodeDecodeError:
         raise InvalidArgumentError("Invalid UTF-8 sequence encountered") from None
+
+
+def members_of(dtype: DataType) -> Iterator[tuple[str, DataType, tuple[int, ...]]]:
+    """Yield name, type and shape of each member of a structured type."""
+    memory = dtype.memory_dtype
+    assert memory.names is not None and memory.fields is not None
+    for name in memory.names:
+        member = memory.fields[name][0]
+        base, shape = member.subdtype or (member, ())
+        yield name, DataType(base), shape
+
+
+def parse_struct(
+    value: JSON,
+    dtype: DataType,
+    notation: Notation,
+    stored: np.dtype[Any] | None,
+    parse_member: Callable[[JSON, DataType], npt.NDArray[Any]],
+) -> npt.NDArray[Any]:
+    """Return a fill value; `stored` tells the byte order of its base64 form, by default little-endian."""
+    memory = dtype.memory_dtype
+    if isinstance(value, str):
+        raw = decode_base64(value, memory.itemsize, exact=True)
+        return np.ndarray((), stored or memory.newbyteorder("<"), raw).astype(memory)
+    if notation.has_stored_form or not isinstance(value, dict | list):
+        expected = (
+            "base64-encoded string" if notation.has_stored_form else "object, array, or base64-encoded string"
+        )
+        raise SpecError(f"Expected {expected}, but received: {show(value)}")
+    members = list(members_of(dtype))
+    if isinstance(value, list):
+        value = dict(zip((m[0] for m in members), expect_array(value, len(members)), strict=True))
+    given, out = Members(value), np.zeros((), memory)
+    for name, member, shape in members:
+        if shape:
+            raise SpecError(
+                f'Member "{name}" of shape {list(shape)} has no form but base64 of the whole record'
+            )
+        out[name] = given.take(name, lambda v, member=member: parse_member(v, member))  # type: ignore[misc]
+    given.finish()
+    return out
+
+
+def print_struct(
+    fill: npt.NDArray[Any], dtype: DataType, notation: Notation, stored: np.dtype[Any] | None
+) -> str:
+    """Return base64 of the record as stored, by default little-endian."""
+    raw = fill.astype(stored or dtype.memory_dtype.newbyteorder("<")).tobytes()
+    return base64.b64encode(raw).decode()

@@ -1,4 +1,4 @@
-"""Binary floating-point numbers of 4 to 64 bits, and complex numbers, which are two of them.
+"""Binary floating-point numbers, and complex numbers, which are two of them.
 
 Numbers below 8 bits take one byte each.
 
@@ -13,6 +13,10 @@ strings, and writes ``float4_e2m1fn`` as base64 of its byte.  The payload of a N
 ``complex64`` and ``complex128`` are the real part, then the imaginary part.  Fill value: a list of both, each
 as for the floating-point type of half the size.  In Zarr v2, base64 of the stored bytes is read as well, as
 TensorStore does, and a number or word, the real part, as GDAL writes it.
+
+``complex_float16`` and the like, for which NumPy has no type: in memory, a record of ``real`` and ``imag``.
+In Zarr v3, a name; the fill value is a list of both parts, each in the form of the floating-point type.
+``complex_float32`` and ``complex_float64`` are other names of ``complex64`` and ``complex128``.
 """
 
 from __future__ import annotations
@@ -20,19 +24,39 @@ from __future__ import annotations
 import binascii
 import math
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.base.binding import JSON, MISSING, parse_array
+from chunkwise.core.base.binding import JSON, MISSING, Members, parse_array
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.fixed import decode_base64
 from chunkwise.core.dtypes.integer import show
-from chunkwise.core.dtypes.names import Notation
+from chunkwise.core.dtypes.names import ZARR3, Notation
 from chunkwise.errors import SpecError
 
-__all__ = ["component_of", "parse_complex", "parse_float", "print_complex", "print_float", "read_float"]
+__all__ = [
+    "ComplexBfloat16",
+    "ComplexFloat4E2m1fn",
+    "ComplexFloat6E2m3fn",
+    "ComplexFloat6E3m2fn",
+    "ComplexFloat8E3m4",
+    "ComplexFloat8E4m3",
+    "ComplexFloat8E4m3b11fnuz",
+    "ComplexFloat8E4m3fnuz",
+    "ComplexFloat8E5m2",
+    "ComplexFloat8E5m2fnuz",
+    "ComplexFloat8E8m0fnu",
+    "ComplexFloat16",
+    "component_of",
+    "parse_complex",
+    "parse_float",
+    "print_complex",
+    "print_float",
+    "read_float",
+]
 
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _HEX = r"0x([0-9a-fA-F]+)"
@@ -165,3 +189,74 @@ def print_complex(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -
     part = component_of(dtype)
     real, imag = np.ascontiguousarray(fill).reshape(1).view(part.memory_dtype)
     return [print_float(np.asarray(real), part, notation), print_float(np.asarray(imag), part, notation)]
+
+
+class _ComplexPair:
+    """A complex number whose parts are of the type `part`."""
+
+    name: ClassVar[str]
+    part: ClassVar[DataType]
+    memory_dtype: ClassVar[np.dtype[Any]]
+    fill_rank: ClassVar[int] = 1
+
+    def __init_subclass__(cls, part: str) -> None:
+        cls.name, cls.part = f"complex_{part}", DataType(part)
+        cls.memory_dtype = np.dtype([(field, cls.part.memory_dtype) for field in ("real", "imag")])
+
+    @classmethod
+    def parse(cls, configuration: Mapping[str, JSON]) -> Self:
+        Members(configuration).finish()
+        return cls()
+
+    def to_json(self) -> dict[str, JSON]:
+        return {}
+
+    def parse_fill_value(self, value: JSON) -> npt.ArrayLike:
+        real, imag = parse_array(value, lambda v: parse_float(v, self.part, ZARR3), 2)
+        return np.array((real[()], imag[()]), self.memory_dtype)
+
+    def print_fill_value(self, fill: npt.NDArray[Any]) -> JSON:
+        return [print_float(fill[field], self.part, ZARR3) for field in ("real", "imag")]
+
+    def from_numbers(self, numbers: npt.NDArray[Any], casting: Literal["safe", "unsafe"]) -> npt.NDArray[Any]:
+        out = np.empty(numbers.shape, self.memory_dtype)
+        parts = (numbers.real, numbers.imag) if numbers.dtype.kind == "c" else (numbers, np.zeros((), bool))
+        for field, part in zip(("real", "imag"), parts, strict=True):
+            out[field] = part.astype(self.part.memory_dtype, casting=casting)
+        return out
+
+
+class ComplexBfloat16(_ComplexPair, part="bfloat16"): ...
+
+
+class ComplexFloat4E2m1fn(_ComplexPair, part="float4_e2m1fn"): ...
+
+
+class ComplexFloat6E2m3fn(_ComplexPair, part="float6_e2m3fn"): ...
+
+
+class ComplexFloat6E3m2fn(_ComplexPair, part="float6_e3m2fn"): ...
+
+
+class ComplexFloat8E3m4(_ComplexPair, part="float8_e3m4"): ...
+
+
+class ComplexFloat8E4m3(_ComplexPair, part="float8_e4m3"): ...
+
+
+class ComplexFloat8E4m3b11fnuz(_ComplexPair, part="float8_e4m3b11fnuz"): ...
+
+
+class ComplexFloat8E4m3fnuz(_ComplexPair, part="float8_e4m3fnuz"): ...
+
+
+class ComplexFloat8E5m2(_ComplexPair, part="float8_e5m2"): ...
+
+
+class ComplexFloat8E5m2fnuz(_ComplexPair, part="float8_e5m2fnuz"): ...
+
+
+class ComplexFloat8E8m0fnu(_ComplexPair, part="float8_e8m0fnu"): ...
+
+
+class ComplexFloat16(_ComplexPair, part="float16"): ...

@@ -16,9 +16,9 @@ from chunkwise.core.base.binding import JSON, expect_array, expect_int, expect_s
 from chunkwise.core.base.catalogue import codecs
 from chunkwise.core.dtypes.data_type import DataType, dtypes
 from chunkwise.core.dtypes.fill_value import parse_element, print_element
+from chunkwise.core.dtypes.fixed import members_of
 from chunkwise.core.dtypes.integer import show
 from chunkwise.core.dtypes.names import ZARR2, pack
-from chunkwise.core.dtypes.struct import members_of
 from chunkwise.errors import SpecError, UnknownExtensionError, UnsupportedError, prefixed
 
 __all__ = [

@@ -28,8 +28,8 @@ from chunkwise.core.base.catalogue import data_types
 from chunkwise.core.dtypes.data_type import DataType, dtypes
 from chunkwise.core.dtypes.extension import find_extension
 from chunkwise.core.dtypes.fill_value import parse_element, print_element
+from chunkwise.core.dtypes.fixed import members_of
 from chunkwise.core.dtypes.names import ZARR3, pack
-from chunkwise.core.dtypes.struct import members_of
 from chunkwise.errors import InvalidArgumentError, SpecError, UnsupportedError, prefixed
 
 __all__ = ["fill_value_to_zarr3", "parse_fill_value_zarr3", "parse_zarr3", "to_zarr3"]

@@ -10,9 +10,9 @@ from collections.abc import Callable, Hashable
 from contextvars import ContextVar
 from typing import Any
 
-from chunkwise.core.base.fork import in_child
+from chunkwise.core.base.threads import in_child
+from chunkwise.core.engine.completion import go_on_until
 from chunkwise.core.engine.future import Future, Promise
-from chunkwise.core.engine.waiting import go_on_until
 
 __all__ = ["EVERYWHERE", "Change", "abandoned", "after", "be_part_of_change", "before", "let_go_on"]
 

@@ -18,8 +18,7 @@ from chunkwise.core.kvstore.protocol import Readable
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.plan.ndarray_view import with_strides
 from chunkwise.core.plan.partition import Transform
-from chunkwise.core.plan.plan import Plan, keys, plan_read
-from chunkwise.core.plan.shard import ShardAxis, plan_shards
+from chunkwise.core.plan.plan import Plan, ShardAxis, keys, plan_read, plan_shards
 
 __all__ = ["choose_strategy", "explain_read", "plan_array"]
 

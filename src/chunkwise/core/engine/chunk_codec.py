@@ -13,7 +13,7 @@ from chunkwise.core.base.cached import cached_property
 from chunkwise.core.codec.chain import prepare_chain
 from chunkwise.core.codec.protocol import BatchDecoder, Buffer, DecodeInto, Encode, PreparedChain
 from chunkwise.core.driver.stored_array import StoredField
-from chunkwise.core.grid.regular import ChunkGrid
+from chunkwise.core.grid import ChunkGrid
 from chunkwise.core.kvstore.request_limits import Slots
 from chunkwise.errors import TooLargeError
 

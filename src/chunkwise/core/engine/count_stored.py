@@ -10,15 +10,14 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.codec.shard_layout import MISSING, ShardLayout
+from chunkwise.core.codec.sharding import MISSING, ShardLayout
 from chunkwise.core.driver.stored_array import StoredArray, shard_layout
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
-from chunkwise.core.grid.regular import ChunkGrid
+from chunkwise.core.grid import ChunkGrid
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver
 from chunkwise.core.plan.partition import Transform
-from chunkwise.core.plan.plan import Plan, plan_read
-from chunkwise.core.plan.shard import ShardRequest, plan_shards, shard_requests
+from chunkwise.core.plan.plan import Plan, ShardRequest, plan_read, plan_shards, shard_requests
 from chunkwise.errors import DataCorruptionError, OutOfRangeError
 
 __all__ = ["StoredCount", "count_stored", "delete_outside", "stored_cells"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Hashable, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
 
-from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.threads import new_lock
 from chunkwise.core.engine.abandoned_changes import let_go_on
 from chunkwise.core.engine.future import Future, Promise
 

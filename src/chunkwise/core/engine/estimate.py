@@ -13,15 +13,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.codec.shard_layout import MISSING
+from chunkwise.core.codec.sharding import MISSING
 from chunkwise.core.driver.stored_array import ShardLevel, StoredArray, shard_layout
 from chunkwise.core.engine.shards import GAP, LARGEST_REQUEST, WHOLE_SHARE
 from chunkwise.core.kvstore.byte_range import coalesce_ranges
 from chunkwise.core.kvstore.protocol import Readable
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
 from chunkwise.core.plan.partition import Transform
-from chunkwise.core.plan.plan import plan_read
-from chunkwise.core.plan.shard import plan_shards, shard_requests
+from chunkwise.core.plan.plan import plan_read, plan_shards, shard_requests
 
 __all__ = ["RequestEstimate", "estimate_requests"]
 

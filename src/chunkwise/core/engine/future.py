@@ -14,17 +14,19 @@ from numbers import Number
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
-from chunkwise.core.base.unknown_names import explains_foreign_names, explains_operators
+from chunkwise.core.base.public_names import explains_foreign_names, explains_operators
 from chunkwise.core.engine.completion import (
     CANCELLED,
     ERROR,
     PENDING,
     VALUE,
+    Process,
     complete,
     raise_cancelled,
     run_callbacks,
+    seconds_left,
+    wait,
 )
-from chunkwise.core.engine.waiting import Process, seconds_left, wait
 from chunkwise.errors import ChunkwiseError
 
 if TYPE_CHECKING:

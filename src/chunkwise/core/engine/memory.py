@@ -35,9 +35,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.base.fork import in_child
-from chunkwise.core.base.processors import n_dask_threads
-from chunkwise.core.base.thread import start_thread
+from chunkwise.core.base.limits import n_dask_threads
+from chunkwise.core.base.threads import in_child, start_thread
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = [

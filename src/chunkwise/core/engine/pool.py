@@ -28,12 +28,11 @@ from queue import SimpleQueue
 from threading import get_ident
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from chunkwise.core.base.fork import in_child, new_lock, put_in_order_in_child
-from chunkwise.core.base.processors import n_dask_threads, n_processors
-from chunkwise.core.base.thread import start_thread, until_done
+from chunkwise.core.base.limits import n_dask_threads, n_processors
+from chunkwise.core.base.threads import in_child, new_lock, put_in_order_in_child, start_thread, until_done
 from chunkwise.core.engine.abandoned_changes import Change, after, be_part_of_change, before
+from chunkwise.core.engine.completion import give_up
 from chunkwise.core.engine.future import Future, Promise
-from chunkwise.core.engine.waiting import give_up
 from chunkwise.core.kvstore.request_limits import Slots
 from chunkwise.errors import AbortedError, CancelledError
 

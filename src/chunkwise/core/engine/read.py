@@ -20,35 +20,34 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.base.cached import cached_property
-from chunkwise.core.base.fork import new_lock
-from chunkwise.core.base.size_bound import hold, release
+from chunkwise.core.base.limits import hold, release
+from chunkwise.core.base.threads import new_lock
 from chunkwise.core.codec.protocol import PreparedChain
-from chunkwise.core.codec.shard_layout import ShardLayout
+from chunkwise.core.codec.sharding import ShardLayout
 from chunkwise.core.driver.stored_array import StoredArray, StoredField, shard_layout
-from chunkwise.core.engine.batch import batch_of_thread
+from chunkwise.core.engine.batch import SharedReads, batch_of_thread
 from chunkwise.core.engine.choose import choose_strategy, plan_array
 from chunkwise.core.engine.chunk_codec import CodecLimit, StagingBuffer
 from chunkwise.core.engine.future import Future
 from chunkwise.core.engine.memory import pages_of
 from chunkwise.core.engine.pool import OpenWorker, Pool, Stop
 from chunkwise.core.engine.shards import KeptIndexes, ShardSource
-from chunkwise.core.engine.shared_reads import SharedReads
-from chunkwise.core.engine.sources import (
-    FILLED,
-    ManySource,
-    Source,
-    cache_source,
-    store_source,
-)
+from chunkwise.core.engine.sources import FILLED, ManySource, Source, cache_source, store_source
 from chunkwise.core.engine.strategy import STAGING_NBYTES, ReadStrategy, read_strategy
 from chunkwise.core.engine.targets import Batch, Target
 from chunkwise.core.index_space import IndexTransform
 from chunkwise.core.kvstore.protocol import Readable
 from chunkwise.core.kvstore.traits import traits_of
-from chunkwise.core.plan.axis import PlanAxis, is_indexed
-from chunkwise.core.plan.partition import Transform
-from chunkwise.core.plan.plan import Plan, keys, place_in_chunk, split
-from chunkwise.core.plan.shard import ShardAxis, shard_requests, split_shards
+from chunkwise.core.plan.partition import PlanAxis, Transform, is_indexed
+from chunkwise.core.plan.plan import (
+    Plan,
+    ShardAxis,
+    keys,
+    place_in_chunk,
+    shard_requests,
+    split,
+    split_shards,
+)
 from chunkwise.errors import NotFoundError
 
 __all__ = ["ArrayReader", "read_chunks", "read_into"]

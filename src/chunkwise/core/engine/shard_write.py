@@ -21,8 +21,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.base.fork import new_lock
-from chunkwise.core.codec.shard_layout import MISSING, ShardBody, ShardLayout
+from chunkwise.core.base.threads import new_lock
+from chunkwise.core.codec.sharding import MISSING, ShardBody, ShardLayout
 from chunkwise.core.driver.stored_array import ShardLevel, StoredArray, shard_layout
 from chunkwise.core.engine.chunk_codec import CodecLimit, Coder, open_fill_test
 from chunkwise.core.engine.future import Future
@@ -41,10 +41,19 @@ from chunkwise.core.engine.update import (
 )
 from chunkwise.core.engine.write_batches import WriteBatches, write_chunks
 from chunkwise.core.kvstore.protocol import Buffer, Readable, Writable, describe
-from chunkwise.core.plan.axis import PlanAxis, is_indexed
-from chunkwise.core.plan.partition import Transform
-from chunkwise.core.plan.plan import chunk_order, plan_write, selections, split, wholes
-from chunkwise.core.plan.shard import ShardAxis, ShardRequest, plan_shards, shard_requests, split_shards
+from chunkwise.core.plan.partition import PlanAxis, Transform, is_indexed
+from chunkwise.core.plan.plan import (
+    ShardAxis,
+    ShardRequest,
+    chunk_order,
+    plan_shards,
+    plan_write,
+    selections,
+    shard_requests,
+    split,
+    split_shards,
+    wholes,
+)
 from chunkwise.errors import DataCorruptionError, OutOfRangeError, UnsafeWriteError, prefix
 
 __all__ = ["write_shards_from"]

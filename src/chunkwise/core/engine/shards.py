@@ -19,13 +19,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.base.fork import new_lock, put_in_order_in_child
-from chunkwise.core.codec.shard_layout import MISSING, ShardLayout
+from chunkwise.core.base.threads import new_lock, put_in_order_in_child
+from chunkwise.core.codec.sharding import MISSING, ShardLayout
 from chunkwise.core.driver.stored_array import StoredArray, missing_chunk
-from chunkwise.core.engine.shared_reads import SharedReads
+from chunkwise.core.engine.batch import SharedReads
 from chunkwise.core.engine.sources import Fetched
 from chunkwise.core.engine.targets import Batch
 from chunkwise.core.kvstore.byte_range import coalesce_ranges, resolve_range
+from chunkwise.core.kvstore.caches import ShardIndexCache, ShardIndexes
 from chunkwise.core.kvstore.protocol import (
     MOST_LOST,
     Buffer,
@@ -37,7 +38,6 @@ from chunkwise.core.kvstore.protocol import (
     describe,
     offers,
 )
-from chunkwise.core.kvstore.shard_index_cache import ShardIndexCache, ShardIndexes
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.errors import AbortedError, DataCorruptionError, NotFoundError, OutOfRangeError, prefix
 

@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from chunkwise.core.codec.protocol import Buffer, PreparedChain
 from chunkwise.core.driver.stored_array import StoredArray, failed, missing_chunk
+from chunkwise.core.engine.batch import SharedReads
 from chunkwise.core.engine.chunk_codec import StagingBuffer
-from chunkwise.core.engine.shared_reads import SharedReads
 from chunkwise.core.engine.targets import Batch
 from chunkwise.core.kvstore.adapter.cache import CacheStore
-from chunkwise.core.kvstore.adapter.value_cache import CacheEntry
+from chunkwise.core.kvstore.caches import CacheEntry
 from chunkwise.core.kvstore.protocol import ManyReadable, Readable, describe, offers
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.errors import NotFoundError

@@ -21,7 +21,7 @@ from chunkwise.core.codec.protocol import PreparedChain
 from chunkwise.core.driver.stored_array import StoredField
 from chunkwise.core.engine.chunk_codec import CodecLimit, StagingBuffer, chain_for, under
 from chunkwise.core.engine.strategy import STAGING_NBYTES
-from chunkwise.core.plan.axis import PlanAxis, is_indexed
+from chunkwise.core.plan.partition import PlanAxis, is_indexed
 from chunkwise.core.plan.plan import chunk_order, extents, selections, wholes
 
 __all__ = ["Batch", "Target", "lies_in_one_piece", "selected_runs"]

@@ -6,12 +6,12 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-from chunkwise.core.base.fork import new_rlock
+from chunkwise.core.base.threads import new_rlock
 from chunkwise.core.engine.abandoned_changes import EVERYWHERE, let_go_on
+from chunkwise.core.engine.completion import go_on_until
 from chunkwise.core.engine.derived_futures import map_future
 from chunkwise.core.engine.future import Future, Promise, promise_of, waiting_future
 from chunkwise.core.engine.pool import Pool, Stop, give_up_since, n_changes
-from chunkwise.core.engine.waiting import go_on_until
 from chunkwise.core.kvstore.adapter.pending import Change, PendingPart, PendingStore
 from chunkwise.core.kvstore.adapter.pending_commit import (
     check_documents,

@@ -14,7 +14,7 @@ from functools import cache, wraps
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from chunkwise.core.base.fork import in_child
+from chunkwise.core.base.threads import in_child
 from chunkwise.core.engine.completion import VALUE
 from chunkwise.core.engine.derived_futures import WriteFutures
 from chunkwise.core.engine.future import Future, Promise

@@ -14,9 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.base.fork import KeyLocks
-from chunkwise.core.base.size_bound import hold, release
-from chunkwise.core.base.thread import is_within
+from chunkwise.core.base.limits import hold, release
+from chunkwise.core.base.threads import KeyLocks, is_within
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.engine.chunk_codec import Coder, chain_for, open_fill_test, under
 from chunkwise.core.kvstore.atomic import Modifiable

@@ -38,8 +38,7 @@ from chunkwise.core.engine.write_batches import WriteBatch, WriteBatches, write_
 from chunkwise.core.index_space import IndexTransform
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver
-from chunkwise.core.plan.axis import PlanAxis
-from chunkwise.core.plan.partition import Transform
+from chunkwise.core.plan.partition import PlanAxis, Transform
 from chunkwise.core.plan.plan import keys, place_in_chunk, plan_write, split
 
 __all__ = ["ReadWritable", "SmallWriter", "referencing", "write_from"]

@@ -19,7 +19,7 @@ from chunkwise.core.driver.stored_array import StoredField
 from chunkwise.core.engine.chunk_codec import CodecLimit, Coder, open_coders
 from chunkwise.core.engine.pool import Stop
 from chunkwise.core.engine.strategy import STAGING_NBYTES
-from chunkwise.core.plan.axis import PlanAxis, is_indexed
+from chunkwise.core.plan.partition import PlanAxis, is_indexed
 from chunkwise.core.plan.plan import chunk_order, extents, selections, wholes
 
 __all__ = ["Sink", "WriteBatch", "WriteBatches", "write_chunks"]

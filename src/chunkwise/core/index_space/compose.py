@@ -1,6 +1,4 @@
-"""Composition and inversion of index mappings: ``compose(a, b)`` maps ``x`` to ``a(b(x))``.
-
-Pulling the bounds of a domain back through output index maps, and checking them.
+"""Composition, inversion and restriction of index mappings: ``compose(a, b)`` maps ``x`` to ``a(b(x))``.
 
 Each output of the inner mapping is an index into the outer domain.  The bounds of the outer domain are
 carried to the inner input dimensions in three steps.
@@ -20,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chunkwise.core.index_space.box import IndexMapping, M
-from chunkwise.core.index_space.dim import Bounds
+from chunkwise.core.index_space.dim import Bounds, Dim, find_dimension
 from chunkwise.core.index_space.interval import (
     INF,
     MAX_FINITE,
@@ -49,7 +47,7 @@ __all__ = [
     "explicit_bounds",
     "invert",
     "propagate",
-    "resolve_array",
+    "restrict",
     "substitute",
 ]
 
@@ -177,7 +175,7 @@ def _compose_map(
         if empty:
             return constant_map(0)
         array = _compose_array(m._array, outer, inner, domain)
-        return resolve_array(m._offset, m._stride, array, m._range)
+        return _resolve_array(m._offset, m._stride, array, m._range)
     if m._dim is None:
         return m
     n = inner[m._dim]
@@ -199,10 +197,10 @@ def _compose_map(
         return single_map(offset, stride, n._dim)
     allowed = explicit_bounds(outer._bounds()[m._dim])
     index_range = intersect(n._range, pull_back(*allowed, n._offset, n._stride))
-    return resolve_array(offset, stride, n._array, index_range)
+    return _resolve_array(offset, stride, n._array, index_range)
 
 
-def resolve_array(
+def _resolve_array(
     offset: int, stride: int, array: IndexArray, index_range: tuple[int, int]
 ) -> OutputIndexMap:
     """Return the array map, or a constant for a single element; raise if that is outside `index_range`."""
@@ -328,3 +326,69 @@ def invert(m: M) -> M:
             inverse[d] = constant_map(lo)
     output = tuple([x for x in inverse if x is not None])
     return m._make(domain._from_bounds(bounds, labels), output)
+
+
+def restrict(m: M, domain: Box) -> M:
+    """Return `m` limited to the bounds of `domain`, which become explicit."""
+    # Dimensions match by label if both sides have labels, otherwise by position; unlabeled dimensions of a
+    # labeled `domain` match in order with the unlabeled ones of `m`.
+    target = m._domain
+    positions = _match(target, domain)
+    bounds = target._bounds()
+    labels = target._labels if any(target._labels) else domain._labels
+    for i, d in enumerate(positions):
+        limits = explicit_bounds(bounds[d])
+        lo, hi = domain._lo[i], domain._hi[i]
+        if lo != hi and not (limits[0] <= lo and hi <= limits[1]):
+            raise OutOfRangeError(
+                f"Cannot slice target dimension {d} {_shown_bounds(bounds[d], labels[d])} "
+                f"with index domain dimension {i} {_shown_bounds(domain._bounds()[i], domain._labels[i])}"
+            )
+        bounds[d] = (lo, hi, False, False)
+    new = target._from_bounds(bounds, labels)
+    return m._make(new, tuple([_sliced(x, target, new) for x in m._output]))
+
+
+def _shown_bounds(bounds: Bounds, label: str) -> str:
+    return f"{{{Dim._make(bounds, label)}}}"
+
+
+def _match(target: Box, domain: Box) -> list[int]:
+    """Return the target dimension for each dimension of `domain`."""
+    if not any(target._labels) or not any(domain._labels):
+        if target.rank != domain.rank:
+            raise InvalidArgumentError(
+                f"Rank of index domain ({domain.rank}) must match rank of slice target ({target.rank}) "
+                "when the index domain or slice target is unlabeled"
+            )
+        return list(range(target.rank))
+    free = [d for d, label in enumerate(target._labels) if not label]
+    n_unlabeled = domain._labels.count("")
+    named = {label: find_dimension(label, target._labels) for label in domain._labels if label}
+    if n_unlabeled > len(free):
+        raise InvalidArgumentError(
+            "Number of unlabeled dimensions in index domain exceeds "
+            "number of unlabeled dimensions in slice target"
+        )
+    if n_unlabeled and target.rank != domain.rank:
+        raise InvalidArgumentError(
+            f"Rank ({domain.rank}) of index domain containing unlabeled dimensions "
+            f"must equal slice target rank ({target.rank})"
+        )
+    unlabeled = iter(free)
+    return [named[label] if label else next(unlabeled) for label in domain._labels]
+
+
+def _sliced(m: OutputIndexMap, old: Box, new: Box) -> OutputIndexMap:
+    """Return `m` with the part of its array that covers `new`; the whole array covers `old`."""
+    if m._array is None:
+        return m
+    if new._is_empty():
+        return constant_map(0)
+    key = tuple(
+        [
+            slice(None) if n == 1 else slice(lo - origin, hi - origin)
+            for n, origin, lo, hi in zip(m._array.shape, old._lo, new._lo, new._hi, strict=True)
+        ]
+    )
+    return array_map(m._offset, m._stride, m._array[key], m._range)

@@ -10,18 +10,18 @@ from typing import Any, ClassVar, NamedTuple, Self
 from chunkwise.core.base.arguments import check_same_type
 from chunkwise.core.index_space import dim_operations as ops
 from chunkwise.core.index_space.box import M
-from chunkwise.core.index_space.dim_selection import (
+from chunkwise.core.index_space.dim import check_index, escape, find_dimension
+from chunkwise.core.index_space.numpy_indexing import Mode, apply_terms, check_shapes, n_dims
+from chunkwise.core.index_space.numpy_terms import ArrayTerm, SliceTerm, Terms, parse_terms
+from chunkwise.core.index_space.subscript import (
     SelectionItem,
+    Subscript,
     check_distinct,
     format_selection,
     parse_selection,
     resolve_new,
     resolve_selection,
 )
-from chunkwise.core.index_space.label import check_index, escape, find_dimension
-from chunkwise.core.index_space.numpy_indexing import Mode, apply_terms, check_shapes, n_dims
-from chunkwise.core.index_space.numpy_terms import ArrayTerm, SliceTerm, Terms, parse_terms
-from chunkwise.core.index_space.subscript import Subscript
 from chunkwise.errors import OutOfBoundsError
 
 __all__ = ["OPERATIONS", "AllDimensionsMixin", "DimExpression", "DimSelection", "apply_expression", "d"]

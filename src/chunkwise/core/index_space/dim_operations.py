@@ -13,13 +13,7 @@ from typing import Any
 from chunkwise.core.base.arguments import as_flag, as_text, is_text
 from chunkwise.core.index_space.box import IndexMapping, M
 from chunkwise.core.index_space.compose import compose, substitute
-from chunkwise.core.index_space.dim import Bounds
-from chunkwise.core.index_space.dim_selection import (
-    SelectionItem,
-    parse_selection,
-    resolve_selection,
-    resolve_slice,
-)
+from chunkwise.core.index_space.dim import Bounds, check_index, check_unique
 from chunkwise.core.index_space.interval import (
     INF,
     MAX_FINITE,
@@ -31,8 +25,13 @@ from chunkwise.core.index_space.interval import (
     pull_back,
     shift,
 )
-from chunkwise.core.index_space.label import check_index, check_unique
 from chunkwise.core.index_space.output_map import OutputIndexMap, constant_map, single_map
+from chunkwise.core.index_space.subscript import (
+    SelectionItem,
+    parse_selection,
+    resolve_selection,
+    resolve_slice,
+)
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError, prefix
 
 __all__ = [

@@ -9,20 +9,28 @@ from chunkwise.core.base.arguments import as_text, check_same_type, is_text
 from chunkwise.core.base.binding import JSON, Members, plain_json
 from chunkwise.core.index_space import dim_operations as ops
 from chunkwise.core.index_space.box import Box, IndexMapping
-from chunkwise.core.index_space.compose import compose
-from chunkwise.core.index_space.dim import Bounds, Dim, hull_bounds, intersect_bounds
+from chunkwise.core.index_space.compose import compose, restrict
+from chunkwise.core.index_space.dim import (
+    MAX_RANK,
+    Bounds,
+    Dim,
+    check_unique,
+    find_dimension,
+    hull_bounds,
+    intersect_bounds,
+    merge_labels,
+)
 from chunkwise.core.index_space.dim_expression import AllDimensionsMixin, DimExpression, apply_expression
-from chunkwise.core.index_space.dim_selection import (
+from chunkwise.core.index_space.interval import INF, UPPER, half_open
+from chunkwise.core.index_space.subscript import (
     SelectionItem,
+    as_index_error,
+    as_value_error,
     check_distinct,
     parse_selection,
     resolve_selection,
 )
-from chunkwise.core.index_space.interval import INF, UPPER, half_open
-from chunkwise.core.index_space.label import MAX_RANK, check_unique, find_dimension, merge_labels
-from chunkwise.core.index_space.restrict import restrict
-from chunkwise.core.index_space.subscript import as_index_error, as_value_error
-from chunkwise.core.index_space.transform_args import bounds_from_arguments
+from chunkwise.core.index_space.transform_forms import bounds_from_arguments
 from chunkwise.errors import InvalidArgumentError, prefix, prefixed
 
 __all__ = ["IndexDomain", "combine_domains", "merge_bounds", "merge_domains"]
@@ -135,7 +143,7 @@ class IndexDomain(Box, AllDimensionsMixin):
 
     def to_json(self) -> JSON:
         """Return the JSON form."""
-        from chunkwise.core.index_space.transform_json import bounds_to_json
+        from chunkwise.core.index_space.transform_forms import bounds_to_json
 
         return bounds_to_json(self._lo, self._hi, self._implicit_lo, self._implicit_hi, self._labels, "")
 
@@ -251,7 +259,7 @@ class IndexDomain(Box, AllDimensionsMixin):
 def _parse_json(value: JSON) -> tuple[list[Bounds], tuple[str, ...]]:
     with prefixed("Error parsing index domain from JSON"):
         members = Members(plain_json(value))
-        from chunkwise.core.index_space.transform_json import parse_bounds
+        from chunkwise.core.index_space.transform_forms import parse_bounds
 
         parsed = parse_bounds(members, "")
         members.finish()

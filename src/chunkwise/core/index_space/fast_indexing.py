@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chunkwise.core.index_space.dim import MAX_RANK
 from chunkwise.core.index_space.interval import INF, MAX_FINITE, MIN_FINITE, UPPER
-from chunkwise.core.index_space.label import MAX_RANK
 from chunkwise.core.index_space.numpy_indexing import Mode, slice_bounds
 from chunkwise.core.index_space.numpy_terms import SliceTerm
 from chunkwise.core.index_space.output_map import (

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from chunkwise.core.index_space import dim_operations as ops
 from chunkwise.core.index_space.box import IndexMapping, M
-from chunkwise.core.index_space.compose import compose
+from chunkwise.core.index_space.compose import compose, restrict
 from chunkwise.core.index_space.dim_expression import AllDimensionsMixin, DimExpression, apply_expression
 from chunkwise.core.index_space.domain import IndexDomain
 from chunkwise.core.index_space.fast_indexing import fast_arrays
 from chunkwise.core.index_space.numpy_indexing import Mode, index_all
 from chunkwise.core.index_space.numpy_terms import parse_terms
-from chunkwise.core.index_space.restrict import restrict
 from chunkwise.core.index_space.subscript import (
     Subscript,
     WritableSubscript,

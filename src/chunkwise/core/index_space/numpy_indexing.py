@@ -19,9 +19,8 @@ import numpy as np
 
 from chunkwise.core.index_space.box import IndexMapping, M
 from chunkwise.core.index_space.compose import compose, explicit_bounds
-from chunkwise.core.index_space.dim import Bounds
+from chunkwise.core.index_space.dim import MAX_RANK, Bounds
 from chunkwise.core.index_space.interval import INF, UPPER, closed, format_bounds
-from chunkwise.core.index_space.label import MAX_RANK
 from chunkwise.core.index_space.numpy_terms import ArrayTerm, SliceTerm, Terms
 from chunkwise.core.index_space.output_map import OutputIndexMap, array_map, constant_map, single_map
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfBoundsError, OutOfRangeError, prefix

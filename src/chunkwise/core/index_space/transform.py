@@ -10,15 +10,14 @@ from chunkwise.core.base.arguments import check_same_type
 from chunkwise.core.base.binding import JSON, Members, plain_json
 from chunkwise.core.index_space.box import IndexMapping
 from chunkwise.core.index_space.compose import check_array_values, compose, invert
-from chunkwise.core.index_space.dim import Dim
+from chunkwise.core.index_space.dim import Dim, quote
 from chunkwise.core.index_space.domain import IndexDomain
 from chunkwise.core.index_space.fast_indexing import fast_index
 from chunkwise.core.index_space.indexing import IndexingMixin, index_mapping
 from chunkwise.core.index_space.interval import format_bounds
-from chunkwise.core.index_space.label import quote
 from chunkwise.core.index_space.output_map import OutputIndexMap, OutputIndexMaps, format_array, single_map
 from chunkwise.core.index_space.subscript import as_index_error
-from chunkwise.core.index_space.transform_args import bounds_from_arguments, checked_output
+from chunkwise.core.index_space.transform_forms import bounds_from_arguments, checked_output
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError, prefix, prefixed
 
 __all__ = ["IndexTransform"]
@@ -294,7 +293,7 @@ class IndexTransform(IndexMapping, IndexingMixin):
     def to_json(self) -> JSON:
         """Return the JSON form."""
         x = self._domain
-        from chunkwise.core.index_space.transform_json import bounds_to_json, output_to_json
+        from chunkwise.core.index_space.transform_forms import bounds_to_json, output_to_json
 
         out = bounds_to_json(x._lo, x._hi, x._implicit_lo, x._implicit_hi, x._labels, "input_")
         output = output_to_json(self._output, x.rank)
@@ -345,7 +344,7 @@ def _format_map(m: OutputIndexMap) -> str:
 def _parse_json(value: JSON) -> tuple[IndexDomain, tuple[OutputIndexMap, ...]]:
     with prefixed("Error parsing index transform from JSON"):
         members = Members(plain_json(value))
-        from chunkwise.core.index_space.transform_json import parse_bounds, parse_output
+        from chunkwise.core.index_space.transform_forms import parse_bounds, parse_output
 
         domain = IndexDomain._from_bounds(*parse_bounds(members, "input_"))
         output = members.take("output", parse_output, None)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from itertools import chain, repeat
 from typing import Any, ClassVar
 
-from chunkwise.core.base.fork import new_rlock
+from chunkwise.core.base.threads import new_rlock
 from chunkwise.core.kvstore.byte_range import slice_range, slice_ranges
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import (

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
-from chunkwise.core.base.fork import new_lock, put_in_order_in_child
+from chunkwise.core.base.threads import new_lock, put_in_order_in_child
 
 __all__ = [
     "ANSWER_TIMEOUT",

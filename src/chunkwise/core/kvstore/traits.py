@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 from chunkwise.core.kvstore.request_limits import Coalescing
 
 if TYPE_CHECKING:
-    from chunkwise.core.kvstore.shard_index_cache import ShardIndexes
+    from chunkwise.core.kvstore.caches import ShardIndexes
 
 __all__ = [
     "DEFAULT_TRAITS",

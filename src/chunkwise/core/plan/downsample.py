@@ -21,8 +21,7 @@ import numpy.typing as npt
 
 from chunkwise.core.index_space import IndexDomain, IndexTransform, OutputIndexMap
 from chunkwise.core.index_space.output_map import single_map
-from chunkwise.core.plan.axis import PlanAxis
-from chunkwise.core.plan.partition import Layout, Transform, partition
+from chunkwise.core.plan.partition import Layout, PlanAxis, Transform, partition
 
 __all__ = ["CellPiece", "DownsamplePlan", "plan_downsample"]
 

@@ -1,5 +1,9 @@
 """From an index transform and a grid to a plan: find the connected sets and partition each.
 
+Input and storage dimensions that depend on each other through the output index maps form a *connected
+set*.  Each set is partitioned alone, and the touched chunks are the outer product of the sets, so
+planning costs the sum of the chunks along the dimensions and not their product.
+
 1. An output index map that depends on no input dimension, or through an index array only on dimensions of
    size 1, is a constant: a slice of one element.
 2. Storage dimensions whose maps share an input dimension belong to one set.
@@ -25,25 +29,93 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.grid.regular import PlanGrid
-from chunkwise.core.plan.axis import PlanAxis, is_indexed, strided_axis
+from chunkwise.core.grid import PlanGrid
 
 __all__ = [
     "Layout",
     "OutputMap",
+    "PlanAxis",
     "Transform",
     "in_storage_order",
-    "indexed_axis",
+    "is_indexed",
     "partition",
     "repeat_first",
-    "sliced",
 ]
+
+
+class PlanAxis(NamedTuple):
+    """A connected set: parallel tuples with one entry for each group of cells that it touches."""
+
+    dims: tuple[int, ...]  # storage dimensions of the set, ascending
+    cells: tuple[tuple[int, ...], ...]  # for each of `dims`, the position in the grid of each entry
+    # for each of `dims`, the size of the cell of each entry, in elements
+    extents: tuple[tuple[int, ...], ...]
+    # selections inside the chunk: slices, or tuples of index arrays that broadcast to the product of the sets
+    chunk: tuple[Any, ...]
+    out: tuple[Any, ...]  # the same in the result, seen through `Layout.view`
+    # True if the whole chunk is selected along these dimensions, so that it may be decoded in place or
+    # overwritten
+    whole: tuple[bool, ...]
+    indexed: bool  # True if `chunk` and `out` hold tuples of index arrays, not slices
+
+    @property
+    def n_entries(self) -> int:
+        """Number of groups of cells."""
+        return len(self.whole)
+
+    def take(self, entries: slice) -> PlanAxis:
+        """Return the set with some of its entries only."""
+        cells: tuple[tuple[int, ...], ...]
+        extents: tuple[tuple[int, ...], ...]
+        if len(self.dims) == 1:
+            cells, extents = (self.cells[0][entries],), (self.extents[0][entries],)
+        else:
+            cells = tuple([along[entries] for along in self.cells])
+            extents = tuple([along[entries] for along in self.extents])
+        return PlanAxis(
+            self.dims,
+            cells,
+            extents,
+            self.chunk[entries],
+            self.out[entries],
+            self.whole[entries],
+            self.indexed,
+        )
+
+
+def is_indexed(axes: Iterable[PlanAxis]) -> bool:
+    """Return True if there are index arrays in a product of sets."""
+    for axis in axes:  # noqa: SIM110 - a generator is resumed for each set
+        if axis.indexed:
+            return True
+    return False
+
+
+def _strided_axis(grid: PlanGrid, dim: int, offset: int, stride: int, size: int) -> PlanAxis:
+    """Partition ``offset + stride * i``, for i in ``[0, size)``, by the cells of `grid` along `dim`."""
+    # `stride` is positive: the layout of the result turns a negative one around, once.  A cell that the
+    # stride skips has no entry.
+    cells, extents, chunk, out, whole = [], [], [], [], []
+    i = 0
+    while i < size:
+        first = offset + stride * i
+        cell, start, stop = grid.cell(dim, first)
+        n = min((stop - first + stride - 1) // stride, size - i)
+        first -= start
+        extent = stop - start
+        cells.append(cell)
+        extents.append(extent)
+        chunk.append(slice(first, first + (n - 1) * stride + 1, stride))
+        out.append(slice(i, i + n))
+        whole.append(n == extent)
+        i += n
+    return PlanAxis((dim,), (tuple(cells),), (tuple(extents),), tuple(chunk), tuple(out), tuple(whole), False)
 
 
 Indices: TypeAlias = "npt.NDArray[np.int64]"
 
 
-def indexed_axis(
+def _indexed_axis(
     grid: PlanGrid,
     dims: Sequence[int],
     coordinates: Sequence[Indices],
@@ -91,7 +163,7 @@ def indexed_axis(
     return PlanAxis(tuple(dims), tuple(entry_cells), tuple(entry_extents), chunk, out, whole, True)
 
 
-def sliced(axis: PlanAxis) -> PlanAxis:
+def _sliced(axis: PlanAxis) -> PlanAxis:
     """Return an indexed set of one dimension with slices instead, if each of its entries is a slice."""
     # Single elements, and neighbours that are requested in order, such as samples and sorted indices, are
     # then copied without index arrays, and whole chunks are decoded in place.
@@ -250,7 +322,7 @@ def partition(
         extents = tuple(shape[i] for i in inputs)
         coordinates = [_coordinates(maps[dim], inputs, shape) for dim in dims]
         axes.append(
-            indexed_axis(
+            _indexed_axis(
                 grid,
                 dims,
                 coordinates,
@@ -269,7 +341,7 @@ def partition(
         if stride < 0 and source is not None:
             flipped.add(source)
             offset, stride = offset + stride * (size - 1), -stride
-        axes.append(strided_axis(grid, dim, offset, stride, size))
+        axes.append(_strided_axis(grid, dim, offset, stride, size))
         input_dims.append(source)
     return tuple(axes), Layout(tuple(input_dims), frozenset(flipped), len(shape))
 
@@ -280,7 +352,7 @@ def in_storage_order(axes: tuple[PlanAxis, ...], layout: Layout) -> tuple[tuple[
         return axes, layout
     order = sorted(range(len(axes)), key=lambda i: axes[i].dims)
     input_dims = tuple([layout.input_dims[i] for i in order])
-    ordered = tuple([sliced(axes[i]) if axes[i].indexed else axes[i] for i in order])
+    ordered = tuple([_sliced(axes[i]) if axes[i].indexed else axes[i] for i in order])
     return ordered, layout._replace(input_dims=input_dims)
 
 

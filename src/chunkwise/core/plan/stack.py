@@ -20,9 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.index_space import IndexDomain, IndexTransform
-from chunkwise.core.plan.axis import PlanAxis, is_indexed
-from chunkwise.core.plan.layer_requests import (
+from chunkwise.core.plan.layers import (
     NO_LAYER,
+    LayerBoxes,
+    LayerCells,
     LayerRequest,
     LayerRequests,
     Region,
@@ -30,8 +31,7 @@ from chunkwise.core.plan.layer_requests import (
     cut,
     joined_request,
 )
-from chunkwise.core.plan.layers import LayerBoxes, LayerCells
-from chunkwise.core.plan.partition import Layout, Transform, partition
+from chunkwise.core.plan.partition import Layout, PlanAxis, Transform, is_indexed, partition
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = ["divide_stack", "resolve_topmost"]

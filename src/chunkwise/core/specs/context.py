@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chunkwise.core.base.binding import JSON, MISSING, dump, expect_object, not_too_deep, plain_json
 from chunkwise.core.base.catalogue import UNSUPPORTED_RESOURCES, context_resources
-from chunkwise.core.base.fork import new_rlock
+from chunkwise.core.base.threads import new_rlock
 from chunkwise.core.specs.pretty import pretty_repr
-from chunkwise.core.specs.resources.kind import ResourceConfig
+from chunkwise.core.specs.resource_kind import ResourceConfig
 from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, UnsupportedError, noted
 
 if TYPE_CHECKING:

@@ -1,23 +1,26 @@
-"""The base of the specs of all array drivers."""
+"""The base of the specs of all array drivers, and the members that they share."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
+from chunkwise.core.base.binding import MISSING, Members, expect_int, expect_string
 from chunkwise.core.base.cached import copied
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.index_space import IndexDomain
-from chunkwise.core.specs.context import ContextResource
-from chunkwise.core.specs.kvstore_spec import KvStoreSpec
+from chunkwise.core.specs.context import ContextResource, ContextSpec
+from chunkwise.core.specs.kvstore_spec import KvStoreSpec, parse_kvstore_spec
 from chunkwise.core.specs.open_mode import OpenMode, Recheck
 from chunkwise.core.specs.resource_members import ResourceUser
 from chunkwise.core.specs.schema import Schema
-from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.core.specs.schema_constraints import dtype_from_json
+from chunkwise.core.specs.url import kvstore_json_from_url
+from chunkwise.errors import InvalidArgumentError, SpecError, UnsupportedError
 
-__all__ = ["DriverSpec"]
+__all__ = ["DriverSpec", "SpecMembers", "kvstore_from_url"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -190,3 +193,50 @@ class DriverSpec(ResourceUser, ABC):
         out.update(self.own_members(include_defaults))
         out.update(self.part_members(include_defaults, names))
         return out
+
+
+def kvstore_from_url(url: str) -> KvStoreSpec:
+    """Return the kvstore spec of a URL."""
+    return parse_kvstore_spec(kvstore_json_from_url(url), kvstore_from_url)
+
+
+class SpecMembers(NamedTuple):
+    """Members of every spec."""
+
+    schema: Schema  # ``schema``, with ``dtype``, and with ``rank`` unless a transform has its own rank
+    context: ContextSpec | None
+
+    @classmethod
+    def take(cls, members: Members, *, rank_is_of_driver: bool = True) -> tuple[Self, int | None]:
+        """Take the members; also return ``rank``, which belongs to the transform if there is one."""
+        context = members.take("context", ContextSpec, None)
+        schema = members.take("schema", Schema, None) or Schema()
+        members.take("dtype", lambda v: schema._set_dtype(dtype_from_json(v)), None)
+
+        def take_rank(value: object) -> int:
+            rank = expect_int(value, 0, 32)
+            if rank_is_of_driver:
+                schema._set_rank(rank)
+            return rank
+
+        rank = members.take("rank", take_rank, None)
+        return cls(schema, context), rank
+
+    @staticmethod
+    def take_kvstore(members: Members) -> KvStoreSpec | None:
+        """Take the member ``kvstore``, an object or a URL."""
+        return members.take(
+            "kvstore", lambda v: None if v is MISSING else parse_kvstore_spec(v, kvstore_from_url), None
+        )
+
+    def take_kvstore_and_path(self, members: Members) -> KvStoreSpec | None:
+        """Take ``kvstore``, and ``path``, which is joined to its path."""
+        kvstore = self.take_kvstore(members)
+        path = members.take("path", expect_string, None)
+        if path is None:
+            return kvstore
+        if kvstore is None:
+            raise SpecError(
+                'Error parsing object member "path": "path" must be specified in conjunction with "kvstore"'
+            )
+        return kvstore.joined(path)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.core.dtypes.schema_value import array_from_json
+from chunkwise.core.dtypes.fill_value import array_from_json
 from chunkwise.core.index_space import IndexDomain, IndexTransform, OutputIndexMap, inf
 from chunkwise.core.specs.constraint import braces
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError

@@ -18,7 +18,7 @@ from chunkwise.core.specs.resource_members import ResourceUser, take_resources
 from chunkwise.errors import InvalidArgumentError, UnknownExtensionError, UnsupportedError, noted, prefix
 
 if TYPE_CHECKING:
-    from chunkwise.core.specs.resources.live import ConcurrencyLimit
+    from chunkwise.core.specs.resources import ConcurrencyLimit
 
 __all__ = [
     "KvStoreSpec",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Self, TypeAlias, TypedDict
 
 from chunkwise.core.base.binding import JSON, Members, expect_int, parse_array
-from chunkwise.core.grid.rectilinear import RectilinearGrid, Sizes, parse_sizes, sizes_to_json
+from chunkwise.core.grid import RectilinearGrid, Sizes, parse_sizes, sizes_to_json
 from chunkwise.core.specs.chunk_grid_constraints import GridConstraints
 from chunkwise.core.specs.constraint import (
     MAX_INDEX,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from math import isfinite
 from typing import Any
 
-from chunkwise.core.index_space.label import escape
+from chunkwise.core.index_space.dim import escape
 
 __all__ = ["pretty", "pretty_repr"]
 

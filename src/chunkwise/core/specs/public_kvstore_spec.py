@@ -7,9 +7,9 @@ from typing import Any
 from chunkwise.core.base.binding import JSON, not_too_deep, plain_json
 from chunkwise.core.kvstore.key_range import decode_key
 from chunkwise.core.specs.context import Context
+from chunkwise.core.specs.driver_spec import kvstore_from_url
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec, is_kvstore_object, parse_kvstore_spec
 from chunkwise.core.specs.pretty import pretty_repr
-from chunkwise.core.specs.spec_members import kvstore_from_url
 
 __all__ = ["Spec", "as_kvstore_spec"]
 

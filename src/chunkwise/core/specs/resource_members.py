@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 from chunkwise.core.base.binding import JSON, Members
 from chunkwise.core.base.cached import copied
 from chunkwise.core.specs.context import Context, ContextResource, ContextSpec, parse_resource
-from chunkwise.core.specs.resources.kind import ResourceConfig
+from chunkwise.core.specs.resource_kind import ResourceConfig
 
 __all__ = [
     "ResourceMembers",

@@ -288,7 +288,7 @@ class Schema(SchemaConstraints, IndexingMixin):
         keep_domain : bool
             Whether the view gets the domain of the transform; False if this schema has none.
         """
-        from chunkwise.core.specs.layout_view import one_to_one, view_layout
+        from chunkwise.core.specs.chunk_layout import one_to_one, view_layout
 
         out = Schema()
         out._rank = transform.input_rank
@@ -320,7 +320,7 @@ class Schema(SchemaConstraints, IndexingMixin):
                 f"Cannot inverse transform schema of rank {self._rank} by index transform of rank "
                 f"{transform.input_rank} -> {transform.output_rank}"
             )
-        from chunkwise.core.specs.layout_view import inverse_view_domain, inverse_view_layout, single_inputs
+        from chunkwise.core.specs.chunk_layout import inverse_view_domain, inverse_view_layout, single_inputs
 
         out = Schema()
         out._rank = None if self._rank is None else transform.output_rank

@@ -13,7 +13,7 @@ from chunkwise.core.base.binding import JSON, MISSING, Members, dump, expect_int
 from chunkwise.core.dtypes.as_array import as_array, elements_of
 from chunkwise.core.dtypes.data_type import DataType, DTypeLike, dtypes
 from chunkwise.core.dtypes.data_type import dtype as as_dtype
-from chunkwise.core.dtypes.schema_value import array_to_json
+from chunkwise.core.dtypes.fill_value import array_to_json
 from chunkwise.core.index_space import IndexDomain, merge_domains
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec

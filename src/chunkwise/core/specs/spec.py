@@ -21,13 +21,12 @@ from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.index_space import Indexable, IndexDomain, IndexingMixin, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec
-from chunkwise.core.specs.driver_spec import DriverSpec
+from chunkwise.core.specs.driver_spec import DriverSpec, SpecMembers
 from chunkwise.core.specs.kvstore_spec import is_kvstore_driver, is_kvstore_object
 from chunkwise.core.specs.open_mode import OpenMode
 from chunkwise.core.specs.pretty import pretty_repr
 from chunkwise.core.specs.public_kvstore_spec import Spec as PublicKvStoreSpec
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.spec_members import SpecMembers
 from chunkwise.core.specs.spec_update import SpecKeywords, identity_of, updated_spec
 from chunkwise.core.specs.unit import Unit
 from chunkwise.core.specs.url import spec_json_from_url

@@ -8,11 +8,11 @@ from math import copysign, inf, isinf, isnan, nan
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, overload
 
 from chunkwise.core.base.binding import JSON, dump, expect_number, expect_string, parse_array
-from chunkwise.core.index_space.label import escape
+from chunkwise.core.index_space.dim import escape
 from chunkwise.errors import InvalidArgumentError, SpecError
 
 if TYPE_CHECKING:
-    from chunkwise.core.specs.layout_view import DimensionLink
+    from chunkwise.core.specs.chunk_layout import DimensionLink
 
 __all__ = [
     "DimensionUnits",

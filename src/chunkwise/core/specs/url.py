@@ -1,4 +1,4 @@
-"""URLs of kvstores and arrays: pipelines such as ``file:///data/a.zarr|zarr3:``.
+"""URLs of kvstores and arrays: pipelines such as ``file:///data/a.zarr|zarr3:``, and ``s3://bucket/path``.
 
 The first component is a root kvstore; then come kvstore adapters, one array driver, and array adapters.  A
 URL is converted to the JSON of a spec.  Paths are percent-encoded, so "|" in a path is written ``%7C``.
@@ -8,28 +8,104 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from chunkwise.core.base.binding import dump
+from chunkwise.core.base.binding import JSON, dump, expect_string
 from chunkwise.core.base.catalogue import DRIVERS, KVSTORES
 from chunkwise.core.base.registry import Entry
 from chunkwise.core.dtypes.data_type import dtypes
 from chunkwise.core.kvstore.files.platform import WINDOWS
-from chunkwise.errors import InvalidArgumentError, hint, noted, prefixed
+from chunkwise.errors import InvalidArgumentError, SpecError, hint, noted, prefixed
 
 __all__ = [
-    "Component",
+    "expect_azure_container",
+    "expect_gcs_bucket",
+    "expect_s3_bucket",
     "is_url",
     "kvstore_json_from_url",
     "parse_url",
     "path_of_file_url",
     "quote_path",
+    "remote_members",
     "spec_json_from_path",
     "spec_json_from_url",
-    "unchained",
 ]
+
+ENCODED = 'a name\'s own "#" is written "%23", its "?" "%3F"; a format is named after "|", as in "...|zarr3:"'
+"""Note for errors about URL parts that a kvstore's URL can't have."""
+
+_HOSTS = (
+    "dfs.core.windows.net",
+    "blob.core.windows.net",
+    "dfs.fabric.microsoft.com",
+    "blob.fabric.microsoft.com",
+)
+
+
+def remote_members(driver: str, scheme: str, rest: str, decode: Callable[[str], str]) -> dict[str, Any]:
+    """Return the members of the URL of an HTTP server or a bucket."""
+    if driver == "http":
+        if "#" in rest:
+            raise noted(InvalidArgumentError("Fragment identifier not supported"), ENCODED)
+        return {"base_url": f"{scheme}://{rest}"}
+    name, _, path = rest.partition("/")
+    decoded = decode(path)
+    decode(name)  # for a query or fragment directly after the name
+    if driver == "azure":
+        out = _azure(name)
+    else:
+        out = {"bucket": (expect_s3_bucket if driver == "s3" else expect_gcs_bucket)(name)}
+    if decoded:
+        out["path"] = decoded
+    return out
+
+
+def _azure(authority: str) -> dict[str, Any]:
+    container, at, host = authority.rpartition("@")
+    if not at:
+        return {"container": expect_azure_container(host)}
+    account, _, domain = host.partition(".")
+    if domain and domain not in _HOSTS:
+        raise InvalidArgumentError(
+            f"Unknown Azure host {dump(host)}; expected an account, alone or followed by one of "
+            f"{', '.join(_HOSTS)}"
+        )
+    return {"container": expect_azure_container(container), "account_name": account}
+
+
+_S3 = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_]|-(?!\.)|\.(?![.-]))*[A-Za-z0-9]")
+_ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
+_GCS = re.compile(r"[a-z0-9](?:[a-z0-9_.-]*[a-z0-9])?")
+_AZURE = re.compile(r"[a-z0-9](?:-?[a-z0-9])*|\$[a-z]+")
+
+
+def expect_s3_bucket(value: JSON) -> str:
+    """Return the name of a bucket on S3; old names may have more than 63 characters, and capitals."""
+    name = expect_string(value)
+    valid = 3 <= len(name) <= 255 and _S3.fullmatch(name) and not _ADDRESS.fullmatch(name)
+    if not valid or name.startswith(("xn--", "sthree-")) or name.endswith(("-s3alias", "--ol-s3")):
+        raise SpecError(f"Invalid S3 bucket name: {dump(name)}")
+    return name
+
+
+def expect_gcs_bucket(value: JSON) -> str:
+    """Return the name of a bucket on Google Cloud Storage; parts between dots have up to 63 characters."""
+    name = expect_string(value)
+    valid = 3 <= len(name) <= 222 and _GCS.fullmatch(name)
+    if not valid or not all(0 < len(part) <= 63 for part in name.split(".")):
+        raise SpecError(f"Invalid GCS bucket name: {dump(name)}")
+    return name
+
+
+def expect_azure_container(value: JSON) -> str:
+    """Return the name of a container on Azure."""
+    name = expect_string(value)
+    if not 3 <= len(name) <= 63 or not _AZURE.fullmatch(name):
+        raise SpecError(f"Invalid Azure container name: {dump(name)}")
+    return name
+
 
 Kind: TypeAlias = Literal[
     "root kvstore", "kvstore adapter", "kvstore-based TensorStore", "TensorStore adapter"
@@ -54,20 +130,20 @@ class Component(NamedTuple):
     rest: str  # the text after it, still percent-encoded
 
 
-def unchained(text: str) -> str:
+def _unchained(text: str) -> str:
     """Return the pipeline for a URL in fsspec's order: ``reference::a.json``, ``zip://b/::a.zip``."""
     if cache := _CACHED.match(text):
-        return cache[0] + unchained(text[cache.end() :])
+        return cache[0] + _unchained(text[cache.end() :])
     found = _CHAINED.match(text)
     if found is None:
         return text
     base, bar, rest = text[found.end() :].partition("|")
-    return f"{unchained(base)}|{found[1]}:{found[2] or ''}{bar}{rest}"
+    return f"{_unchained(base)}|{found[1]}:{found[2] or ''}{bar}{rest}"
 
 
 def is_url(text: str) -> bool:
     """Return True if `text` begins with a URL scheme and ``://``, or with ``file:/``."""
-    text = _CACHED.sub("", unchained(text), count=1)
+    text = _CACHED.sub("", _unchained(text), count=1)
     return _SCHEME.match(text) is not None and not (WINDOWS and re.match(_DRIVE, text))
 
 
@@ -86,7 +162,7 @@ def parse_url(url: str) -> list[Component]:
     if not url:
         raise InvalidArgumentError("URL must be non-empty")
     out = []
-    for i, text in enumerate(unchained(url).split("|")):
+    for i, text in enumerate(_unchained(url).split("|")):
         scheme, colon, rest = _CACHED.sub("", text, count=1).partition(":")
         out.append(Component(text if colon or i == 0 or not text else text + ":", scheme, rest))
     return out
@@ -222,8 +298,6 @@ def _kvstore(part: Component, driver: str, base: dict[str, Any] | None) -> dict[
             if not rest.startswith("//"):
                 raise InvalidArgumentError(f"Scheme {dump(part.scheme + '://')} not present in url")
             if driver in ("http", "s3", "gcs", "azure"):
-                from chunkwise.core.specs.remote_url import remote_members
-
                 return {"driver": driver, **remote_members(driver, part.scheme, rest[2:], _path)}
             path = _path(rest[2:])
             if driver == "file":
@@ -234,7 +308,7 @@ def _kvstore(part: Component, driver: str, base: dict[str, Any] | None) -> dict[
                 raise InvalidArgumentError(f"Scheme {dump(part.scheme + ':')} not present in url")
             spec = {"driver": driver, "base": base}
             if driver == "ocdbt" and rest.startswith("@"):
-                from chunkwise.core.kvstore.ocdbt.version_name import parse_version_text
+                from chunkwise.core.kvstore.ocdbt.history import parse_version_text
 
                 version, _, rest = rest[1:].partition("/")
                 spec["version"] = parse_version_text(version).json
@@ -279,8 +353,6 @@ def _path(rest: str) -> str:
     rest, _, fragment = rest.partition("#")
     path, _, query = rest.partition("?")
     if query or fragment:
-        from chunkwise.core.specs.remote_url import ENCODED
-
         part = "Query string" if query else "Fragment identifier"
         raise noted(InvalidArgumentError(f"{part} not supported"), ENCODED)
     wrong = _NOT_ENCODED.search(path)

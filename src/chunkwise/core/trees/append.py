@@ -39,7 +39,7 @@ from chunkwise.core.kvstore.places.lease import (
 from chunkwise.core.kvstore.places.staging import APPEND
 from chunkwise.core.kvstore.protocol import Buffer, Stamped
 from chunkwise.core.kvstore.traits import traits_of
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.growing import Growing, NewRows
 from chunkwise.core.trees.location import Location

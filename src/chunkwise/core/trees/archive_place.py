@@ -40,7 +40,7 @@ class ArchivePlace(NamedTuple):
 
     def pack(self) -> None:
         """Put it into the archive."""
-        from chunkwise.core.kvstore.adapter.zip_export import export_archive
+        from chunkwise.core.kvstore.adapter.zip_write import export_archive
 
         here, place = self.location, self.place
         archive = cast("ZipStore", here.store)

@@ -12,15 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from chunkwise.core.arrays.metadata_observers import HOLDERS, NO_CHECKS, find_holders
-from chunkwise.core.arrays.new_node import Checks
+from chunkwise.core.arrays.metadata_observers import HOLDERS, NO_CHECKS, Checks, find_holders
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import TreeFormat
 from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format
 from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.kvstore.places.staging import JOURNAL, UNFINISHED, upwards
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.trees.document import change_document, read_document, write_new
 from chunkwise.core.trees.snapshot import is_path
 from chunkwise.errors import ChunkwiseError

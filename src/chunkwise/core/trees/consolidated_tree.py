@@ -22,7 +22,7 @@ from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.objects.read import e_tag_in, is_version
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, EntryListable, offers
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.trees.consolidated import EMPTY, missing_parents, move_consolidated, with_parents
 from chunkwise.core.trees.document import change_document, read_document, read_version
 from chunkwise.core.trees.location import Location

@@ -179,7 +179,9 @@ def write_group(
             if not write_new(kv, path + other, dict(attributes)):
                 change_document(kv, path + other, lambda before: {**(before or {}), **attributes})
         if follow:
-            from chunkwise.core.arrays.new_node import checks_above  # not loaded before it is needed
+            from chunkwise.core.arrays.metadata_observers import (
+                checks_above,
+            )  # not loaded before it is needed
 
             checks = checks_above(kv, path, rules) if is_new else NO_CHECKS
             update_consolidated(kv, path, format=format, checks=checks, looks=looks)

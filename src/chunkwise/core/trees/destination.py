@@ -13,18 +13,12 @@ from types import EllipsisType
 from typing import Literal, Self, TypeAlias, cast, get_args
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.driver.auto.detect import is_info
+from chunkwise.core.driver.auto import is_info
 from chunkwise.core.driver.n5.tree import is_marker
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.places.staging import is_staging
-from chunkwise.core.kvstore.protocol import (
-    MISSING_GENERATION,
-    ByteRange,
-    Stamped,
-    WithDirectories,
-    offers,
-)
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, ByteRange, Stamped, WithDirectories, offers
 from chunkwise.core.specs.context import Context
 from chunkwise.core.trees.container import CONTAINER_FORMAT, check_container
 from chunkwise.core.trees.key_ownership import is_made_here, was_replaced
@@ -35,11 +29,7 @@ from chunkwise.core.trees.new_location import create_parents, parents_made
 from chunkwise.core.trees.node import DOCUMENTS, JOURNAL, Node, find_documented, find_node, nodes_below
 from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.core.trees.walk import walk
-from chunkwise.errors import (
-    AlreadyExistsError,
-    ChunkwiseError,
-    FailedPreconditionError,
-)
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError
 
 __all__ = ["Destination", "Mode", "State", "check_place"]
 

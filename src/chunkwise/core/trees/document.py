@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 
 from chunkwise.core.base.binding import JSON, dump_bytes, load_json
-from chunkwise.core.base.size_bound import as_document
+from chunkwise.core.base.limits import as_document
 from chunkwise.core.kvstore.compare_and_swap import compare_and_swap
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Buffer, KvStoreDriver, Stamped
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.errors import prefix
 
 __all__ = ["change_document", "dump_like", "read_document", "read_version", "write_new"]

@@ -13,11 +13,12 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 from chunkwise.core.base.binding import JSON, Members
 from chunkwise.core.base.catalogue import DRIVERS, kvstores
 from chunkwise.core.base.extras import is_of
-from chunkwise.core.driver.auto.found_instead import directory_kind, file_kind
+from chunkwise.core.driver.found_instead import directory_kind, file_kind
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver, is_store
 from chunkwise.core.kvstore.this_process import AbsentStore, sent_store
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.specs.context import Context, as_context
+from chunkwise.core.specs.driver_spec import kvstore_from_url
 from chunkwise.core.specs.kvstore_spec import (
     KvStoreSpec,
     Locatable,
@@ -29,7 +30,6 @@ from chunkwise.core.specs.kvstore_spec import (
 from chunkwise.core.specs.kvstores.adapter import AdapterKvStoreSpec
 from chunkwise.core.specs.public_kvstore_spec import Spec as StoreSpec
 from chunkwise.core.specs.spec import Spec
-from chunkwise.core.specs.spec_members import kvstore_from_url
 from chunkwise.core.specs.storage_options import each_with_storage_options
 from chunkwise.core.specs.url import is_url, spec_json_from_path, spec_json_from_url
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, noted

@@ -33,7 +33,7 @@ from chunkwise.core.kvstore.protocol import (
     delete_where,
     offers,
 )
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.core.trees.location import Location, location_of
 from chunkwise.core.trees.node import Node, find_documented

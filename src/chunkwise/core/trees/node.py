@@ -14,7 +14,7 @@ from functools import partial
 from typing import Literal
 
 from chunkwise.core.base.binding import JSON
-from chunkwise.core.driver.auto.found_instead import database_instead, found_instead, interrupted_instead
+from chunkwise.core.driver.found_instead import database_instead, found_instead, interrupted_instead
 from chunkwise.core.driver.tree_format import FormatName, TreeFormat
 from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
@@ -28,7 +28,7 @@ from chunkwise.core.kvstore.protocol import (
     offers,
 )
 from chunkwise.core.kvstore.traits import traits_of
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.trees.location import Location, inside_file
 from chunkwise.errors import (
     ChunkwiseError,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from typing import Any
 
 from chunkwise.core.base.binding import JSON, MISSING, dump
-from chunkwise.core.base.unknown_names import explains_foreign_names
+from chunkwise.core.base.public_names import explains_foreign_names
 from chunkwise.core.driver.n5.attribute_path import (
     get_attribute,
     parse_attribute_path,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from chunkwise.core.base.binding import JSON
-from chunkwise.core.driver.chunked.usual_form import usual_form
+from chunkwise.core.driver.chunked.documents import usual_form
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.kvstore.places.replaced_places import changes
 from chunkwise.core.trees.document import read_document

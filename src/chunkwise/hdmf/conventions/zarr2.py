@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise import DataType
-from chunkwise.core.codec.json2 import Json2
+from chunkwise.core.codec.objects import Json2
 from chunkwise.errors import UnsupportedError
 from chunkwise.extension.formats import codec_to_json, fill_value_to_zarr2, to_zarr2
 from chunkwise.hdmf.conventions.base import (

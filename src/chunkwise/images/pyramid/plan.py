@@ -20,7 +20,7 @@ from chunkwise.copying.array_options import (
 )
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.codec_option import parse_compressor
-from chunkwise.core.driver.downsample.spec import METHODS
+from chunkwise.core.driver.adapters import METHODS
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.inside import as_integer, as_items, check_choice, check_flag
 from chunkwise.extension.trees import tree_format

@@ -15,11 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from chunkwise import Context, TensorStore, d
 from chunkwise import open as open_spec
 from chunkwise.copying.summary import summarize
-from chunkwise.errors import (
-    InvalidArgumentError,
-    PermissionDeniedError,
-    UnsupportedError,
-)
+from chunkwise.errors import InvalidArgumentError, PermissionDeniedError, UnsupportedError
 from chunkwise.extension import DEFAULT_TRAITS, JSON, Buffer, ByteRange, Children, Stamped, StoreTraits
 from chunkwise.extension.inside import (
     MISSING_GENERATION,

@@ -15,7 +15,7 @@ from chunkwise.core.base.binding import MISSING, dump
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.fill_value import same_fill
 from chunkwise.core.index_space import IndexDomain, inf, merge_domains
-from chunkwise.core.index_space.label import MAX_RANK
+from chunkwise.core.index_space.dim import MAX_RANK
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.fill_value import check_broadcast

@@ -8,16 +8,15 @@ from typing import Any, ClassVar, Self
 
 from chunkwise.core.base.binding import JSON, Members, dump, expect_bool, expect_object
 from chunkwise.core.base.cached import cached_property, copied
+from chunkwise.core.driver.chunked.flows import OpenRequest
 from chunkwise.core.driver.chunked.format import Format, Metadata
-from chunkwise.core.driver.chunked.open_flow import OpenRequest
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.index_space import IndexDomain, IndexTransform, d
-from chunkwise.core.specs.driver_spec import DriverSpec
+from chunkwise.core.specs.driver_spec import DriverSpec, SpecMembers
 from chunkwise.core.specs.open_mode import OpenMode, Recheck
 from chunkwise.core.specs.resource_members import take_resources
-from chunkwise.core.specs.resources.live import CachePool
+from chunkwise.core.specs.resources import CachePool
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.spec_members import SpecMembers
 from chunkwise.errors import InvalidArgumentError, SpecError, prefixed
 
 __all__ = ["ChunkedSpec", "elsewhere", "is_movable", "parse_recheck"]

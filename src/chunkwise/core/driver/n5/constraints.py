@@ -13,8 +13,15 @@ from typing import NamedTuple, Self, TypeVar
 
 from chunkwise.core.base.binding import JSON, MISSING, Members, dump, expect_number, expect_string
 from chunkwise.core.codec.n5_parts import parse_compression
-from chunkwise.core.driver.n5 import members
-from chunkwise.core.driver.n5.metadata import N5Metadata, spec_members
+from chunkwise.core.driver.n5.metadata import (
+    DATASET_MEMBERS,
+    N5Metadata,
+    parse_array_data_type,
+    parse_axes,
+    parse_ranked,
+    parse_size,
+    spec_members,
+)
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 
@@ -103,13 +110,13 @@ def parse_constraints(value: JSON) -> N5Constraints:
             rank = len(found)
         return found
 
-    dimensions = ranked("dimensions", lambda n: members.parse_ranked(members.parse_size(0), n))
-    block_size = ranked("blockSize", lambda n: members.parse_ranked(members.parse_size(1), n))
-    data_type = taken.take("dataType", members.parse_array_data_type, None)
+    dimensions = ranked("dimensions", lambda n: parse_ranked(parse_size(0), n))
+    block_size = ranked("blockSize", lambda n: parse_ranked(parse_size(1), n))
+    data_type = taken.take("dataType", parse_array_data_type, None)
     compression = taken.take("compression", lambda v: parse_compression(v)[0], None)
-    axes = ranked("axes", members.parse_axes)
-    units = ranked("units", lambda n: members.parse_ranked(expect_string, n))
-    resolution = ranked("resolution", lambda n: members.parse_ranked(expect_number, n))
+    axes = ranked("axes", parse_axes)
+    units = ranked("units", lambda n: parse_ranked(expect_string, n))
+    resolution = ranked("resolution", lambda n: parse_ranked(expect_number, n))
     return N5Constraints(
         rank=rank,
         dimensions=dimensions,
@@ -132,7 +139,7 @@ def check_constraints(constraints: N5Constraints, metadata: N5Metadata) -> None:
         return
     stored = spec_members(metadata)
     stored["axes"] = list(metadata.axes)
-    first = [name for name in members.DATASET_MEMBERS if name in wanted]
+    first = [name for name in DATASET_MEMBERS if name in wanted]
     for name in [*first, *sorted(set(wanted) - set(first))]:
         found = stored.get(name, MISSING)
         if found is MISSING or not same_json(wanted[name], found):

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import ClassVar, NamedTuple
 
 from chunkwise.core.base.binding import JSON, Members, expect_bool
-from chunkwise.core.chunk_key.key_encoding import KeyEncoding
+from chunkwise.core.chunk_key import KeyEncoding
 from chunkwise.core.codec.chain import prepare_chain
 from chunkwise.core.codec.protocol import ChunkSpec
 from chunkwise.core.driver.chunked.domain import (
@@ -24,8 +24,15 @@ from chunkwise.core.driver.n5.constraints import (
     check_constraints,
     parse_constraints,
 )
-from chunkwise.core.driver.n5.members import DATASET_MEMBERS, array_data_type, dtype_of
-from chunkwise.core.driver.n5.metadata import N5Metadata, block_codec, parse_metadata, spec_members
+from chunkwise.core.driver.n5.metadata import (
+    DATASET_MEMBERS,
+    N5Metadata,
+    array_data_type,
+    block_codec,
+    dtype_of,
+    parse_metadata,
+    spec_members,
+)
 from chunkwise.core.driver.n5.tree import (
     ATTRIBUTES_KEY,
     check_version,
@@ -36,12 +43,12 @@ from chunkwise.core.driver.n5.tree import (
     load_document,
 )
 from chunkwise.core.driver.stored_array import StoredArray
-from chunkwise.core.grid.regular import RegularGrid
+from chunkwise.core.grid import RegularGrid
 from chunkwise.core.index_space import IndexDomain, merge_domains
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.chunk_shape import choose_chunk_shape
+from chunkwise.core.specs.driver_spec import SpecMembers
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.spec_members import SpecMembers
 from chunkwise.core.specs.unit import Unit, format_dimension_units, merge_dimension_units
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefixed
 

@@ -1,4 +1,6 @@
-"""The metadata of one N5 dataset.
+"""The metadata of one N5 dataset, each member read by one function that knows the rank.
+
+The texts of errors are TensorStore's.
 
 Specification
 -------------
@@ -21,12 +23,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
-from chunkwise.core.base.binding import JSON, Members, expect_number, expect_object, expect_string
+from chunkwise.core.base.binding import (
+    JSON,
+    Members,
+    expect_array,
+    expect_int,
+    expect_number,
+    expect_object,
+    expect_string,
+    parse_array,
+)
 from chunkwise.core.codec.n5_block import N5Block
 from chunkwise.core.codec.n5_parts import read_compression
-from chunkwise.core.codec.n5_string_block import N5StringBlock
-from chunkwise.core.driver.n5 import members
-from chunkwise.core.dtypes.data_type import DataType
+from chunkwise.core.codec.n5_varlength import N5StringBlock
+from chunkwise.core.dtypes.data_type import DataType, dtypes
 from chunkwise.errors import (
     InvalidArgumentError,
     SpecError,
@@ -35,9 +45,120 @@ from chunkwise.errors import (
     prefixed,
 )
 
-__all__ = ["N5Metadata", "block_codec", "parse_metadata", "spec_members", "to_json"]
+__all__ = [
+    "DATASET_MEMBERS",
+    "ITEM_NBYTES",
+    "N5Metadata",
+    "array_data_type",
+    "block_codec",
+    "dtype_of",
+    "parse_array_data_type",
+    "parse_axes",
+    "parse_metadata",
+    "parse_ranked",
+    "parse_size",
+    "spec_members",
+    "to_json",
+]
 
 T = TypeVar("T")
+
+MAX_RANK = 32
+MAX_BLOCK_NBYTES = 1 << 31
+"""Largest uncompressed block, in bytes."""
+
+ITEM_NBYTES = {
+    "uint8": 1,
+    "uint16": 2,
+    "uint32": 4,
+    "uint64": 8,
+    "int8": 1,
+    "int16": 2,
+    "int32": 4,
+    "int64": 8,
+    "float32": 4,
+    "float64": 8,
+}
+"""Numeric data types of N5 datasets, with the size of an element in bytes."""
+
+DATASET_MEMBERS = ("dimensions", "blockSize", "dataType", "compression", "axes", "units", "resolution")
+"""Members with a defined meaning; all others are attributes."""
+
+
+def parse_size(lowest: int) -> Callable[[JSON], int]:
+    """Return a parser of one extent in elements, at least `lowest`."""
+    return lambda value: expect_int(value, lowest, 2**63 - 2)
+
+
+def parse_ranked(element: Callable[[JSON], T], rank: int | None) -> Callable[[JSON], tuple[T, ...]]:
+    """Return a parser of an array with one value per dimension; `rank` is None if not known yet."""
+
+    def parse(value: JSON) -> tuple[T, ...]:
+        n = len(expect_array(value, rank))
+        if n > MAX_RANK:
+            raise SpecError(f"Rank {n} is outside valid range [0, {MAX_RANK}]")
+        return tuple(parse_array(value, element))
+
+    return parse
+
+
+def parse_axes(rank: int | None) -> Callable[[JSON], tuple[str, ...]]:
+    """Return a parser of ``axes``: labels, unique except for the empty one."""
+
+    def parse(value: JSON) -> tuple[str, ...]:
+        labels = parse_ranked(expect_string, rank)(value)
+        named = [label for label in labels if label]
+        twice = sorted({label for label in named if named.count(label) > 1})
+        if twice:
+            names = ", ".join(f'"{label}"' for label in twice)
+            raise SpecError(f"Dimension label(s) {names} not unique")
+        return labels
+
+    return parse
+
+
+def array_data_type(dtype: DataType) -> str:
+    """Return the ``dataType`` of an array of `dtype`."""
+    if dtype == "ustring":
+        return "string"
+    if dtype.name in ITEM_NBYTES:
+        return dtype.name
+    raise SpecError(
+        f"{dtype.name} data type is not one of the supported data types: {', '.join(ITEM_NBYTES)}"
+    )
+
+
+def dtype_of(data_type: str) -> DataType:
+    """Return the element type of an array; text for ``string``."""
+    return dtypes["ustring" if data_type == "string" else data_type]
+
+
+def parse_array_data_type(value: JSON) -> str:
+    """Read a ``dataType`` for arrays: ten types of numbers, and ``string``; case matters."""
+    name = expect_string(value)
+    if name == "string":
+        return name
+    if name in dtypes:
+        return array_data_type(dtypes[name])
+    raise SpecError(f'Unsupported data type: "{name}"')
+
+
+def _parse_stored_data_type(value: JSON) -> str:
+    """Read a ``dataType`` that n5-java may have written, including ``object``."""
+    return "object" if value == "object" else parse_array_data_type(value)
+
+
+def _check_block_nbytes(block_size: tuple[int, ...], data_type: str) -> None:
+    """Raise SpecError if a block would have more than 2^31 bytes before compression."""
+    nbytes = ITEM_NBYTES.get(data_type, 1)
+    for size in block_size:
+        nbytes *= size
+    if nbytes > MAX_BLOCK_NBYTES:
+        raise SpecError(
+            f'"blockSize" of {{{", ".join(map(str, block_size))}}} with data type of {data_type} '
+            "exceeds maximum chunk size of 2GB"
+        )
+
 
 _OBJECT = 'N5 data type "object" holds opaque bytes, not an array; its blocks can be read one by one'
 
@@ -91,23 +212,23 @@ class N5Metadata(NamedTuple):
         """Type of the elements; text for ``string``."""
         if self.data_type == "object":
             raise UnsupportedError(_OBJECT)
-        return members.dtype_of(self.data_type)
+        return dtype_of(self.data_type)
 
 
 def parse_metadata(document: JSON) -> N5Metadata:
     """Read a stored document."""
     taken = Members(document)
-    dimensions = taken.take("dimensions", members.parse_ranked(members.parse_size(0), None))
+    dimensions = taken.take("dimensions", parse_ranked(parse_size(0), None))
     rank = len(dimensions)
-    block_size = taken.take("blockSize", members.parse_ranked(members.parse_size(1), rank))
-    data_type = taken.take("dataType", members.parse_stored_data_type)
+    block_size = taken.take("blockSize", parse_ranked(parse_size(1), rank))
+    data_type = taken.take("dataType", _parse_stored_data_type)
     stored = expect_object(document)
     if "compression" not in stored and "compressionType" in stored:
         version0 = taken.take("compressionType", expect_string)
         compression = _stored_compression({"type": version0})
     else:
         compression = taken.take("compression", _stored_compression)
-    members.check_block_nbytes(block_size, data_type)
+    _check_block_nbytes(block_size, data_type)
 
     def lenient(name: str, parse: Callable[[JSON], T]) -> T | None:
         try:
@@ -117,9 +238,9 @@ def parse_metadata(document: JSON) -> N5Metadata:
         taken.take(name, lambda _: None, None)
         return value
 
-    axes = lenient("axes", members.parse_axes(rank))
-    units = lenient("units", members.parse_ranked(expect_string, rank))
-    resolution = lenient("resolution", members.parse_ranked(expect_number, rank))
+    axes = lenient("axes", parse_axes(rank))
+    units = lenient("units", parse_ranked(expect_string, rank))
+    resolution = lenient("resolution", parse_ranked(expect_number, rank))
     return N5Metadata(
         dimensions=dimensions,
         block_size=block_size,
@@ -158,9 +279,7 @@ def to_json(metadata: N5Metadata) -> dict[str, JSON]:
 
 def spec_members(metadata: N5Metadata) -> dict[str, JSON]:
     """Return the members for a spec, without axes and units that don't describe the dimensions."""
-    plain = {
-        name: value for name, value in metadata.attributes.items() if name not in members.DATASET_MEMBERS
-    }
+    plain = {name: value for name, value in metadata.attributes.items() if name not in DATASET_MEMBERS}
     return to_json(metadata._replace(attributes=plain))
 
 

@@ -20,7 +20,7 @@ from chunkwise.core.driver.neuroglancer_precomputed.members import (
     take_encoding,
 )
 from chunkwise.core.dtypes.data_type import DataType
-from chunkwise.core.kvstore.adapter.sharding_spec import Sharding
+from chunkwise.core.kvstore.adapter.uint64_shards import Sharding
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, SpecError
 

@@ -1,37 +1,48 @@
-"""A scale of a precomputed volume, for the code for chunked arrays.
+"""The driver ``neuroglancer_precomputed``: specs, and a scale of a volume for the code for chunked arrays.
 
 A scale is opened, or added to a volume, in the order that makes concurrent creators safe, as in
-`chunkwise.core.driver.chunked.open_flow`, but the document belongs to the volume: a new scale is added
+`chunkwise.core.driver.chunked.flows`, but the document belongs to the volume: a new scale is added
 to its scales, on condition that the document is unchanged.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from chunkwise.core.base.binding import JSON, Members, dump
+from chunkwise.core.base.binding import JSON, MISSING, Members, dump
+from chunkwise.core.base.cached import cached_property
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.chain import prepare_chain
 from chunkwise.core.codec.compressed_segmentation import CompressedSegmentation
-from chunkwise.core.codec.image_planes import ImagePlanes
+from chunkwise.core.codec.pictures import ImagePlanes
 from chunkwise.core.codec.protocol import ChunkSpec, Codec
-from chunkwise.core.codec.transpose import Transpose
+from chunkwise.core.codec.reshape import Transpose
 from chunkwise.core.driver.chunked.domain import check_schema
-from chunkwise.core.driver.chunked.format import Format
-from chunkwise.core.driver.chunked.open_flow import Opened, OpenRequest, replaced
+from chunkwise.core.driver.chunked.flows import Opened, OpenRequest, replaced
+from chunkwise.core.driver.chunked.format import Format, Metadata
+from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.flow import Flow, Get, Put
 from chunkwise.core.driver.neuroglancer_precomputed.chunk_keys import VoxelBoundKeys
 from chunkwise.core.driver.neuroglancer_precomputed.constraints import (
+    MEMBERS,
     PrecomputedConstraints,
     parse_constraints,
 )
-from chunkwise.core.driver.neuroglancer_precomputed.members import INFO_KEY, Info, Scale, parse_info
+from chunkwise.core.driver.neuroglancer_precomputed.members import (
+    INFO_KEY,
+    Info,
+    Scale,
+    check_encoding,
+    parse_info,
+)
 from chunkwise.core.driver.neuroglancer_precomputed.schema import (
     constraint_schema,
     find_scale,
     grid_of,
+    known_domain,
     morton_keys,
     scale_schema,
     with_new_scale,
@@ -40,6 +51,7 @@ from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, UNKNOWN_GENERATION
+from chunkwise.core.specs.driver_spec import SpecMembers
 from chunkwise.core.specs.schema import Schema
 from chunkwise.errors import (
     ChunkwiseError,
@@ -47,10 +59,11 @@ from chunkwise.errors import (
     InvalidArgumentError,
     NotFoundError,
     UnsupportedError,
+    prefix,
     prefixed,
 )
 
-__all__ = ["FORMAT", "PrecomputedFormat", "PrecomputedMetadata", "open_scale", "scale_directory"]
+__all__ = ["PrecomputedMetadata", "PrecomputedSpec", "open_scale", "parse_precomputed", "scale_directory"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -304,3 +317,88 @@ def _read(request: OpenRequest, format: PrecomputedFormat, raw: bytes) -> Info:
     except (ChunkwiseError, ValueError, RecursionError) as e:
         text = e.message if isinstance(e, ChunkwiseError) else str(e)
         raise FailedPreconditionError(f"Error reading {request.name}: {text}") from e
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PrecomputedSpec(ChunkedSpec):
+    """``{"driver": "neuroglancer_precomputed", "kvstore": …, "scale_index": 1}``."""
+
+    of_a_url: bool = False
+
+    resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
+
+    @classmethod
+    def take_constraints(cls, format: Format, members: Members) -> PrecomputedConstraints:
+        """Take ``scale_index``, ``scale_metadata`` and ``multiscale_metadata``."""
+        given = {name: members.take(name, lambda v: v, MISSING) for name in MEMBERS}
+        return parse_constraints({name: value for name, value in given.items() if value is not MISSING})
+
+    @property
+    def precomputed(self) -> PrecomputedFormat:
+        """The format, for the scale that the spec requests."""
+        return FORMAT.of(self.constraints, self.schema)
+
+    def own_members(self, include_defaults: bool) -> dict[str, JSON]:
+        """Return the members of this class, without those that every spec has."""
+        out = super().own_members(include_defaults)
+        out.update(out.pop("metadata", {}))
+        return out
+
+    def effective_schema(self) -> Schema:
+        """Return the schema of constraints and schema together."""
+        return self._constraint_schema(self.schema)
+
+    @property
+    def rank(self) -> int | None:
+        """4: x, y, z and channel."""
+        return None if self.of_a_url else 4
+
+    def of_url(self) -> Self:
+        """Return a spec without a rank, as in TensorStore."""
+        return replace(self, of_a_url=True)
+
+    @cached_property
+    def domain(self) -> IndexDomain:
+        """Domain, as far as it is known; its bounds can't be resized."""
+        return known_domain(self.constraints, self.schema)
+
+    def check_consistent(self) -> None:
+        """Raise if the schema contradicts the members."""
+        self.schema.copy()._set_rank(4)
+        try:
+            check_encoding(self.constraints.encoding.name, self.dtype, self.constraints.n_channels)
+        except FailedPreconditionError as e:
+            error = InvalidArgumentError(e.message)
+            raise prefix(error, 'Error parsing object member "scale_metadata"') from None
+        self._constraint_schema(Schema(dtype=self.schema.dtype, domain=self.schema.domain))
+
+    def url_suffix(self) -> str:
+        """Return ``neuroglancer-precomputed:``."""
+        if self.constraints.scale_index:
+            raise UnsupportedError(
+                "neuroglancer-precomputed URL syntax not supported with non-zero scale_index"
+            )
+        return "neuroglancer-precomputed:"
+
+    def minimal(self) -> Self:
+        """Return the spec with only the number of the scale as constraint."""
+        alone = self.format.parse_constraints({})
+        return replace(
+            self,
+            constraints=replace(alone, scale_index=self.constraints.scale_index),
+            schema=self.schema.merged(Schema(rank=4, dtype=self.dtype)),
+        )
+
+    def with_metadata(self, metadata: Metadata) -> Self:
+        """Return the spec of an existing scale, which requires only that scale."""
+        spec = super().with_metadata(metadata)
+        return replace(spec, schema=Schema(dtype=metadata.dtype, rank=4))
+
+    def open_request(self, path: str, describe: Callable[[str], str]) -> OpenRequest:
+        """Return the input of the open flow; the scale is chosen later."""
+        return super().open_request(path, describe)._replace(format=self.precomputed)
+
+
+def parse_precomputed(members: Members, common: SpecMembers) -> PrecomputedSpec:
+    """Take the members of a spec of this driver."""
+    return PrecomputedSpec.parse(FORMAT, members, common)

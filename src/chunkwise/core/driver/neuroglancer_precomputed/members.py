@@ -27,7 +27,7 @@ from chunkwise.core.base.binding import (
 )
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.data_type import dtype as as_dtype
-from chunkwise.core.kvstore.adapter.sharding_spec import Sharding
+from chunkwise.core.kvstore.adapter.uint64_shards import Sharding
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, SpecError
 
 __all__ = [

@@ -28,7 +28,7 @@ from chunkwise.core.driver.neuroglancer_precomputed.members import (
 )
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.index_space import IndexDomain, inf, merge_domains
-from chunkwise.core.kvstore.adapter.sharding_spec import Sharding
+from chunkwise.core.kvstore.adapter.uint64_shards import Sharding
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.chunk_shape import choose_chunk_shape
 from chunkwise.core.specs.schema import Schema

@@ -11,8 +11,8 @@ from chunkwise.core.driver.zarr1.tree import from_zarr2, to_zarr2
 from chunkwise.core.driver.zarr2.constraints import Zarr2Constraints
 from chunkwise.core.driver.zarr2.format import Zarr2Format, Zarr2Options
 from chunkwise.core.driver.zarr2.metadata import Zarr2Metadata
+from chunkwise.core.specs.driver_spec import SpecMembers
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.spec_members import SpecMembers
 
 __all__ = ["Zarr1Format", "parse_zarr1"]
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON, MISSING, Members, dump, expect_int, expect_one_of, parse_array
-from chunkwise.core.codec.codec_json import codec_to_json
+from chunkwise.core.codec.chain import codec_to_json
 from chunkwise.core.codec.zarr2 import parse_zarr2_step
 from chunkwise.core.driver.zarr2.metadata import Zarr2Metadata, object_codec
 from chunkwise.core.dtypes.data_type import DataType

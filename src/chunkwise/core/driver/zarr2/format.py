@@ -7,7 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 from chunkwise.core.base.binding import JSON, MISSING, Members, dump, expect_one_of, expect_string
-from chunkwise.core.chunk_key.key_encoding import KeyEncoding
+from chunkwise.core.chunk_key import KeyEncoding
 from chunkwise.core.codec.chain import prepare_chain
 from chunkwise.core.codec.protocol import ChunkSpec
 from chunkwise.core.driver.chunked.domain import (
@@ -39,12 +39,12 @@ from chunkwise.core.driver.zarr2.metadata import (
     with_object_codec,
 )
 from chunkwise.core.dtypes.zarr2 import fill_value_to_zarr2, stored_dtype, to_zarr2
-from chunkwise.core.grid.regular import RegularGrid
+from chunkwise.core.grid import RegularGrid
 from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.chunk_shape import choose_chunk_shape
+from chunkwise.core.specs.driver_spec import SpecMembers
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.spec_members import SpecMembers
 from chunkwise.errors import InvalidArgumentError, SpecError
 
 __all__ = ["Zarr2Format", "Zarr2Options", "parse_zarr2"]

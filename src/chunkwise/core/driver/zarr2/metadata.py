@@ -1,8 +1,7 @@
 """The ``.zarray`` of an array: parsed, checked, and written back without loss.
 
 Specification: Zarr v2, "Arrays", "Metadata"; fill values as the published text has them (NaN and the
-infinities as strings, fixed-length bytes and structured values as base64).
-"""
+infinities as strings, fixed-length bytes and structured values as base64)."""
 
 from __future__ import annotations
 
@@ -25,21 +24,13 @@ from chunkwise.core.base.binding import (
 from chunkwise.core.codec.chain import prepare_chain
 from chunkwise.core.codec.protocol import ChunkSpec, Codec, PreparedChain
 from chunkwise.core.codec.zarr2 import parse_zarr2_codecs
+from chunkwise.core.driver.chunked.documents import usual_form
 from chunkwise.core.driver.chunked.record import Field
-from chunkwise.core.driver.chunked.usual_form import usual_form
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.zarr2 import object_dtype, parse_fill_value_zarr2, parse_zarr2
 from chunkwise.errors import SpecError, prefixed
 
-__all__ = [
-    "MEMBERS",
-    "Zarr2Metadata",
-    "object_codec",
-    "parse_metadata",
-    "raw_element",
-    "record_chain",
-    "with_object_codec",
-]
+__all__ = ["MEMBERS", "Zarr2Metadata", "parse_metadata", "raw_element", "record_chain", "with_object_codec"]
 
 # The filter for values of variable length, as zarr-python 2 and 3 write it.
 _OBJECT_FILTERS = {"ustring": "vlen-utf8", "string": "vlen-bytes", "json": "json2"}

@@ -23,8 +23,7 @@ from chunkwise.core.base.binding import (
     parse_array,
 )
 from chunkwise.core.base.catalogue import codecs as codec_registry
-from chunkwise.core.codec.chain import prepare_chain
-from chunkwise.core.codec.codec_json import codec_name, codec_to_json, parse_codec
+from chunkwise.core.codec.chain import codec_name, codec_to_json, parse_codec, prepare_chain
 from chunkwise.core.codec.protocol import ArrayToArray, ChunkSpec, Codec
 from chunkwise.errors import FailedPreconditionError, SpecError, braced, prefixed
 

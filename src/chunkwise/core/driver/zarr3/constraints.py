@@ -32,7 +32,7 @@ from chunkwise.core.driver.zarr3.metadata import (
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.fill_value import same_fill
 from chunkwise.core.dtypes.zarr3 import fill_value_to_zarr3, parse_fill_value_zarr3, parse_zarr3
-from chunkwise.core.grid.regular import ChunkGrid
+from chunkwise.core.grid import ChunkGrid
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.unit import Unit
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, SpecError, prefix, prefixed

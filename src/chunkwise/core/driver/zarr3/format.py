@@ -24,7 +24,6 @@ from chunkwise.core.driver.chunked.format import Format
 from chunkwise.core.driver.chunked.record import Field, FieldOptions, fill_of_field, record_field
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.stored_array import ShardLevel, StoredArray
-from chunkwise.core.driver.zarr3.chain_layout import chain_layout
 from chunkwise.core.driver.zarr3.codec_constraints import as_written, is_sharding, resolve_chain
 from chunkwise.core.driver.zarr3.constraints import (
     Zarr3CodecSpec,
@@ -42,13 +41,12 @@ from chunkwise.core.driver.zarr3.metadata import (
     raw_element,
     record_chain,
 )
-from chunkwise.core.driver.zarr3.new_chunks import choose_chunks
+from chunkwise.core.driver.zarr3.new_chunks import chain_layout, choose_chunks
 from chunkwise.core.dtypes.zarr3 import to_zarr3
-from chunkwise.core.grid.rectilinear import RectilinearGrid
-from chunkwise.core.grid.regular import RegularGrid
+from chunkwise.core.grid import RectilinearGrid, RegularGrid
 from chunkwise.core.index_space import IndexDomain
+from chunkwise.core.specs.driver_spec import SpecMembers
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.specs.spec_members import SpecMembers
 from chunkwise.core.specs.unit import Unit
 from chunkwise.errors import UnsupportedError
 

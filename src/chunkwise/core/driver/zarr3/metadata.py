@@ -23,11 +23,11 @@ from chunkwise.core.base.binding import (
     parse_array,
 )
 from chunkwise.core.base.catalogue import grids, key_encodings
-from chunkwise.core.chunk_key.key_encoding import KeyEncoding
+from chunkwise.core.chunk_key import KeyEncoding
 from chunkwise.core.codec.chain import Chain, parse_codecs, prepare_chain
 from chunkwise.core.codec.protocol import ChunkSpec, Codec
+from chunkwise.core.driver.chunked.documents import usual_form
 from chunkwise.core.driver.chunked.record import Field
-from chunkwise.core.driver.chunked.usual_form import usual_form
 from chunkwise.core.driver.zarr3.codec_constraints import (
     check_byte_order,
     check_stored,
@@ -37,8 +37,7 @@ from chunkwise.core.driver.zarr3.codec_constraints import (
 )
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.zarr3 import fill_value_to_zarr3, parse_fill_value_zarr3, parse_zarr3
-from chunkwise.core.grid.rectilinear import RectilinearGrid
-from chunkwise.core.grid.regular import ChunkGrid
+from chunkwise.core.grid import ChunkGrid, RectilinearGrid
 from chunkwise.errors import ChunkwiseError, SpecError, UnsupportedError, prefixed
 
 __all__ = [

@@ -1,4 +1,8 @@
-"""The chunks and codecs of a new array, from ``metadata`` and schema.
+"""The chunks and codecs of a new array, from ``metadata`` and schema, at each level of its shards.
+
+After a ``transpose``, the sizes of inner chunks are in another order than the array's dimensions.  After a
+codec that changes the shape, an inner chunk need not be a box of the array, so shards there tell nothing
+about the array's chunks.
 
 A chain in ``metadata`` determines the order of elements, and is put into shards only if read and write chunks
 of different sizes are required.  If the chain is left open, codecs are put into shards if read chunks turn
@@ -11,11 +15,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from chunkwise.core.base.binding import JSON, dump
-from chunkwise.core.driver.zarr3.chain_layout import chain_axes, chain_layout
+from chunkwise.core.base.catalogue import codecs
 from chunkwise.core.driver.zarr3.codec_constraints import SHARDING, sharding_levels, split_chain
 from chunkwise.core.driver.zarr3.constraints import Zarr3CodecSpec, Zarr3Constraints
 from chunkwise.core.driver.zarr3.metadata import first_chunk_shape
-from chunkwise.core.grid.rectilinear import RectilinearGrid, Sizes
+from chunkwise.core.grid import ChunkGrid, RectilinearGrid, Sizes
 from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.chunk_shape import choose_chunk_shape, choose_read_write_chunk_shapes
@@ -23,7 +27,97 @@ from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.constraint import braces, hard_part
 from chunkwise.errors import InvalidArgumentError, prefixed
 
-__all__ = ["choose_chunks"]
+__all__ = ["chain_layout", "choose_chunks"]
+
+
+class Shard(NamedTuple):
+    """A ``sharding_indexed`` codec whose inner chunks are boxes of the array."""
+
+    axes: tuple[int, ...]  # the array's dimension for each dimension of the codec
+    # Shape of inner chunks, in the order of the array's dimensions; None if open.
+    chunk_shape: tuple[int, ...] | None
+
+
+class ChainAxes(NamedTuple):
+    """The array's dimensions, as seen by a chain, which may be partial."""
+
+    shards: tuple[Shard, ...]  # outermost first
+    # The array's dimension for each dimension of the innermost array -> bytes codec; None after a codec that
+    # changes the shape.
+    axes: tuple[int, ...] | None
+    is_complete: bool  # True if the innermost array -> bytes codec is known
+    is_open: bool  # True if the codecs of the innermost chunks are completely open
+
+
+def _chain_axes(chain: Sequence[dict[str, JSON]] | None, rank: int) -> ChainAxes:
+    """Follow the dimensions of an array of `rank` through a parsed chain; None is an open chain."""
+    axes: tuple[int, ...] | None = tuple(range(rank))
+    shards: list[Shard] = []
+    while chain is not None:
+        split = split_chain(chain)
+        for entry in split.array_to_array:
+            axes = _through(entry, axes)
+        codec = split.array_to_bytes
+        if codec is None or codec["name"] != SHARDING:
+            return ChainAxes(tuple(shards), axes, is_complete=codec is not None, is_open=False)
+        options = codec.get("configuration", {})
+        if axes is not None:
+            shards.append(Shard(axes, _in_array_order(options.get("chunk_shape"), axes)))
+        chain = options.get("codecs")
+    return ChainAxes(tuple(shards), axes, is_complete=False, is_open=True)
+
+
+def _through(entry: dict[str, JSON], axes: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    if axes is None or codecs.find(entry["name"], "zarr3").reshapes:
+        return None
+    if entry["name"] != "transpose":
+        return axes
+    order = entry["configuration"]["order"]
+    if isinstance(order, str):
+        return axes if order == "C" else axes[::-1]
+    if len(order) != len(axes):
+        raise InvalidArgumentError(
+            f"{braces(order)} is not a valid dimension permutation for a rank {len(axes)} array"
+        )
+    return tuple(axes[i] for i in order)
+
+
+def _in_array_order(shape: Sequence[int] | None, axes: tuple[int, ...]) -> tuple[int, ...] | None:
+    if shape is None:
+        return None
+    if len(shape) != len(axes):
+        raise InvalidArgumentError(
+            f"sharding_indexed sub-chunk shape of {braces(shape)} is not compatible with "
+            f"array of rank {len(axes)}"
+        )
+    return tuple(shape[axes.index(dim)] for dim in range(len(axes)))
+
+
+def chain_layout(
+    chain: list[dict[str, JSON]] | None,
+    grid: ChunkGrid | None,
+    rank: int,
+    inside: tuple[int, ...] = (),
+) -> ChunkLayout:
+    """Return the chunk layout of a codec chain and a chunk grid, as far as they are known."""
+    # `inside` are the dimensions inside each element.
+    n_all = rank + len(inside)
+    layout = ChunkLayout(rank=n_all)
+    layout._set("grid_origin", [0] * n_all, hard=True)
+    chunk_shape = None if grid is None else grid.chunk_shape
+    if isinstance(grid, RectilinearGrid):
+        layout._set("chunk_shapes", (*grid.chunk_shapes, *inside), hard=True)
+    elif chunk_shape is not None:
+        layout.update(write_chunk_shape=(*chunk_shape, *inside))
+    found = _chain_axes(chain, rank)
+    if found.axes is not None and found.is_complete:
+        layout._set("inner_order", [*found.axes, *range(rank, n_all)], hard=True)
+    read_shape = None if chain is None else chunk_shape
+    if found.shards:
+        read_shape = found.shards[-1].chunk_shape
+    if read_shape is not None:
+        layout.update(read_chunk_shape=(*read_shape, *inside))
+    return layout
 
 
 class _NewChunks(NamedTuple):
@@ -42,7 +136,7 @@ def choose_chunks(
     chain = list(Zarr3CodecSpec.of(constraints.codecs)._merged(codec).codecs or [])
     grid, outer, inner = _choose_shapes(constraints, layout, chain, domain)
     chain = _with_shards(chain, outer, inner)
-    if chain_axes(constraints.codecs, domain.rank).is_open:
+    if _chain_axes(constraints.codecs, domain.rank).is_open:
         chain = _with_order(chain, layout, domain.rank)
     _check_order(chain, layout, domain.rank)
     return _NewChunks(grid, outer, inner, chain)
@@ -52,7 +146,7 @@ def _choose_shapes(
     constraints: Zarr3Constraints, layout: ChunkLayout, chain: list[dict[str, JSON]], domain: IndexDomain
 ) -> tuple[dict[str, JSON], tuple[int, ...], tuple[int, ...]]:
     """Return the grid's JSON, the shape of its (first) cell, and the shape of read chunks."""
-    shards = chain_axes(chain, domain.rank).shards
+    shards = _chain_axes(chain, domain.rank).shards
     own = chain_layout(None if shards else constraints.codecs, constraints.grid, domain.rank)
     layout.become(layout.merged(own))
     if shards and (shape := shards[-1].chunk_shape) is not None:
@@ -101,7 +195,7 @@ def _with_shards(
     chain: list[dict[str, JSON]], outer: tuple[int, ...], inner: tuple[int, ...]
 ) -> list[dict[str, JSON]]:
     """Add shards around the chain, or the inner chunk shape that its shards leave open."""
-    shards = chain_axes(chain, len(outer)).shards
+    shards = _chain_axes(chain, len(outer)).shards
     if shards:
         shape = [inner[dim] for dim in shards[-1].axes]
         return _changed(chain, len(shards) - 1, lambda c: _with_inner_shape(c, shape))
@@ -134,7 +228,7 @@ def _changed(
 
 def _with_order(chain: list[dict[str, JSON]], layout: ChunkLayout, rank: int) -> list[dict[str, JSON]]:
     """Add a transpose that puts elements in the order of the layout."""
-    axes = chain_axes(chain, rank).axes
+    axes = _chain_axes(chain, rank).axes
     order = layout._scalar("inner_order")
     if order is None or axes is None or axes == order.value:
         return chain
@@ -154,7 +248,7 @@ def _check_order(chain: list[dict[str, JSON]], layout: ChunkLayout, rank: int) -
     """Raise unless elements are in the order that the layout requires."""
     if layout.inner_order is None:
         return
-    axes = chain_axes(chain, rank).axes
+    axes = _chain_axes(chain, rank).axes
     if axes is None:
         raise InvalidArgumentError(
             f"inner_order {braces(layout.inner_order)} can't be met by codecs that change the shape of chunks"

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from chunkwise.core.base.binding import JSON, dump
-from chunkwise.core.chunk_key.key_encoding import KeyEncoding, default_keys, v2_keys
+from chunkwise.core.chunk_key import KeyEncoding, default_keys, v2_keys
 from chunkwise.core.codec.notation import CodecNotation, notation_of
-from chunkwise.core.driver.chunked.usual_form import usual_form
+from chunkwise.core.driver.chunked.documents import usual_form
 from chunkwise.core.driver.tree_format import FormatName, TreeFormat
 from chunkwise.errors import FailedPreconditionError, UnsupportedError
 

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from chunkwise.core.base.fork import Lock
+from chunkwise.core.base.threads import Lock
 from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
-from chunkwise.core.kvstore.adapter.value_cache import CacheEntry, ValueCache
 from chunkwise.core.kvstore.byte_range import read_ranges, slice_range, slice_ranges
+from chunkwise.core.kvstore.caches import CacheEntry, ValueCache
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import (
     Buffer,

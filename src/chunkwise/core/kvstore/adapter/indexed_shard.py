@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.kvstore.adapter.shard_format import Place, ShardReader
+from chunkwise.core.kvstore.adapter.sharded import Place, ShardReader
 from chunkwise.core.kvstore.key_range import decode_key, encode_key
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError, braced
@@ -26,7 +26,7 @@ __all__ = ["IndexedShard", "Layout"]
 
 
 class Layout(Protocol):
-    """The layout of the shard: `chunkwise.core.codec.shard_layout.ShardLayout`."""
+    """The layout of the shard: `chunkwise.core.codec.sharding.ShardLayout`."""
 
     @property
     def chunks_per_shard(self) -> tuple[int, ...]: ...
@@ -56,7 +56,7 @@ class _Index(NamedTuple):
 
 @dataclass(frozen=True)
 class IndexedShard:
-    """A `chunkwise.core.kvstore.adapter.shard_format.ShardFormat` of a single shard, whose name is empty.
+    """A `chunkwise.core.kvstore.adapter.sharded.ShardFormat` of a single shard, whose name is empty.
 
     The entries are the cells of the grid, in C order.
     """

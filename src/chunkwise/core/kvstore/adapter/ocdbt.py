@@ -23,12 +23,11 @@ from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.atomic import Reference
 from chunkwise.core.kvstore.byte_range import read_ranges, resolve_range
 from chunkwise.core.kvstore.key_range import KeyRange, decode_key, encode_key
-from chunkwise.core.kvstore.ocdbt.config import ConfigMembers
-from chunkwise.core.kvstore.ocdbt.history import find_generation, find_time
+from chunkwise.core.kvstore.ocdbt.history import VersionName, find_generation, find_time
+from chunkwise.core.kvstore.ocdbt.manifest import ConfigMembers
 from chunkwise.core.kvstore.ocdbt.node import LONGEST_KEY
 from chunkwise.core.kvstore.ocdbt.places import DataFile, Place
 from chunkwise.core.kvstore.ocdbt.tree import NodeRef, children_of, entries, find, root_of
-from chunkwise.core.kvstore.ocdbt.version_name import VersionName
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     MOST_LOST,
@@ -40,7 +39,7 @@ from chunkwise.core.kvstore.protocol import (
 )
 from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY, Coalescing, Slots
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
-from chunkwise.core.kvstore.value_bound import check_claim
+from chunkwise.core.kvstore.value import check_claim
 from chunkwise.errors import InvalidArgumentError, NotFoundError, OutOfRangeError
 
 __all__ = ["OcdbtStore", "Options"]

@@ -16,16 +16,14 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from chunkwise.core.base.fork import new_lock, new_rlock, put_in_order_in_child
+from chunkwise.core.base.threads import new_lock, new_rlock, put_in_order_in_child
 from chunkwise.core.kvstore.adapter.ocdbt_database import Database, MissingFileError, State
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
-from chunkwise.core.kvstore.ocdbt.config import make_config
-from chunkwise.core.kvstore.ocdbt.edit import edit_tree
 from chunkwise.core.kvstore.ocdbt.history import add_version, find_generation
-from chunkwise.core.kvstore.ocdbt.manifest import Config, Manifest
+from chunkwise.core.kvstore.ocdbt.manifest import Config, Manifest, make_config
 from chunkwise.core.kvstore.ocdbt.node import Child, Node, encode_node
 from chunkwise.core.kvstore.ocdbt.places import NO_PLACE, DataFile, Place
-from chunkwise.core.kvstore.ocdbt.tree import NodeRef, entries, find, root_of
+from chunkwise.core.kvstore.ocdbt.tree import NodeRef, edit_tree, entries, find, root_of
 from chunkwise.core.kvstore.ocdbt.versions import Statistics, Version, VersionNode, encode_version_node
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION
 from chunkwise.errors import AbortedError

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Protocol, Self
 
-from chunkwise.core.base.fork import new_rlock
+from chunkwise.core.base.threads import new_rlock
 from chunkwise.core.kvstore.adapter.prefix import PrefixStore, whole_store
 from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.core.kvstore.atomic import KeysChecked, Modification, Reference

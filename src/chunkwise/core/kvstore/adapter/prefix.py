@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from chunkwise.core.kvstore.byte_range import read_ranges
+from chunkwise.core.kvstore.caches import RenamedShardIndexes
 from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import (
@@ -22,7 +23,6 @@ from chunkwise.core.kvstore.protocol import (
     Stamped,
     delete_where,
 )
-from chunkwise.core.kvstore.shard_index_cache import RenamedShardIndexes
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["PrefixStore", "whole_store"]

@@ -21,7 +21,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.threads import new_lock
 from chunkwise.core.kvstore.adapter.zip_read import (
     TAIL_SIZE,
     Get,
@@ -53,7 +53,7 @@ from chunkwise.core.kvstore.protocol import (
 from chunkwise.core.kvstore.request_limits import Slots
 from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
-from chunkwise.core.kvstore.value_bound import read_own
+from chunkwise.core.kvstore.value import read_own
 from chunkwise.errors import (
     ChunkwiseError,
     DataCorruptionError,

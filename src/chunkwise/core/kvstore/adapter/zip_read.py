@@ -43,7 +43,7 @@ from chunkwise.core.kvstore.byte_range import resolve_range
 from chunkwise.core.kvstore.key_range import decode_key
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.request_limits import Slots
-from chunkwise.core.kvstore.value_bound import check_size
+from chunkwise.core.kvstore.value import check_size
 from chunkwise.core.libraries import zstd
 from chunkwise.errors import DataCorruptionError, UnsupportedError, prefix
 

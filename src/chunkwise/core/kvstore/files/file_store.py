@@ -28,7 +28,7 @@ from copy import copy
 from typing import IO, Any, TypeVar
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.base.size_bound import held
+from chunkwise.core.base.limits import held
 from chunkwise.core.kvstore.byte_range import resolve_range
 from chunkwise.core.kvstore.files.list_files import (
     delete_files,
@@ -80,7 +80,7 @@ from chunkwise.core.kvstore.protocol import (
 )
 from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, IntoReader, StoreTraits
-from chunkwise.core.kvstore.value_bound import check_size
+from chunkwise.core.kvstore.value import check_size
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, UnsupportedError
 
 __all__ = ["FileStore"]

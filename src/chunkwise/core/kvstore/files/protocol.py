@@ -43,7 +43,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.base.thread import is_within
+from chunkwise.core.base.threads import is_within
 from chunkwise.core.kvstore.files.path import LOCK_SUFFIX
 from chunkwise.core.kvstore.files.platform import (
     CREATE,

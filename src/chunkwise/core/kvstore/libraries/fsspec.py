@@ -14,11 +14,11 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.base.size_bound import held
+from chunkwise.core.base.limits import held
 from chunkwise.core.kvstore.byte_range import check_range, resolve_range
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
-from chunkwise.core.kvstore.libraries.foreign_failure import raise_failure
 from chunkwise.core.kvstore.objects.bucket import check_object_key
+from chunkwise.core.kvstore.objects.failure import raise_failure
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     MOST_LOST,
@@ -32,7 +32,7 @@ from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.this_process import ProcessName, check_process, process_name
 from chunkwise.core.kvstore.traits import StoreTraits
-from chunkwise.core.kvstore.value_bound import check_size
+from chunkwise.core.kvstore.value import check_size
 from chunkwise.errors import (
     AbortedError,
     StorageError,

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from chunkwise.core.base.binding import load_json
-from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.threads import new_lock
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.libraries.zarr_python import ZarrPythonStore
 from chunkwise.core.kvstore.memory import MemoryStore

@@ -11,7 +11,7 @@ import time
 from collections.abc import Hashable, Iterator, MutableMapping
 from typing import ClassVar
 
-from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.threads import new_lock
 from chunkwise.core.kvstore.byte_range import slice_range
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import (

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.base.fork import Lock, new_lock
+from chunkwise.core.base.threads import Lock, new_lock
 from chunkwise.core.kvstore.byte_range import slice_range
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import (

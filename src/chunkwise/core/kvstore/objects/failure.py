@@ -1,4 +1,4 @@
-"""Failures of requests to object stores, and their exceptions.
+"""Failures of object stores and of stores of other libraries, as exceptions of this one.
 
 A chunk is missing only if the server definitely says so: a missing bucket, a server that is not an object
 store, or a denied request is never read as fill values.
@@ -7,10 +7,11 @@ store, or a denied request is never read as fill values.
 from __future__ import annotations
 
 import re
+from asyncio import CancelledError
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, NoReturn, TypeAlias
 
-from chunkwise.core.kvstore.web.certificates import certificate_advice
+from chunkwise.core.kvstore.web.connection import certificate_advice
 from chunkwise.errors import (
     BucketNotFoundError,
     ChunkwiseError,
@@ -32,6 +33,8 @@ __all__ = [
     "failure_of",
     "failure_of_answer",
     "failure_of_code",
+    "is_failure",
+    "raise_failure",
 ]
 
 Kind: TypeAlias = Literal[
@@ -277,3 +280,21 @@ def _of_answer(status: int, body: str) -> Failure:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())[:300]
+
+
+def is_failure(error: BaseException) -> bool:
+    """Return True for a library's failure, which may be no `Exception`; False for an interrupt."""
+    # Libraries in Rust panic, and coroutines are cancelled.
+    return isinstance(error, Exception | CancelledError) or type(error).__name__ == "PanicException"
+
+
+def raise_failure(error: BaseException, what: str, advice: str = "") -> NoReturn:
+    """Raise the error for a failure of `what`; our own exceptions and interrupts are raised again."""
+    if isinstance(error, ChunkwiseError) or not is_failure(error):
+        raise error
+    text = f"Failed to {what}: {str(error) or type(error).__name__}"
+    if isinstance(error, PermissionError):
+        raise PermissionDeniedError(text + advice) from error
+    if isinstance(error, TimeoutError):
+        raise DeadlineExceededError(text) from error
+    raise StorageError(text, getattr(error, "errno", None)) from error

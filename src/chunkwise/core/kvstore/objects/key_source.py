@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
-from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.threads import new_lock
 from chunkwise.core.kvstore.objects.bucket import Provider
 from chunkwise.core.kvstore.request_limits import Retries
 from chunkwise.core.kvstore.web.request import Answer, NoAnswerError, send

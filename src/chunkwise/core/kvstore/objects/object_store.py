@@ -6,8 +6,8 @@ Generations are, as in TensorStore, a zero byte and the ETag.  If ETags are comp
 usual on S3, writing the same bytes again gives the same generation.
 
 Conditional writes are used only if a probe showed that the server honours them; see
-`chunkwise.core.kvstore.objects.probe`.  Otherwise a missing value is created after checking for it, but an
-existing one is not replaced.  A conditional delete checks the generation and then deletes, because servers
+`chunkwise.core.kvstore.objects.connection`.  Otherwise a missing value is created after checking for it, but
+an existing one is not replaced.  A conditional delete checks the generation and then deletes, because servers
 have no such request; the traits say so.
 
 Keys with empty components, ``.``, ``..``, control characters, or that are not UTF-8 are refused.
@@ -23,14 +23,20 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from chunkwise.core.kvstore.byte_range import check_range, resolve_range
+from chunkwise.core.kvstore.caches import ShardIndexCache
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.objects.bucket import Bucket, check_object_key, is_object_key
-from chunkwise.core.kvstore.objects.connection import Request
+from chunkwise.core.kvstore.objects.connection import (
+    ConditionalWrites,
+    Request,
+    Requests,
+    head_marked,
+    put_marked,
+    update_mode,
+)
 from chunkwise.core.kvstore.objects.failure import LOST_RACE, Failure, Kind
-from chunkwise.core.kvstore.objects.foreign_bucket import ForeignBucket
-from chunkwise.core.kvstore.objects.probe import ConditionalWrites, head_marked, put_marked, update_mode
+from chunkwise.core.kvstore.objects.obstore import ForeignBucket
 from chunkwise.core.kvstore.objects.read import ObjectValue, Pages, e_tag_in, fetch, generation_of, version_in
-from chunkwise.core.kvstore.objects.requests import Requests
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     UNKNOWN_GENERATION,
@@ -42,7 +48,6 @@ from chunkwise.core.kvstore.protocol import (
     Stamped,
 )
 from chunkwise.core.kvstore.request_limits import Attempts, Limits, Slots
-from chunkwise.core.kvstore.shard_index_cache import ShardIndexCache
 from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.this_process import reduced
 from chunkwise.core.kvstore.traits import StoreTraits

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from chunkwise.core.kvstore.byte_range import check_range, resolve_range
 from chunkwise.core.kvstore.protocol import MOST_LOST, Buffer
 from chunkwise.core.kvstore.request_limits import Retries
-from chunkwise.core.kvstore.value_bound import check_size
+from chunkwise.core.kvstore.value import check_size
 from chunkwise.errors import AbortedError, UnavailableError
 
 if TYPE_CHECKING:

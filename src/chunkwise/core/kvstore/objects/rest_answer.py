@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.base.size_bound import largest_value
+from chunkwise.core.base.limits import largest_value
 from chunkwise.core.kvstore.objects.failure import (
     Failure,
     RequestFailedError,
@@ -18,8 +18,7 @@ from chunkwise.core.kvstore.objects.failure import (
     failure_of_code,
 )
 from chunkwise.core.kvstore.web.connection import shown_url
-from chunkwise.core.kvstore.web.request import REDIRECTS, Answer, NoAnswerError, digits_in
-from chunkwise.core.kvstore.web.value import decoded
+from chunkwise.core.kvstore.web.request import REDIRECTS, Answer, NoAnswerError, decoded, digits_in
 
 __all__ = [
     *(

@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.base.size_bound import largest_value
+from chunkwise.core.base.limits import largest_value
 from chunkwise.core.kvstore.key_range import encode_key
-from chunkwise.core.kvstore.objects.aws_keys import aws_quote, query_of
 from chunkwise.core.kvstore.objects.failure import (
     Failure,
     RequestFailedError,
@@ -41,10 +40,18 @@ from chunkwise.core.kvstore.objects.rest_answer import (
     s3_entry,
     text_in,
 )
+from chunkwise.core.kvstore.objects.s3_credentials import aws_quote, query_of
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.request_limits import Attempts, Retries
-from chunkwise.core.kvstore.web.request import Answer, NoAnswerError, digits_in, send
-from chunkwise.core.kvstore.web.value import cut, decoded, range_header
+from chunkwise.core.kvstore.web.request import (
+    Answer,
+    NoAnswerError,
+    cut,
+    decoded,
+    digits_in,
+    range_header,
+    send,
+)
 
 __all__ = ["Dialect", "Pairs", "Query", "RestBucket"]
 

@@ -20,15 +20,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chunkwise.core.kvstore.key_range import quote_key
-from chunkwise.core.kvstore.objects.aws_keys import Keys, aws_domain, provided_keys, signed_by_aws
 from chunkwise.core.kvstore.objects.bucket import Access, Bucket, Provider
 from chunkwise.core.kvstore.objects.failure import Failure
 from chunkwise.core.kvstore.objects.key_source import KeySource, provided
 from chunkwise.core.kvstore.objects.rest_bucket import Dialect, Pairs, RestBucket
 from chunkwise.core.kvstore.objects.s3_credentials import (
     Credentials,
+    Keys,
+    aws_domain,
     find_credentials,
     profile_endpoint,
+    provided_keys,
+    signed_by_aws,
     unread_profile,
 )
 from chunkwise.core.kvstore.protocol import Buffer

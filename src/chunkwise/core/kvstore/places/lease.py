@@ -21,8 +21,7 @@ from typing import Any
 from weakref import WeakValueDictionary, ref
 
 from chunkwise.core.base.binding import load_json
-from chunkwise.core.base.fork import new_lock
-from chunkwise.core.base.thread import start_thread
+from chunkwise.core.base.threads import new_lock, start_thread
 from chunkwise.core.kvstore.atomic import AtomicWritable, Directories
 from chunkwise.core.kvstore.places.staging import (
     APPEND,
@@ -41,7 +40,7 @@ from chunkwise.core.kvstore.protocol import (
     offers,
 )
 from chunkwise.core.kvstore.traits import traits_of
-from chunkwise.core.kvstore.value_bound import read_bounded
+from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.errors import (
     AbortedError,
     ChunkwiseError,

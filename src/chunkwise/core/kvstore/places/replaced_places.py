@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterator
 
-from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.threads import new_lock
 from chunkwise.core.kvstore.adapter.prefix import PrefixStore
 from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.core.kvstore.files.file_store import FileStore

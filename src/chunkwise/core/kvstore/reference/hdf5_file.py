@@ -22,7 +22,7 @@ from chunkwise.core.base.extras import load as load_package
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.reference.hdf5_elements import filters_of, stored_fill
 from chunkwise.core.kvstore.reference.store import OpenTarget
-from chunkwise.core.kvstore.value_file import ValueFile
+from chunkwise.core.kvstore.value import ValueFile
 from chunkwise.errors import (
     DataCorruptionError,
     OutOfRangeError,

@@ -13,7 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chunkwise.core.base.binding import JSON, dump
-from chunkwise.core.base.fork import new_rlock
+from chunkwise.core.base.threads import new_rlock
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import Children, KvStoreDriver
 from chunkwise.core.kvstore.reference.hdf5_array import Hdf5Array, describe_dataset

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 from chunkwise.core.base.binding import JSON, dump, parse_json
 from chunkwise.core.base.extras import load as load_package
-from chunkwise.core.base.fork import new_lock
+from chunkwise.core.base.threads import new_lock
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.reference.store import Loaded
 from chunkwise.core.kvstore.reference.table import ArrayTable, Reference, SortedKeys, cell_of, expect_part
-from chunkwise.core.kvstore.value_bound import read_own
+from chunkwise.core.kvstore.value import read_own
 from chunkwise.errors import DataCorruptionError, NotFoundError, TooLargeError
 
 __all__ = ["METADATA", "ParquetTable", "load_parquet"]

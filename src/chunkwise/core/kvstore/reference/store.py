@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.base.fork import new_lock
-from chunkwise.core.base.size_bound import bounded
+from chunkwise.core.base.limits import bounded
+from chunkwise.core.base.threads import new_lock
 from chunkwise.core.kvstore.byte_range import (
     check_range,
     coalesce_ranges,
@@ -36,7 +36,7 @@ from chunkwise.core.kvstore.protocol import (
 )
 from chunkwise.core.kvstore.reference.table import Part, Reference, Table
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
-from chunkwise.core.kvstore.value_bound import check_claim
+from chunkwise.core.kvstore.value import check_claim
 from chunkwise.errors import (
     ChunkwiseError,
     DataCorruptionError,

@@ -17,16 +17,18 @@ from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.reference.store import Loaded, OpenTarget
 from chunkwise.core.kvstore.reference.table import ArrayTable, Reference, SortedKeys, cell_of, read_by
 from chunkwise.core.kvstore.reference.tiff_array import Source, TiffArray, describe_level
-from chunkwise.core.kvstore.reference.tiff_metadata import ImageDescription, describe_images, ome_xml
-from chunkwise.core.kvstore.reference.tiff_planes import (
+from chunkwise.core.kvstore.reference.tiff_metadata import (
+    ImageDescription,
     Planes,
     TiffFiles,
+    describe_images,
     names_other_files,
+    ome_xml,
     open_tiff,
     planes_of,
     tag_of,
 )
-from chunkwise.core.kvstore.value_file import ValueFile
+from chunkwise.core.kvstore.value import ValueFile
 from chunkwise.errors import DataCorruptionError, TooLargeError, prefix
 
 __all__ = ["TiffTable", "load_tiff"]

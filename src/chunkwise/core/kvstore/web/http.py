@@ -20,8 +20,9 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.base.size_bound import largest_value
+from chunkwise.core.base.limits import largest_value
 from chunkwise.core.kvstore.byte_range import check_range, resolve_range
+from chunkwise.core.kvstore.caches import ShardIndexCache
 from chunkwise.core.kvstore.key_range import encode_key, quote_key
 from chunkwise.core.kvstore.objects.failure import failure_of_answer
 from chunkwise.core.kvstore.protocol import (
@@ -34,11 +35,19 @@ from chunkwise.core.kvstore.protocol import (
     digest_generation,
 )
 from chunkwise.core.kvstore.request_limits import Attempts, Limits, Slots
-from chunkwise.core.kvstore.shard_index_cache import ShardIndexCache
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
-from chunkwise.core.kvstore.web.public_headers import is_public_header
-from chunkwise.core.kvstore.web.request import Answer, Bounds, NoAnswerError, digits_in, send
-from chunkwise.core.kvstore.web.value import CONTENT_RANGE, cut, decoded, range_header
+from chunkwise.core.kvstore.web.request import (
+    CONTENT_RANGE,
+    Answer,
+    Bounds,
+    NoAnswerError,
+    cut,
+    decoded,
+    digits_in,
+    is_public_header,
+    range_header,
+    send,
+)
 from chunkwise.errors import (
     ChunkwiseError,
     DeadlineExceededError,

@@ -6,7 +6,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from chunkwise.core.base.binding import JSON, MISSING, Members, expect_object
+from chunkwise.core.base.binding import (
+    JSON,
+    MISSING,
+    Members,
+    expect_object,
+)
+from chunkwise.core.specs.driver_spec import kvstore_from_url
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec, parse_kvstore_spec
 
 __all__ = ["AdapterKvStoreSpec", "OneBaseKvStoreSpec", "expect_kvstore"]
@@ -14,8 +20,6 @@ __all__ = ["AdapterKvStoreSpec", "OneBaseKvStoreSpec", "expect_kvstore"]
 
 def expect_kvstore(value: JSON) -> KvStoreSpec:
     """Read the spec or the URL of a kvstore."""
-    from chunkwise.core.specs.spec_members import kvstore_from_url  # it imports this module
-
     if value is MISSING:
         expect_object(value)
     return parse_kvstore_spec(value, kvstore_from_url)

@@ -18,8 +18,8 @@ from chunkwise.core.kvstore.libraries.fsspec import FsspecStore, is_fsspec, sync
 from chunkwise.core.kvstore.libraries.icechunk_session import IcechunkStore
 from chunkwise.core.kvstore.libraries.mapping import MappingStore
 from chunkwise.core.kvstore.libraries.zarr_python import ZarrPythonStore, is_zarr_python, store_class
-from chunkwise.core.kvstore.objects.foreign_bucket import ForeignBucket, is_obstore
 from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.obstore import ForeignBucket, is_obstore
 from chunkwise.core.kvstore.protocol import KvStoreDriver, is_store, missing_members
 from chunkwise.core.kvstore.request_limits import Limits, Slots
 from chunkwise.core.kvstore.this_process import sent_store

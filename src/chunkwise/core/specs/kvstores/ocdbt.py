@@ -18,18 +18,17 @@ from chunkwise.core.base.binding import (
 )
 from chunkwise.core.kvstore.adapter.ocdbt import OcdbtStore, Options
 from chunkwise.core.kvstore.adapter.ocdbt_commit import Storage
-from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
-from chunkwise.core.kvstore.adapter.ocdbt_dump import dump_part, parse_location
+from chunkwise.core.kvstore.adapter.ocdbt_database import Folder, dump_part, parse_location
 from chunkwise.core.kvstore.adapter.pending import PendingStore
-from chunkwise.core.kvstore.ocdbt.config import ConfigMembers, format_config, parse_config
+from chunkwise.core.kvstore.ocdbt.history import VersionName, parse_version
+from chunkwise.core.kvstore.ocdbt.manifest import ConfigMembers, format_config, parse_config
 from chunkwise.core.kvstore.ocdbt.places import is_inside
-from chunkwise.core.kvstore.ocdbt.version_name import VersionName, parse_version
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.kvstore.request_limits import Coalescing
 from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.core.specs.kvstores.adapter import AdapterKvStoreSpec, expect_kvstore
-from chunkwise.core.specs.resources.kind import format_duration, parse_duration
+from chunkwise.core.specs.resource_kind import format_duration, parse_duration
 from chunkwise.core.specs.url import quote_path
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 

@@ -1,1 +1,0 @@
-"""The kinds of context resources, one group in each module."""
