@@ -17,12 +17,11 @@ import numpy as np
 import pytest
 import zstandard
 
-from chunkwise.core.base.size_bound import SizeBound, bounded
+from chunkwise.core.base.limits import SizeBound, bounded
 from chunkwise.core.codec.blosc import Blosc
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.bz2_lzma import Lzma, Xz
-from chunkwise.core.codec.chain import parse_codecs, prepare_chain
-from chunkwise.core.codec.codec_json import parse_codec
+from chunkwise.core.codec.chain import parse_codec, parse_codecs, prepare_chain
 from chunkwise.core.codec.gzip import Gzip
 from chunkwise.core.codec.lz4 import Lz4
 from chunkwise.core.codec.vlen import VlenUtf8
