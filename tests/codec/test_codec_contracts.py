@@ -385,11 +385,9 @@ def test_every_codec_of_the_catalogue_is_under_contract():
 
 # Modules that are parts of codecs, not codecs.
 PARTS = {
-    "checksum", "casting", "copying", "chain", "lz4_block",
-    "codec_json", "decode", "notation", "protocol", "shard_layout", "size",
-    "zarr2", "n5_parts", "n5_label_multiset", "n5_varlength",
-    # of precomputed volumes, whose encodings have no other names, and of pictures
-    "compressed_segmentation", "image_planes", "pictures",
+    "copying", "chain", "decode", "notation", "protocol", "zarr2", "n5_parts",
+    # of precomputed volumes, whose encodings have no other names
+    "compressed_segmentation",
 }  # fmt: skip
 
 
