@@ -42,6 +42,43 @@ def test_text_without_a_size_needs_its_type(tmp_path: Path, dtype: Any) -> None:
         ts.create_array(tmp_path / "a", shape=(2,), dtype=dtype)
 
 
+@pytest.mark.parametrize("missing", [None, math.nan, pandas.NA, pandas.NaT])
+@pytest.mark.parametrize("dtype", ["U5", "S5", "ustring", "string"])
+def test_missing_values_are_no_text(tmp_path: Path, dtype: str, missing: Any) -> None:
+    """NumPy makes "nan" and "None" of them."""
+    one = "x" if dtype in ("U5", "ustring") else b"x"
+    array = ts.create_array(tmp_path / "a", [one, one], dtype=dtype)
+    with pytest.raises((TypeError, ValueError)):
+        array[...] = missing
+    for values in ([one, missing], (missing, one), [[one, missing]]):
+        with pytest.raises((TypeError, ValueError)):
+            array[...] = values
+        with pytest.raises((TypeError, ValueError)):
+            ts.create_array(tmp_path / "b", values, dtype=dtype, shape=(1, 2))
+    with pytest.raises(ValueError, match=re.escape('write pandas.Series(values).fillna("")')):
+        ts.array(["x", math.nan])
+    assert array.read().result().tolist() == [one, one]
+    assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("datetime64[s]", pandas.Timestamp("2020-01-02T03:04:05")),
+        ("timedelta64[ms]", pandas.Timedelta("1.5s")),
+    ],
+)
+def test_single_times_of_pandas_are_values(tmp_path: Path, dtype: str, value: Any) -> None:
+    array = ts.create_array(tmp_path / "a", shape=(3,), dtype=dtype)
+    array[1] = value
+    array[2:] = [value]
+    assert array[1:].read().result().tolist() == np.array([value, value], dtype).tolist()
+    numbers = ts.create_array(tmp_path / "b", shape=(3,), dtype="int64")
+    for other in (value, pandas.NA, pandas.Period("2020", "D")):
+        with pytest.raises(TypeError, match=type(other).__name__):
+            numbers[0] = other
+
+
 UTC = datetime.UTC
 DAY = datetime.date(2020, 1, 1)
 NOON = datetime.datetime(2020, 1, 1, 12)

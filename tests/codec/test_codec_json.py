@@ -317,3 +317,13 @@ def test_a_checksum_at_the_start_has_no_form_in_zarr3() -> None:
     assert Crc32c("start").to_json("zarr2") == {"location": "start"}
     with pytest.raises(UnsupportedError, match="the checksum is at the end"):
         Crc32c("start").to_json("zarr3")
+
+
+@pytest.mark.parametrize("rank", [0, 1, 31, 32, 33])
+def test_an_order_has_at_most_32_dimensions(rank):
+    document = {"name": "transpose", "configuration": {"order": [*range(rank)][::-1]}}
+    if rank <= 32:
+        assert parse_codec(document).to_json("zarr3") == document["configuration"]
+        return
+    with pytest.raises(InvalidArgumentError, match="32"):
+        parse_codec(document)

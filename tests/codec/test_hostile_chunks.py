@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import itertools
 import lzma
 import struct
 import sys
@@ -16,9 +17,11 @@ import numpy as np
 import pytest
 import zstandard
 
+from chunkwise.core.base.limits import SizeBound, bounded
 from chunkwise.core.codec.blosc import Blosc
 from chunkwise.core.codec.bytes import Bytes
-from chunkwise.core.codec.chain import parse_codecs, prepare_chain
+from chunkwise.core.codec.bz2_lzma import Lzma, Xz
+from chunkwise.core.codec.chain import parse_codec, parse_codecs, prepare_chain
 from chunkwise.core.codec.gzip import Gzip
 from chunkwise.core.codec.lz4 import Lz4
 from chunkwise.core.codec.vlen import VlenUtf8
@@ -62,6 +65,88 @@ def test_bombs_are_noticed_early(name):
         assert tracemalloc.get_traced_memory()[1] < 40_000_000
     finally:
         tracemalloc.stop()
+
+
+ENCODERS = {
+    "gzip": gzip.compress,
+    "numcodecs.zlib": zlib.compress,
+    "numcodecs.bz2": bz2.compress,
+    "numcodecs.lzma": lzma.compress,
+    "numcodecs.lz4": numcodecs.LZ4().encode,
+    "zstd": zstandard.ZstdCompressor(write_content_size=False).compress,
+    "zstd of known size": zstandard.ZstdCompressor().compress,
+    "blosc": lambda raw: numcodecs.blosc.compress(raw, b"lz4", 5),
+}
+
+
+@pytest.mark.parametrize("n", [1, 100, 70_000])
+@pytest.mark.parametrize("name", ENCODERS)
+def test_one_byte_more_or_less_than_expected_is_an_error(name, n):
+    """Whether the size is known or limited."""
+    codec = parse_codec({"name": name.partition(" ")[0]}).bind(chunk_of(CHUNK))
+    raw = bytes(range(1, 101)) * 701
+    encoded = {size: bytes(ENCODERS[name](raw[:size])) for size in (n - 1, n, n + 1)}
+    assert bytes(codec.open_decoder(n)(encoded[n])) == raw[:n]
+    for size in (n - 1, n + 1):
+        with pytest.raises(DataCorruptionError):
+            codec.open_decoder(n)(encoded[size])
+    with bounded(SizeBound(n, "it may have", DataCorruptionError)):
+        for size in (n - 1, n):
+            assert bytes(codec.open_decoder(None)(encoded[size])) == raw[:size]
+        with pytest.raises(DataCorruptionError):
+            codec.open_decoder(None)(encoded[n + 1])
+
+
+@pytest.mark.parametrize("name", ["gzip", "numcodecs.bz2", "numcodecs.lzma", "zstd"])
+def test_several_streams_hold_what_is_expected_together(name):
+    codec = parse_codec({"name": name}).bind(chunk_of(CHUNK))
+    for sizes in ((30, 70), (100, 0), (0, 100), (99, 1), (1, 98, 1)):
+        ends = np.cumsum([0, *sizes])
+        raw = bytes(range(100))
+        parts = [ENCODERS[name](raw[a:b]) for a, b in itertools.pairwise(ends)]
+        assert bytes(codec.open_decoder(100)(b"".join(parts))) == raw
+        for more in (ENCODERS[name](b"x"), parts[0] if sizes[0] else ENCODERS[name](b"xy")):
+            with pytest.raises(DataCorruptionError):
+                codec.open_decoder(100)(b"".join([*parts, more]))
+
+
+@pytest.mark.parametrize("n", range(10))
+def test_zeros_between_and_behind_xz_streams_come_in_fours(n):
+    codec = Xz.parse("n5", "xz", {"preset": 0})
+    streams = [lzma.compress(part, preset=0) for part in (RAW[:50], RAW[50:])]
+    padding = bytes(n)
+    for encoded in (streams[0] + padding + streams[1], streams[0] + streams[1] + padding):
+        if n % 4:
+            with pytest.raises(DataCorruptionError, match="stream padding is not a multiple of 4 bytes"):
+                codec.open_decoder(len(RAW))(encoded)
+        else:
+            assert bytes(codec.open_decoder(len(RAW))(encoded)) == RAW
+
+
+XZ_CHECKS = {
+    lzma.CHECK_NONE: False,
+    lzma.CHECK_CRC32: True,
+    lzma.CHECK_CRC64: True,
+    lzma.CHECK_SHA256: True,
+}
+
+
+@pytest.mark.parametrize("codec", [Xz(), Lzma()])
+def test_xz_streams_say_whether_they_have_a_checksum(codec):
+    for check, has in XZ_CHECKS.items():
+        encoded = memoryview(lzma.compress(RAW, lzma.FORMAT_XZ, check, 0))
+        assert codec.has_checksum(encoded) == has
+        assert [codec.has_checksum(encoded[:n]) for n in range(10)] == [False] * 8 + [has] * 2
+    assert not codec.has_checksum(memoryview(lzma.compress(RAW, lzma.FORMAT_ALONE, preset=0)))
+
+
+def test_zstd_frames_say_whether_they_have_a_checksum():
+    skipped = b"\x50\x2a\x4d\x18\5\0\0\0hello"
+    for has in (False, True):
+        frame = zstandard.ZstdCompressor(write_checksum=has).compress(RAW)
+        for encoded in (frame, skipped + frame, skipped * 2 + frame):
+            assert Zstd().has_checksum(memoryview(encoded)) == has
+    assert not any(Zstd().has_checksum(memoryview((skipped + frame)[:n])) for n in range(len(skipped) + 5))
 
 
 def test_claimed_sizes_are_checked_first():

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chunkwise.core.codec.bytes import Bytes
-from chunkwise.core.codec.chain import prepare_chain
+from chunkwise.core.codec.chain import parse_codecs, prepare_chain
 from chunkwise.core.codec.crc32c import Crc32c
 from chunkwise.core.codec.protocol import ChunkSpec
 from chunkwise.core.codec.sharding import MISSING, ShardBody, ShardLayout
 
 N = 6
+LITTLE = {"bytes": {"endian": "little"}}
 
 
 def form(*, at_end: bool) -> ShardLayout:
@@ -69,3 +70,23 @@ def test_what_comes_after_is_no_part_of_it(at_end):
     shard = body.finish()
     assert shard is not None
     assert b"x" not in bytes(shard)
+
+
+@pytest.mark.parametrize(
+    "inner", [["bytes"], ["bytes", "crc32c"], ["bytes", "zstd"], ["bytes", "gzip", "crc32c"]]
+)
+@pytest.mark.parametrize("index", [["bytes"], ["bytes", "crc32c"]])
+def test_no_shard_is_larger_than_its_bound(inner, index):
+    """Noise does not compress."""
+    named = [
+        [{"name": name, "configuration": LITTLE.get(name, {})} for name in names] for names in (inner, index)
+    ]
+    configuration = {"chunk_shape": [64, 512], "codecs": named[0], "index_codecs": named[1]}
+    (codec,) = parse_codecs([{"name": "sharding_indexed", "configuration": configuration}])
+    item = ChunkSpec((128, 1536), np.dtype("u2"), np.zeros((), "u2"))
+    bound = codec.bind(item)
+    noise = np.random.default_rng(0).integers(1, 2**16, item.shape).astype("u2")
+    shard = bytes(bound.open_encoder(item)(noise))
+    most = bound.most_encoded(item)
+    assert most is not None
+    assert len(shard) <= most <= 2 * len(shard) + 6 * (1 << 17)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -85,6 +86,28 @@ def test_marks_are_written_once_in_a_second(place: Location, clock: Clock) -> No
     assert written(place)["done"][0] == [[0, 4], [9, 10]] and written(place)["owner"] == own.owner
     own.save()
     assert written(place)["owner"] is None
+
+
+def test_who_waits_for_others_gives_signs_of_life(place: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until the end, and after a write that failed."""
+    writes, write = threading.Semaphore(0), Journal.write
+
+    def counted(self: Journal) -> None:
+        write(self)
+        writes.release()
+        raise AbortedError("the store was away")
+
+    own = journal(place)
+    own.begin()
+    generation = place.store.read(JOURNAL).generation
+    monkeypatch.setattr(Journal, "write", counted)
+    monkeypatch.setattr(journal_module, "_SECONDS", 0.001)
+    with ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr(journal_module, "start_thread", pool.submit)
+        with own.beating():
+            assert all(writes.acquire(timeout=60) for _ in range(3))
+        assert pool.submit(lambda: "the thread is free again").result(60)
+    assert place.store.read(JOURNAL).generation != generation and written(place)["owner"] == own.owner
 
 
 def test_a_beat_is_written_after_five_seconds_without_a_write(place: Location, clock: Clock) -> None:

@@ -199,6 +199,23 @@ def test_arrays_of_subclasses_are_stored_and_masks_are_refused(tmp_path, format)
     np.testing.assert_array_equal(array.read().result(), values)
 
 
+@pytest.mark.parametrize("of", [list, tuple])
+def test_masked_rows_are_refused(tmp_path, of):
+    """As slices of variables of netCDF4 are, of which a program makes a list."""
+    rows = np.ma.masked_equal(np.arange(6).reshape(2, 3), 4)
+    array = chunkwise.array(np.zeros((2, 3), "int64"))
+    for write in (
+        lambda values: array.write(values).result(),
+        lambda values: array.__setitem__(..., values),
+        lambda values: chunkwise.create_array(tmp_path / "a", values),
+        chunkwise.array,
+    ):
+        with pytest.raises(ValueError, match="1 of 6 values are masked"):
+            write(of(rows))
+        write(of(rows[:1]) + of(rows[:1]))
+    assert array.read().result().tolist() == [[0, 1, 2], [0, 1, 2]]
+
+
 def test_a_masked_array_has_no_view():
     """What is kept in memory would lose its mask too."""
     with pytest.raises(ValueError, match="1 of 3 values are masked"):

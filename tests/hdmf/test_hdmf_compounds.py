@@ -33,7 +33,7 @@ ARRAYS = {
     "nested rows": np.array([(i, (1, 2, i), i % 2) for i in range(5)], NESTED),
 }
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.each_once("format")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def plain_io(path: Path, mode: str) -> HDMFIO:
@@ -165,7 +165,7 @@ def with_position(position: Any = (1.0, 2.0, 3.5)) -> pynwb.NWBFile:
     return nwb
 
 
-@pytest.mark.parametrize("format", ["hdf5", *FORMATS])
+@pytest.mark.parametrize("format", ["hdf5", *(pytest.param(f, marks=pytest.mark.slow) for f in FORMATS)])
 def test_the_position_of_an_electrode_group(tmp_path: Path, format: str) -> None:
     path, written = tmp_path / "a.nwb", with_position()
     with nwb_io(path, "w", format) as io:
@@ -221,6 +221,7 @@ def points(tmp_path_factory: pytest.TempPathFactory) -> TypeMap:
     return type_map
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("scalar", [True, False])
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_class_whose_dataset_is_one_compound(

@@ -21,7 +21,9 @@ from chunkwise.hdmf.model.place import source_name, with_storage_options
 FORMATS = ("zarr2", "zarr3", "n5")
 DATA = np.arange(6000, dtype="i4").reshape(2000, 3)
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.each_once("format")]
+pytestmark = pytest.mark.filterwarnings("ignore")
+ONE = ("n5", *(pytest.param(format, marks=pytest.mark.slow) for format in ("zarr2", "zarr3")))
+"""Formats of tests that take long, of which one is in each run."""
 
 
 def _size(path: Path) -> int:
@@ -116,7 +118,7 @@ def test_gcs_is_another_name_of_gs() -> None:
 
 
 @pytest.mark.parametrize("there", [False, True])
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", ONE)
 def test_a_conversion_that_fails_leaves_what_was_there(format: str, there: bool, tmp_path: Path) -> None:
     with NWBZarrIO(tmp_path / "a.nwb.zarr", "w", format="zarr2") as io:
         nwb = new_file()

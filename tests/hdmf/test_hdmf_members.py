@@ -25,7 +25,9 @@ from chunkwise.hdmf.model.tree import COPIES
 
 FORMATS = ("zarr2", "zarr3", "n5")
 ROWS = [(1, "one", 1.5), (2, "zwei", 2.5), (3, "ü", 3.5)]
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.each_once("format")]
+pytestmark = pytest.mark.filterwarnings("ignore")
+ONE = ("n5", *(pytest.param(format, marks=pytest.mark.slow) for format in ("zarr2", "zarr3")))
+"""Formats of tests that take long, of which one is in each run."""
 
 
 def compounds(path: Path, format: str, **options: Any) -> Path:
@@ -143,7 +145,7 @@ def test_a_column_of_bytes_that_the_schema_calls_text_is_changed_as_bytes(tmp_pa
         ]
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", ONE)
 def test_a_dataset_is_pickled(tmp_path: Path, format: str) -> None:
     with NWBZarrIO(tmp_path / "a", "w", format=format) as io:
         io.write(file_of("intervals"))
@@ -187,7 +189,7 @@ def server(tmp_path: Path) -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", ONE)
 def test_a_file_on_a_plain_web_server(tmp_path: Path, server: str, format: str) -> None:
     with NWBZarrIO(tmp_path / "a", "w", format=format) as io:
         io.write(file_of("intervals"))
@@ -217,7 +219,7 @@ def test_a_link_to_a_file_without_identity_is_told(tmp_path: Path, format: str) 
     assert open_store(tmp_path / "b").links("/")["theirs"] == Reference("/d", "../a", link=True)
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", ONE)
 def test_what_lacks_a_file_that_is_gone_is_named(tmp_path: Path, format: str) -> None:
     raw, linked = tmp_path / "raw.nwb.zarr", tmp_path / "linked.nwb.zarr"
     nwb = new_file()

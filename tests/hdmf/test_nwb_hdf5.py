@@ -15,14 +15,16 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from nwb_content import new_file
 from pynwb import NWBHDF5IO, TimeSeries, validate
 
-from chunkwise.errors import ChunkwiseError, UnsupportedError
+from chunkwise.errors import ChunkwiseError, LossWarning, UnsupportedError
 from chunkwise.hdmf import BrokenLinkError, NWBZarrIO, RegionReference, ZarrIO, convert, open_store
 
 FORMATS = ("zarr2", "zarr3", "n5")
 KNOWS_REGIONS = not hasattr(hdmf.build, "RegionBuilder")
 """Releases of hdmf that have such refuse to read files with regions in attributes."""
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.each_once("format")]
+pytestmark = pytest.mark.filterwarnings("ignore")
+ONE = ("n5", *(pytest.param(format, marks=pytest.mark.slow) for format in ("zarr2", "zarr3")))
+"""Formats of tests that take long, of which one is in each run."""
 
 
 def hdf5(path: Path) -> Path:
@@ -33,7 +35,7 @@ def hdf5(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", ONE)
 def test_every_member_of_an_hdf5_file_comes_back(tmp_path: Path, format: Any) -> None:
     source = hdf5(tmp_path / "a.nwb")
     with h5py.File(source, "r+") as file:
@@ -53,7 +55,7 @@ def test_every_member_of_an_hdf5_file_comes_back(tmp_path: Path, format: Any) ->
     assert members(tmp_path / "d.nwb") == after
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", ONE)
 def test_a_changed_file_is_exported_with_what_no_container_knows(tmp_path: Path, format: Any) -> None:
     source = hdf5(tmp_path / "a.nwb")
     with h5py.File(source, "r+") as file:
@@ -84,7 +86,7 @@ def test_a_changed_file_is_exported_with_what_no_container_knows(tmp_path: Path,
             assert isinstance(roi, RegionReference) and roi.data().tolist() == [2.0, 3.0]
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", ONE)
 def test_text_of_fixed_length_is_text_where_the_schema_says_so(tmp_path: Path, format: Any) -> None:
     """MATLAB, Igor and C++ write such; it opens as from HDF5, through both ways of converting."""
     source = hdf5(tmp_path / "a.nwb")
@@ -111,7 +113,7 @@ def test_text_of_fixed_length_is_text_where_the_schema_says_so(tmp_path: Path, f
             assert [str(e) for e in validate(io=io, use_cached_namespaces=False)] == []
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", ONE)
 def test_links_of_hdf5_lead_where_they_led(tmp_path: Path, format: Any) -> None:
     """Relative ones, hard links, links to other files; hdmf loses one of two to objects of the same name."""
     other = hdf5(tmp_path / "other.nwb")
@@ -206,6 +208,44 @@ def test_attributes_that_hdf5_has_no_form_for_become_text_and_are_named(tmp_path
         found = {name: file.attrs[name] for name in ("mixed", "nested", "huge")}
     assert found == {"mixed": '[1, "a"]', "nested": '{"a": [1, null]}', "huge": str(2**70)}
     assert all(f'attribute "{name}"' in text for name in found)
+
+
+@pytest.mark.parametrize("format", ONE)
+def test_records_in_attributes_keep_their_targets(tmp_path: Path, format: Any) -> None:
+    kind = np.dtype([("n", "i4"), ("to", h5py.ref_dtype), ("text", h5py.string_dtype())])
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.attrs["nwb_version"] = "2.0"
+        target = file.create_dataset("d", data=[1, 2])
+        record = np.array((1, target.ref, "x"), kind)
+        target.attrs.create("one", record, dtype=kind)
+        target.attrs.create("two", np.stack([record, record]), dtype=kind)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LossWarning)
+        convert(tmp_path / "a.h5", tmp_path / "b", format=format, verify=True)
+        convert(tmp_path / "b", tmp_path / "c.h5")
+    with h5py.File(tmp_path / "c.h5") as file:
+        records = [file["d"].attrs["one"], *file["d"].attrs["two"]]
+        assert [(r["n"], file[r["to"]].name, r["text"]) for r in records] == [(1, "/d", b"x")] * 3
+
+
+@pytest.mark.parametrize("format", ONE)
+def test_references_in_objects_of_attributes_have_the_form_of_the_format(tmp_path: Path, format: Any) -> None:
+    data = DatasetBuilder("d", [1, 2])
+    root = GroupBuilder("root", datasets={"d": data}, attributes={"nwb_version": "2.0"})
+    with ZarrIO(tmp_path / "a", "w", format=format) as io:
+        root.set_attribute("nested", {"to": [data]})
+        io.write_builder(root)
+    with ZarrIO(tmp_path / "a", "r") as io:
+        read = io.read_builder()
+        assert read.attributes["nested"]["to"][0] is read.datasets["d"]
+    for other in FORMATS:
+        convert(tmp_path / "a", tmp_path / other, format=other)
+        assert open_store(tmp_path / other).attributes("/")["nested"]["to"][0].path == "/d"
+        stored = open_store(tmp_path / other).tree.nodes["/"].attributes["nested"]["to"][0]
+        assert ("zarr_dtype" in stored) == (other == "zarr2")
+    convert(tmp_path / "a", tmp_path / "b.h5")
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert file.attrs["nested"] == '{"to": [{"source": ".", "path": "/d"}]}'
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -9,6 +9,7 @@ import tensorstore as ts
 from PIL import Image
 
 import chunkwise as cw
+from chunkwise.core.codec.pictures import sniff
 
 RNG = np.random.default_rng(0)
 GREY = RNG.integers(0, 255, (20, 30), dtype="u1")
@@ -210,3 +211,22 @@ def test_a_folder_of_pictures_is_a_volume(tmp_path):
     np.testing.assert_array_equal(volume[2:5, 3, ::2].read().result(), slices[2:5, 3, ::2])
     again = cw.open(volume.spec()).result()
     np.testing.assert_array_equal(again, slices)
+
+
+HEADS = {
+    b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"II*\0": "tiff", b"MM\0*": "tiff",
+    b"II+\0": "tiff", b"MM\0+": "tiff", b"RIFF1234WEBP": "webp", b"1234ftypavif": "avif",
+    b"1234ftypavis": "avif", b"BM": "bmp",
+}  # fmt: skip
+
+
+def test_a_picture_is_known_by_its_first_bytes_only():
+    for head, format in HEADS.items():
+        assert sniff(head + b"anything"[: 12 - len(head)]) == format
+        assert sniff(b" " + head) is None
+        for at in range(len(head)):
+            other = head[:at] + b"~" + head[at + 1 :]
+            known = b"1234" in head and head[at : at + 1] in b"1234"
+            assert sniff(other.ljust(12)) == (format if known else None), other
+    for other in (b"", b"RIFF1234WAVE", b"1234ftypmp42", b"II*\1"):
+        assert sniff(other) is None

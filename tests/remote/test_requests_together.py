@@ -90,10 +90,10 @@ def test_trees(count: Callable[..., None], bucket: str, capsys: Any, format: str
 def test_deletion(count: Callable[..., None], bucket: str, capsys: Any, format: str) -> None:
     """Documents are read once, although chunks are told from files of others by them, too.
 
-    Taking turns with a replacement takes a trial of the bucket (7 requests), once in a process, and 3 more.
+    Taking turns with a replacement takes a trial of the bucket (7 requests), once in a process, and 4 more.
     """
     n = N_NODES + N_GROUPS + (N_GROUPS if format == "zarr2" else 0)  # and listings, and .zarray of a group
-    count(lambda: main(["rm", "-r", f"{bucket}/{format}/gone"]), Count(n + 28, 8))
+    count(lambda: main(["rm", "-r", f"{bucket}/{format}/gone"]), Count(n + 29, 8))
     assert not cw.KvStore.open(f"{bucket}/{format}/gone/").result().list().result()
 
 

@@ -194,6 +194,12 @@ REPLACERS: dict[str, Callable[[Tree], object]] = {
 }
 """Replace the array at the place."""
 
+REMOVERS: dict[str, Callable[[Tree], object]] = {
+    "deletion": lambda tree: tree.group("top").__delitem__(f"mid/{tree.name}"),
+    "moving": lambda tree: tree.group("top").move(f"mid/{tree.name}", "moved"),
+}
+"""Delete or move the array at the place, where others are kept out meanwhile."""
+
 IN_PLACE = ("filled array", "from_dask")
 """Writers whose chunks would replace those of the other array, in stores without directories to move."""
 
@@ -272,13 +278,14 @@ def outside(store: MemoryStore) -> dict[str, bytes]:
 CELLS = [
     *product(MAKERS, ["replaces", "creates", "opens"], FORMATS, STORES),
     *product([f"{name} over another" for name in REPLACERS], ["replaces", "opens"], FORMATS, STORES),
+    *product([f"{name} over another" for name in REMOVERS], ["opens"], FORMATS, ["pages", "slow pages"]),
 ]
 
 
 def writer(name: str) -> tuple[Callable[[Tree], object], bool]:
     """Return a writer, and whether it replaces old data."""
     bare = name.removesuffix(" over another")
-    return (MAKERS[name], False) if bare == name else (REPLACERS[bare], True)
+    return (MAKERS[name], False) if bare == name else ((REPLACERS | REMOVERS)[bare], True)
 
 
 @pytest.mark.filterwarnings("ignore:.*belong to no array or group:UserWarning")  # the rival's

@@ -46,6 +46,7 @@ from chunkwise.errors import OutOfRangeError, SpecError, UnsupportedError
 __all__ = [
     "ChunkGrid",
     "OffsetGrid",
+    "PlanGrid",
     "RectilinearGrid",
     "RegularGrid",
     "Sizes",
@@ -55,14 +56,11 @@ __all__ = [
 ]
 
 
-class ChunkGrid(Protocol):
+class PlanGrid(Protocol):
     """A division of index space, from 0 upwards in each dimension, into cells.
 
     A grid does not know the shape of the array; cells beyond that shape are valid too.
     """
-
-    @property
-    def rank(self) -> int: ...
 
     @property
     def chunk_shape(self) -> tuple[int, ...] | None:
@@ -80,6 +78,13 @@ class ChunkGrid(Protocol):
     def bounds(self, dim: int, cell: int) -> tuple[int, int]:
         """Return ``(start, stop)`` of cell number `cell` along `dim`, in elements."""
         ...
+
+
+class ChunkGrid(PlanGrid, Protocol):
+    """The grid of a stored array."""
+
+    @property
+    def rank(self) -> int: ...
 
     def n_cells(self, dim: int, size: int) -> int:
         """Return the number of cells along `dim` that meet ``[0, size)``."""

@@ -6,12 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from chunkwise.errors import ChunkwiseError
 from chunkwise.extension.trees import find_documented, node_attributes
 from chunkwise.hdmf.model.attributes import data_type_of, references_in
-from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.place import Place, place_of
 from chunkwise.hdmf.model.reference import Reference, join_path
 from chunkwise.hdmf.model.region import parse_region
@@ -84,30 +81,18 @@ def check_links(stores: StoreSet) -> Iterator[BrokenLink]:
 
 def _dataset(stores: StoreSet, dataset: Dataset) -> Iterator[BrokenLink]:
     try:
-        element = dataset.element
-        if not element.has_references:
+        if not dataset.element.has_references:
             return
         values = dataset.read()
     except ChunkwiseError as e:
         yield BrokenLink(f"dataset {dataset.path}", e.message)
         return
     seen: dict[Any, None] = {}
-    for i, reference in enumerate(_stored(values, element)):
+    for i, reference in enumerate(references_in(values)):
         key = (reference.source, reference.path) if reference.region is None else i
         if key not in seen:
             seen[key] = None
             yield from _check(stores, reference, f"reference {i} in dataset {dataset.path}")
-
-
-def _stored(values: Any, element: Element) -> Iterator[Reference]:
-    if element.kind == "compound":
-        for m in element.members:
-            if m.element.has_references:
-                yield from _stored(values[m.name], m.element)
-        return
-    for value in np.asarray(values, object).reshape(-1):
-        if isinstance(value, Reference):
-            yield value
 
 
 def _check(stores: StoreSet, reference: Reference, where: str) -> Iterator[BrokenLink]:

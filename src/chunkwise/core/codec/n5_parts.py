@@ -222,17 +222,8 @@ def open_decompress_into(
 
 
 def open_compress(compression: tuple[BytesToBytes, ...]) -> Callable[[Buffer], Buffer]:
-    """Return a function that encodes payloads."""
-    steps = [codec.open_encoder() for codec in compression]
-    if len(steps) == 1:
-        return steps[0]
-
-    def compress(payload: Buffer) -> Buffer:
-        for step in steps:
-            payload = step(payload)
-        return payload
-
-    return compress
+    """Return a function that encodes payloads, by one compressor at most."""
+    return compression[0].open_encoder() if compression else lambda payload: payload
 
 
 @dataclass(frozen=True, slots=True)

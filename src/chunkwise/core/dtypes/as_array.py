@@ -59,7 +59,7 @@ def elements_of(value: Any) -> Any:
     """
     if isinstance(value, int | float | list):
         return value
-    if is_of(value, "pandas"):
+    if is_of(value, "pandas") and _is_array(value):
         columns = [column for _, column in value.items()] if hasattr(value, "columns") else [value]
         for column in columns:
             _check_missing(column)
@@ -93,9 +93,12 @@ def as_numpy(value: Any, *, has_dtype: bool = False) -> npt.NDArray[Any]:
             "members; copy_tree copies whole trees"
         )
     try:
-        return _with_mask(elements_of(value))
+        array = _with_mask(elements_of(value))
     except ValueError as e:
         raise _uneven(e) from None
+    if array.dtype.kind in "US":
+        _refuse_missing(value)
+    return array
 
 
 def _uneven(error: ValueError) -> ValueError:
@@ -117,7 +120,7 @@ def as_array(value: Any, dtype: DataType, max_rank: int | None = None) -> npt.ND
     # below `max_rank` are elements.
     if type(value) is not np.ndarray and not isinstance(value, np.generic):
         value = elements_of(value)
-        value = plain_array(value) if _is_array(value) else value
+        value = plain_array(value) if _is_array(value) or _has_masked_rows(value) else value
     try:
         array = _objects(value, dtype, max_rank) if dtype.memory_dtype.hasobject else _fixed(value, dtype)
     except ValueError as e:
@@ -131,7 +134,13 @@ def as_array(value: Any, dtype: DataType, max_rank: int | None = None) -> npt.ND
 
 def _with_mask(value: Any) -> npt.NDArray[Any]:
     """Return values as NumPy has them, with their mask, which an array of dask drops itself."""
-    return np.asanyarray(value.compute() if is_of(value, "dask") else value)
+    value = value.compute() if is_of(value, "dask") else value
+    return np.ma.array(value) if _has_masked_rows(value) else np.asanyarray(value)
+
+
+def _has_masked_rows(value: Any) -> bool:
+    is_of_arrays = isinstance(value, list | tuple) and bool(value) and isinstance(value[0], np.ndarray)
+    return is_of_arrays and any(map(np.ma.is_masked, value))
 
 
 def plain_array(value: Any) -> npt.NDArray[Any]:
@@ -193,7 +202,7 @@ def of_objects(values: npt.NDArray[Any]) -> str:
     present: dict[type, Any] = {}
     n_missing = 0
     for value in values.ravel().tolist():
-        if type(value).__name__ in _MISSING or (isinstance(value, float) and value != value):
+        if _is_missing(value):
             n_missing += 1
         else:
             present[type(value)] = value
@@ -208,7 +217,19 @@ def of_objects(values: npt.NDArray[Any]) -> str:
     return f"the values are objects ({kinds}{missing}); {found.format(whole)}"
 
 
-_MISSING = ("NoneType", "NAType", "NaTType")
+def _is_missing(value: Any) -> bool:
+    is_nan = isinstance(value, float) and value != value
+    return is_nan or type(value).__name__ in ("NoneType", "NAType", "NaTType")
+
+
+def _refuse_missing(texts: Any) -> None:
+    """Raise if a value among texts is missing; NumPy makes it text, "None" or "nan"."""
+    if isinstance(texts, list | tuple) or _is_missing(texts):
+        objects = np.array(texts, object)
+        if any(map(_is_missing, objects.ravel().tolist())):
+            raise InvalidArgumentError(of_objects(objects))
+
+
 _INSTEAD = (
     (str, 'write pandas.Series(values).fillna("")'),
     (int, 'write numpy.asarray(values, "{}")'),
@@ -223,7 +244,8 @@ _INSTEAD = (
 
 
 def _sized(value: Any, dtype: DataType) -> npt.NDArray[Any]:
-    """Convert strings, but unlike NumPy don't truncate those that are too long."""
+    """Convert strings, but unlike NumPy don't truncate those that are too long, nor make text of None."""
+    _refuse_missing(value)
     memory = dtype.memory_dtype
     if dtype.kind == "text":
         natural = np.array(value, np.str_)

@@ -189,7 +189,6 @@ class _Classes:
 
     def __init__(self, factors: Sequence[int], lower: Sequence[int], upper: Sequence[int]) -> None:
         self.factors, self.lower, self.upper = factors, lower, upper
-        self.rank = len(factors)
         self._edges = []
         for f, lo, hi in zip(factors, lower, upper, strict=True):
             first, stop = lo // f, -(-hi // f)
@@ -204,9 +203,6 @@ class _Classes:
 
     def bounds(self, dim: int, cell: int) -> tuple[int, int]:
         return self._edges[dim][cell], self._edges[dim][cell + 1]
-
-    def n_cells(self, dim: int, size: int) -> int:
-        return len(self._edges[dim]) - 1
 
     def extent(self, dim: int, cell: int) -> tuple[int, int]:
         """Return the start of a class's first cell in the base, and the size of its cells."""

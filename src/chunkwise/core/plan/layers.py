@@ -104,7 +104,6 @@ class LayerCells:
     def __init__(
         self, boxes: LayerBoxes, numbers: npt.NDArray[np.int64], lower: list[int], upper: list[int]
     ) -> None:
-        self.rank = boxes.rank
         self.edges: list[npt.NDArray[np.int64]] = []
         for d, (lo, hi) in enumerate(zip(lower, upper, strict=True)):
             if len(numbers) == len(boxes.lower):
@@ -127,9 +126,6 @@ class LayerCells:
     def bounds(self, dim: int, cell: int) -> tuple[int, int]:
         edges = self._lists[dim]
         return edges[cell], edges[cell + 1]
-
-    def n_cells(self, dim: int, size: int) -> int:
-        return len(self._lists[dim]) - 1
 
 
 def _distinct(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.core.grid import ChunkGrid
+from chunkwise.core.grid import PlanGrid
 
 __all__ = [
     "Layout",
@@ -91,7 +91,7 @@ def is_indexed(axes: Iterable[PlanAxis]) -> bool:
     return False
 
 
-def _strided_axis(grid: ChunkGrid, dim: int, offset: int, stride: int, size: int) -> PlanAxis:
+def _strided_axis(grid: PlanGrid, dim: int, offset: int, stride: int, size: int) -> PlanAxis:
     """Partition ``offset + stride * i``, for i in ``[0, size)``, by the cells of `grid` along `dim`."""
     # `stride` is positive: the layout of the result turns a negative one around, once.  A cell that the
     # stride skips has no entry.
@@ -116,7 +116,7 @@ Indices: TypeAlias = "npt.NDArray[np.int64]"
 
 
 def _indexed_axis(
-    grid: ChunkGrid,
+    grid: PlanGrid,
     dims: Sequence[int],
     coordinates: Sequence[Indices],
     input_shape: tuple[int, ...],
@@ -300,13 +300,13 @@ _NOTHING = PlanAxis((), (), (), (), (), (), False)
 
 
 def partition(
-    transform: Transform, grid: ChunkGrid, *, check_cover: bool
+    transform: Transform, grid: PlanGrid, *, check_cover: bool
 ) -> tuple[tuple[PlanAxis, ...], Layout]:
     """Divide the storage coordinates that `transform` selects among the cells of `grid`."""
     # The touched chunks are the product of the sets, indexed ones first; the layout is that of their ``out``.
     shape = tuple(transform.input_shape)
     if 0 in shape:
-        return (_NOTHING,), Layout((None,) * grid.rank, frozenset(), len(shape))
+        return (_NOTHING,), Layout((None,) * len(transform.output), frozenset(), len(shape))
     origin = transform.input_inclusive_min
     maps = [_simplify(m, origin) for m in transform.output]
     indexed: list[tuple[int, ...]] = []

@@ -52,11 +52,6 @@ class Plan(NamedTuple):
         """Number of touched chunks."""
         return prod([len(axis.whole) for axis in self.axes])
 
-    @property
-    def indexed(self) -> bool:
-        """True if it has index arrays."""
-        return is_indexed(self.axes)
-
     def keys(self, encoding: KeyEncoding) -> Iterator[str]:
         """Yield the keys of the touched chunks."""
         return keys(self.axes, encoding)

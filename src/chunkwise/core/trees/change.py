@@ -40,7 +40,7 @@ from chunkwise.core.trees.link import Link, add_link, remove_link, target_names
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.look import check_outside_arrays
 from chunkwise.core.trees.new_location import removed_after_failure
-from chunkwise.core.trees.node import DOCUMENTS, Node, find_node, is_link
+from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented, find_node, is_link
 from chunkwise.core.trees.node_name import check_new_names
 from chunkwise.core.trees.tree import Tree, group_links, resolve
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, NodeNotFoundError
@@ -101,7 +101,7 @@ def delete_all(location: Location, node: Node, known: Iterable[Node] = ()) -> li
     if is_link(location):
         location.store.delete(location.path[:-1])  # its target stays
     else:
-        with _taking_turns(location) as held:
+        with _taking_turns(location, node) as held:
             left = _delete(location, node, known, held)
     update_consolidated(location.store, location.path)
     return left
@@ -127,13 +127,20 @@ def _delete(location: Location, node: Node, known: Iterable[Node], held: bool) -
 
 
 @contextmanager
-def _taking_turns(location: Location) -> Iterator[bool]:
+def _taking_turns(location: Location, node: Node) -> Iterator[bool]:
     """Exclude others that append to a node or replace it; yield False where that is one step."""
     if not takes_turns(location.store, location.path + APPEND):
         yield False
     else:
-        with excluding(location, clears=True):
+        with excluding(location, clears=True, checks=[partial(_check_there, location, node)]):
             yield True
+
+
+def _check_there(location: Location, node: Node) -> None:
+    """Raise NodeNotFoundError if others have deleted a node: what is below may be chunks of their array."""
+    is_gone = node.key and location.store.read(location.path + node.key).value is None
+    if is_gone and find_documented(location) is None:
+        raise NodeNotFoundError(f"{location.text} was deleted by another process meanwhile")
 
 
 def delete_below(location: Location) -> None:
@@ -208,7 +215,7 @@ def _move(here: Location, there: Location, node: Node) -> None:
     if offers(kv, AtomicWritable):
         _move_at_once(kv, here.path, there)
         return
-    with _taking_turns(here) as held:
+    with _taking_turns(here, node) as held:
         made = list(list_below(kv, here.path))
         if held and wait_inside(kv, here.path, made):
             made = list(list_below(kv, here.path))

@@ -20,7 +20,7 @@ from chunkwise.errors import ChunkwiseError
 from chunkwise.hdmf.backend.builder_references import ROOT, RegionReference
 from chunkwise.hdmf.backend.resolvers import resolver_of
 from chunkwise.hdmf.backend.schema import DATE_WORDS, as_declared, declared_dtype
-from chunkwise.hdmf.model.attributes import map_references, references_in
+from chunkwise.hdmf.model.attributes import map_items, references_in
 from chunkwise.hdmf.model.reference import Reference, join_path, parent_path
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning, StoreSet
 from chunkwise.hdmf.storage.store import Dataset, HdmfStore
@@ -301,9 +301,13 @@ class BuilderTree:
             self._report(e, reference, store, what)
             return None
         # As in hdmf's own backend an object reference in an attribute is the builder itself.
-        return map_references(
-            value, lambda to: self.target(to, store) if to.region is None else self.reference(to, store)
-        )
+
+        def resolved(item: Any) -> Any:
+            if not isinstance(item, Reference):
+                return item
+            return self.target(item, store) if item.region is None else self.reference(item, store)
+
+        return map_items(value, resolved)
 
     def reference(self, value: Reference, store: HdmfStore) -> ReferenceBuilder:
         """Return a reference as a builder."""

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import numpy as np
 from hdmf.backends.hdf5.h5_utils import H5SpecWriter
 from hdmf.backends.utils import NamespaceToBuilderHelper
 from hdmf.spec import NamespaceCatalog
@@ -26,7 +25,7 @@ from chunkwise.hdmf.backend.schema import DATE_WORDS, NAMESPACE, as_declared, ca
 from chunkwise.hdmf.model.attributes import SPECLOC, is_typed, references_in
 from chunkwise.hdmf.model.element import Element, text
 from chunkwise.hdmf.model.reference import Reference, join_path
-from chunkwise.hdmf.model.values import as_values
+from chunkwise.hdmf.model.values import as_values, map_members
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning, StoreSet, Target
 from chunkwise.hdmf.storage.store import Dataset
 
@@ -265,11 +264,7 @@ class _Writing(Places):
 def _as(values: Any, element: Element) -> Any:
     """Return values with text and bytes as the element has them."""
     if element.kind == "compound":
-        out = np.array(values, element.memory_dtype, copy=True)
-        for m in element.members:
-            if not m.element.is_plain and not m.element.has_references:
-                out[m.name] = _as(np.asarray(values[m.name]), m.element)
-        return out
+        return map_members(values, element, _as)
     if element.kind in ("text", "bytes"):
         return as_values(values, element)
     return values

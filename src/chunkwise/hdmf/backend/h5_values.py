@@ -1,7 +1,5 @@
 """Values of HDF5 both ways: types, values, attributes, references and regions."""
 
-# h5py is used only through the objects that hdmf hands over; this module imports it when there is one.
-
 from __future__ import annotations
 
 import json
@@ -19,10 +17,11 @@ from chunkwise.core.kvstore.reference.hdf5_objects import object_id, region_json
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, LossWarning, UnsupportedError, prefix
 from chunkwise.extension.trees import Location, locate
 from chunkwise.hdmf.backend.schema import DATE_WORDS, as_declared
+from chunkwise.hdmf.model.attributes import map_items
 from chunkwise.hdmf.model.element import Element, bytes_, compound, number, reference, region, text
-from chunkwise.hdmf.model.reference import Reference
+from chunkwise.hdmf.model.reference import Reference, dump_reference
 from chunkwise.hdmf.model.region import parse_region
-from chunkwise.hdmf.model.values import map_objects
+from chunkwise.hdmf.model.values import map_members, map_objects
 
 __all__ = [
     "H5Source",
@@ -131,10 +130,7 @@ class H5Source:
 
     def _plain(self, values: npt.NDArray[Any], element: Element) -> npt.NDArray[Any]:
         if element.kind == "compound":
-            out = np.empty(values.shape, element.memory_dtype)
-            for m in element.members:
-                out[m.name] = self._plain(values[m.name], m.element)
-            return out
+            return map_members(values, element, self._plain)
         if element.kind == "number":
             return values.astype(element.memory_dtype)
         return map_objects(values, lambda value: self._object(value, element))
@@ -150,8 +146,6 @@ class H5Source:
 
 
 def _element(dtype: np.dtype[Any]) -> Element:
-    import h5py
-
     if dtype.names is not None and dtype.fields is not None:
         return compound([(name, _element(dtype.fields[name][0])) for name in dtype.names])
     kind = h5py.check_ref_dtype(dtype)
@@ -177,8 +171,6 @@ def _as_bytes(element: Element) -> Element:
 
 def reference_of_h5(holder: Any, value: Any, convert: Convert | None = None) -> Reference | None:
     """Return an HDF5 reference that a dataset or group holds as a record; None if it is null."""
-    import h5py
-
     if not value:
         return None
     file = holder.file
@@ -202,41 +194,22 @@ def attributes_of_h5(
 
     Labels of dimensions become ``_ARRAY_DIMENSIONS``, the attribute in which stores keep them.
     """
+
+    def loaded(item: Any) -> Any:
+        if isinstance(item, h5py.Reference):
+            return reference_of_h5(holder, item, convert)
+        try:
+            return item.decode() if isinstance(item, bytes) else item
+        except UnicodeDecodeError:
+            return bytes(item)
+
     out: dict[str, Any] = {}
     for name in holder.attrs if names is None else names:
         value = attribute_of_h5(holder.attrs[name])
         if name == "DIMENSION_LABELS" and "_ARRAY_DIMENSIONS" not in holder.attrs:
             name, value = "_ARRAY_DIMENSIONS", [_text(label) or "" for label in value]
-        out[name] = _attribute(holder, value, convert)
+        out[name] = map_items(value, loaded)
     return out
-
-
-def _attribute(holder: Any, value: Any, convert: Convert | None) -> Any:
-    import h5py
-
-    if isinstance(value, h5py.Reference):
-        return reference_of_h5(holder, value, convert)
-    if isinstance(value, bytes):
-        return _decoded(value)
-    if isinstance(value, list):
-        return [_attribute(holder, item, convert) for item in value]
-    if not isinstance(value, np.ndarray | np.void) or not value.dtype.hasobject:
-        return value
-    if value.dtype.names is None:
-        return _attribute(holder, value.tolist(), convert)
-    out = np.array(value)
-    for name in value.dtype.names:
-        if value.dtype[name].hasobject:
-            for at in np.ndindex(out.shape):
-                out[name][at] = _attribute(holder, value[name][at], convert)
-    return out[()]
-
-
-def _decoded(value: bytes) -> str | bytes:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return bytes(value)
 
 
 def _text(value: Any) -> str | None:
@@ -299,11 +272,10 @@ def h5_values(values: npt.NDArray[Any], element: Element, refer: Referring) -> n
         return values.astype(
             h5_dtype(element), copy=values.dtype.kind in "mM"
         )  # which keep a mark in their type
-    out: npt.NDArray[Any] = np.empty(values.shape, h5_dtype(element))
+    dtype = h5_dtype(element)
     if element.kind == "compound":
-        for m in element.members:
-            out[m.name] = h5_values(np.asarray(values[m.name]), m.element, refer)
-        return out
+        return map_members(values, element, lambda part, of: h5_values(part, of, refer), dtype)
+    out: npt.NDArray[Any] = np.empty(values.shape, dtype)
     if not element.has_references:
         out[...] = values
         return out
@@ -400,7 +372,7 @@ def _shaped(what: str, value: list[Any], dtype: Any, convert: Callable[[Any], An
 
 def _as_json(what: str, value: Any) -> str:
     warnings.warn(f"HDF5 has no form for {what}; it becomes JSON text", LossWarning, stacklevel=2)
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, default=lambda to: dump_reference(to, full=False))
 
 
 def select_in_space(what: str, space: Any, region: Mapping[str, Any]) -> None:

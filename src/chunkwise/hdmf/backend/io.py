@@ -35,7 +35,14 @@ from chunkwise.hdmf.model.place import (
     with_storage_options,
 )
 from chunkwise.hdmf.model.tree import Format, detect_format
-from chunkwise.hdmf.opening import NewStore, destination_of, new_store, no_store, open_store
+from chunkwise.hdmf.opening import (
+    NewStore,
+    destination_of,
+    is_root_of_hdmf,
+    new_store,
+    no_store,
+    open_store,
+)
 from chunkwise.hdmf.replacement import finish_replacement
 from chunkwise.hdmf.storage.large_datasets import LargeDatasets
 from chunkwise.hdmf.storage.node_writer import NodeWriter, UnsyncedStore
@@ -243,13 +250,8 @@ class ZarrIO(StoreWriting):
     def can_read(path: Any) -> bool:
         """Return True if there is a store with HDMF data at a path or URL; never raises."""
         try:
-            root = open_store(place_of(path, patient=False)).tree.nodes["/"].attributes
-            return bool(root) and any(
-                k in root for k in ("namespace", "neurodata_type", "data_type", ".specloc")
-            )
-        except (
-            Exception
-        ):  # hdmf asks each backend about any file: after any error, it isn't one of this backend's
+            return is_root_of_hdmf(open_store(place_of(path, patient=False)).tree.nodes["/"].attributes)
+        except Exception:  # hdmf asks each backend about any file: after any error, it is another's
             return False
 
     def is_open(self) -> bool:

@@ -27,7 +27,7 @@ __all__ = [
     "finite_attributes",
     "is_typed",
     "load_attributes",
-    "map_references",
+    "map_items",
     "object_id_of",
     "references_in",
 ]
@@ -110,7 +110,7 @@ def _load(value: Any, depth: int) -> Any:
         return _reference(value["_REFERENCE"], region=False)
     if set(value) == {"_REGION_REFERENCE"}:
         return _reference(value["_REGION_REFERENCE"], region=True)
-    return value
+    return value if depth > 64 else {name: _load(item, depth + 1) for name, item in value.items()}
 
 
 def _reference(value: Any, *, region: bool) -> Reference:
@@ -127,24 +127,27 @@ def references_in(value: Any) -> Iterator[Reference]:
     elif isinstance(value, np.ndarray | np.void):
         if value.dtype.hasobject:
             yield from references_in(value.tolist())
-    elif isinstance(value, list | tuple):
-        for item in value:
+    elif isinstance(value, list | tuple | dict):
+        for item in value.values() if isinstance(value, dict) else value:
             yield from references_in(item)
 
 
-def map_references(value: Any, convert: Callable[[Reference], Any]) -> Any:
-    """Return a value of an attribute with each reference replaced."""
-    if isinstance(value, Reference):
-        return convert(value)
+def map_items(value: Any, convert: Callable[[Any], Any]) -> Any:
+    """Return a value of an attribute, which may be lists, objects or records, with its items converted."""
     if isinstance(value, list):
-        return [map_references(item, convert) for item in value]
-    if isinstance(value, np.ndarray | np.void) and value.dtype.hasobject:
-        out = np.array(value)
-        for name in out.dtype.names or ():
+        return [map_items(item, convert) for item in value]
+    if type(value) is dict:
+        return {name: map_items(item, convert) for name, item in value.items()}
+    if not isinstance(value, np.ndarray | np.void) or not value.dtype.hasobject:
+        return convert(value)
+    if value.dtype.names is None:
+        return map_items(value.tolist(), convert)
+    out = np.array(value, value.dtype, copy=True)  # without a type a record would share its memory
+    for name in out.dtype.names or ():
+        if out.dtype[name].hasobject:
             for at in np.ndindex(out.shape):
-                out[name][at] = map_references(out[name][at], convert)
-        return out[()]
-    return value
+                out[name][at] = map_items(out[name][at], convert)
+    return out[()]
 
 
 def _restored(value: Any, word: Any) -> Any:

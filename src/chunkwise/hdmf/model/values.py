@@ -19,6 +19,7 @@ __all__ = [
     "element_of_dtype",
     "guess_element",
     "infer_element",
+    "map_members",
     "map_objects",
     "shape_of",
     "to_logical",
@@ -39,6 +40,19 @@ def map_objects(values: npt.NDArray[Any], convert: Callable[[Any], Any]) -> npt.
     for i, value in enumerate(values.reshape(-1).tolist()):
         flat[i] = convert(value)
     return flat.reshape(values.shape)
+
+
+def map_members(
+    values: Any,
+    element: Element,
+    convert: Callable[[Any, Element], Any],
+    dtype: np.dtype[Any] | None = None,
+) -> npt.NDArray[Any]:
+    """Return records, of `dtype` if given, with `convert` applied to the column and type of each member."""
+    out = np.empty(values.shape, element.memory_dtype if dtype is None else dtype)
+    for m in element.members:
+        out[m.name] = convert(np.asarray(values[m.name]), m.element)
+    return out
 
 
 def infer_element(values: npt.NDArray[Any]) -> Element:
@@ -147,12 +161,11 @@ def _missing_row(element: Element) -> tuple[Any, ...]:
 def _records(values: npt.NDArray[Any], element: Element) -> npt.NDArray[Any]:
     if values.dtype == element.memory_dtype:
         return values
-    out = np.empty(values.shape, element.memory_dtype)
-    for m in element.members:
-        assert m.name is not None
-        part = values[m.name]
-        out[m.name] = to_logical(part.astype(object) if part.dtype.kind in "US" else part, m.element)
-    return out
+    return map_members(
+        values,
+        element,
+        lambda part, of: to_logical(part.astype(object) if part.dtype.kind in "US" else part, of),
+    )
 
 
 # -- values of users ----------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hdmf.model.tree import Format
-from chunkwise.hdmf.model.values import map_objects
+from chunkwise.hdmf.model.values import map_members, map_objects
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import Dataset
 from chunkwise.hdmf.storage.stream import ArrayStream, RowPieces, StreamOptions
@@ -199,9 +199,7 @@ def copy_dataset(
         or 0 in source.shape
         or source.nbytes <= 1 << 16
     ):
-        values = source.read()
-        if element.has_references:
-            values = _converted(values, element, convert)
+        values = _converted(source.read(), element, convert)
         writer.dataset(path, element, values, settings, attributes, scalar=source.scalar)
         return
     array = writer.create(NewDataset(path, element, source.shape, settings, attributes))
@@ -220,10 +218,8 @@ def copy_dataset(
 def _converted(
     values: npt.NDArray[Any], element: Element, convert: Callable[[Reference], Reference]
 ) -> npt.NDArray[Any]:
+    if not element.has_references:
+        return values
     if element.kind == "compound":
-        out = values.copy()
-        for m in element.members:
-            if m.element.has_references:
-                out[m.name] = _converted(values[m.name], m.element, convert)
-        return out
+        return map_members(values, element, lambda part, of: _converted(part, of, convert))
     return map_objects(values, lambda value: convert(value) if isinstance(value, Reference) else value)

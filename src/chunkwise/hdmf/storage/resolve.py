@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
-from urllib.parse import urlsplit
 
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError
 from chunkwise.extension.inside import is_url
@@ -143,7 +142,7 @@ class StoreSet:
             return f'absolute source "{source}" is refused unless external links are allowed to be "any"'
         near, allowed = holder.source, False
         for _ in range(N_LEVELS):
-            near = _parent(near)
+            near = join_source(near, "..") or near
             allowed = allowed or _is_below(name, near)
         if not allowed:
             return f'source "{source}" leads too far away from {holder.source} and is refused'
@@ -182,13 +181,6 @@ def _other_identity(reference: Reference, store: HdmfStore, path: str) -> str | 
                 return None
             return f"the {what} of {store.source} is another object: its object_id is {found}, not {expected}"
     return None
-
-
-def _parent(source: str) -> str:
-    if not is_url(source):
-        return os.path.dirname(source)
-    parts = urlsplit(source)
-    return parts._replace(path=parts.path.rstrip("/").rpartition("/")[0]).geturl()
 
 
 def _is_below(name: str, root: str) -> bool:

@@ -38,6 +38,7 @@ from chunkwise.extension.trees import (
     create_parents,
     find_node,
     parents_made,
+    removed_after_failure,
     require_node,
     to_json_value,
     tree_format,
@@ -315,7 +316,9 @@ class PyramidCopy(PyramidWork):
                     to.clear()
         if self._replaces:
             self._group.clear()
-        self._group.finish(self._image)
+        with removed_after_failure([self._top]):  # if others have deleted all of it
+            self._group.finish(self._image)
+            self._fence(0).check()
 
     @property
     def _image(self) -> NewImage:

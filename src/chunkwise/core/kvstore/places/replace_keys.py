@@ -91,7 +91,8 @@ def replace_by_documents(
         looks = [] if lease is None else looks_above(store, path)
         writes = [partial(store.write, staging + name, value) for name, value in values.items()]
         try:
-            before, *_ = _at_once(store, [partial(_listed, store, path), *looks, *writes])
+            # Chunks of an array that others have put above would be deleted.
+            before, *_ = _at_once(store, [partial(_listed, store, path), *looks, new.settle, *writes])
         except HeldError as e:
             end_turn(lease)  # whoever deletes a group above may be waiting for this one
             e.wait()
