@@ -11,6 +11,7 @@ from chunkwise.core.api.held import array
 from chunkwise.core.api.stack import overlay
 from chunkwise.core.api.views import downsample
 from chunkwise.core.index_space import IndexDomain
+from chunkwise.core.plan import layers as plan_layers
 from chunkwise.core.plan import stack as plan
 from chunkwise.errors import InvalidArgumentError
 
@@ -61,7 +62,7 @@ def test_read(case, limits, turned):
     expected = gather(canvas, lo, request)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "_LARGEST_TABLE", limits[0])
-        patch.setattr(layers, "_POINTS_NBYTES", limits[1])
+        patch.setattr(plan_layers, "_POINTS_NBYTES", limits[1])
         read = stack[request].read()
     if (expected == NO_LAYER).any():
         with pytest.raises(
@@ -86,7 +87,7 @@ def test_write(case, limits):
     before = [own.copy() for _, own, _ in layers]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "_LARGEST_TABLE", limits[0])
-        patch.setattr(layers, "_POINTS_NBYTES", limits[1])
+        patch.setattr(plan_layers, "_POINTS_NBYTES", limits[1])
         stack[request].write(values).result()
     for i, (_, own, at) in enumerate(layers):
         here = tuple(slice(a - o, a - o + n) for a, o, n in zip(at, lo, own.shape, strict=True))
