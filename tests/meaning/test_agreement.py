@@ -19,9 +19,9 @@ from web import served
 import chunkwise as cw
 from chunkwise.cli.main import main
 from chunkwise.images.server.answer import Document
+from chunkwise.images.server.formats import ZARR3
 from chunkwise.images.server.sources import sources_of
 from chunkwise.images.server.trees import ServedGroup
-from chunkwise.images.server.zarr3 import group_content
 
 SAMPLE = (
     "HDF5 data", "OME 0.5", "Paintera", "precomputed segmentation", "OCDBT", "nothing",
@@ -226,7 +226,7 @@ def test_served_groups_of_zarr3_are_images_of_ome_zarr(tmp_path: Path, title: st
     sources = sources_of(tmp_path / thing.path)
     group = next(iter(sources.values())).find(())
     assert isinstance(group, ServedGroup)
-    document = group_content(group, "zarr.json")
+    document = ZARR3.content(group, "zarr.json")
     assert isinstance(document, Document)
     (entry,) = json.loads(bytes(document.body))["attributes"]["ome"]["multiscales"]
     image = cw.open_multiscale(tmp_path / thing.path)

@@ -15,11 +15,11 @@ from urllib.parse import quote
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, StorageError, UnsupportedError
 from chunkwise.extension.inside import load, start_thread
 from chunkwise.images.server.app import MAX_MEMORY, MAX_REQUESTS, Limits, limits_of, make_app
+from chunkwise.images.server.formats import ZARR3
 from chunkwise.images.server.image import image_at
 from chunkwise.images.server.neuroglancer import neuroglancer_state
 from chunkwise.images.server.sources import Sources, find_nodes, sources_of
 from chunkwise.images.server.trees import ServedArray, ServedGroup
-from chunkwise.images.server.zarr3 import KEY
 
 __all__ = ["Server", "ready_urls", "serve"]
 
@@ -55,7 +55,7 @@ def _is_nwb(sources: Sources, name: str) -> bool:
     except ChunkwiseError:
         return False
     # Other formats have HDMF's types and references in forms that are none of Zarr v3's.
-    is_stored = isinstance(node, ServedGroup) and node.node is not None and node.node.key == KEY
+    is_stored = isinstance(node, ServedGroup) and node.node is not None and node.node.key == ZARR3.key
     return is_stored and isinstance(node, ServedGroup) and "nwb_version" in node.attributes
 
 

@@ -7,7 +7,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
-from types import ModuleType
 from typing import NamedTuple, TypeAlias
 from urllib.parse import quote
 
@@ -16,15 +15,14 @@ from chunkwise.extension import JSON
 from chunkwise.extension.inside import dump_bytes
 from chunkwise.extension.trees import EMPTY_CONSOLIDATED, is_consolidated
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.server import n5, zarr3
 from chunkwise.images.server.answer import Content, Document, StoredValue
 from chunkwise.images.server.encoded import for_browsers
+from chunkwise.images.server.formats import DATA_TYPES, N5, ZARR3, ServedFormat
 from chunkwise.images.server.image import image_at, multiscale_at
 from chunkwise.images.server.neuroglancer import KEY as INFO
 from chunkwise.images.server.neuroglancer import PrecomputedVolume
 from chunkwise.images.server.sources import Sources
 from chunkwise.images.server.trees import KNOWN_FOR, Member, Served, ServedArray, ServedGroup
-from chunkwise.images.server.zarr3 import DATA_TYPES, KEY
 
 __all__ = [
     "SPACES",
@@ -83,7 +81,7 @@ def group_with_copies(
         took = time.monotonic() - now
         until = now + (_LARGE_FOR if kept is None else max(KNOWN_FOR, _IDLE_SHARE * took))
         group.made["copies", find] = until, kept
-    document = _document(find(sources, path, group, KEY))
+    document = _document(find(sources, path, group, ZARR3.key))
     if kept is not None:
         document["consolidated_metadata"] = {**EMPTY_CONSOLIDATED, "metadata": kept}
     return Document(dump_bytes(document))
@@ -106,7 +104,7 @@ def _copies(
             for member in sources.members(above, found):
                 names = (*above, member.name)
                 node = sources.find(names)
-                content = None if node is None else find(sources, names, node, KEY)
+                content = None if node is None else find(sources, names, node, ZARR3.key)
                 if not isinstance(content, Document):
                     return None
                 nbytes += len(content.body)
@@ -156,29 +154,24 @@ def _keys_of_volume(node: Served) -> tuple[str, ...]:
 
 
 def _is_passed_to_viewers(array: ServedArray) -> bool:
-    return for_browsers(array.view) is array.view and zarr3.is_passed(array)
+    return for_browsers(array.view) is array.view and ZARR3.is_passed(array)
 
 
-def _by_format(module: ModuleType) -> FindContent:
-    def content(sources: Sources, path: tuple[str, ...], node: Served, key: str) -> Content | None:
-        if isinstance(node, ServedArray):
-            return module.array_content(node, key)  # type: ignore[no-any-return]
-        return module.group_content(node, key)  # type: ignore[no-any-return]
-
-    return content
+def _by_format(format: ServedFormat) -> FindContent:
+    return lambda sources, path, node, key: format.content(node, key)
 
 
 def _viewer(sources: Sources, path: tuple[str, ...], node: Served, key: str) -> Content | None:
     """Return the content of a key in Zarr v3, in data types that neuroglancer has."""
     if isinstance(node, ServedGroup):
-        return zarr3.group_content(node, key)
+        return ZARR3.content(node, key)
     view = for_browsers(node.view)
     if view is node.view:
-        return zarr3.array_content(node, key)
+        return ZARR3.content(node, key)
     converted = node.made.get("viewer")
     if converted is None:
         converted = node.made["viewer"] = ServedArray(view, node.name, attributes=node.attributes)
-    return zarr3.array_content(converted, key)
+    return ZARR3.content(converted, key)
 
 
 def _precomputed(sources: Sources, path: tuple[str, ...], node: Served, key: str) -> Content | None:
@@ -198,7 +191,7 @@ def _with_copies(one: FindContent) -> FindContent:
     """Return Zarr v3 whose groups have the documents of all that is below them, if that is not much."""
 
     def content(sources: Sources, path: tuple[str, ...], node: Served, key: str) -> Content | None:
-        if isinstance(node, ServedGroup) and key == zarr3.KEY:
+        if isinstance(node, ServedGroup) and key == ZARR3.key:
             return group_with_copies(sources, path, node, one)
         return one(sources, path, node, key)
 
@@ -214,10 +207,10 @@ class Space(NamedTuple):
 
 
 SPACES: dict[str, Space] = {
-    "zarr3": Space(_with_copies(_by_format(zarr3)), lambda _: (zarr3.KEY,), zarr3.is_passed),
-    "n5": Space(_by_format(n5), lambda _: (n5.KEY,), n5.is_passed),
+    "zarr3": Space(_with_copies(_by_format(ZARR3)), lambda _: (ZARR3.key,), ZARR3.is_passed),
+    "n5": Space(_by_format(N5), lambda _: (N5.key,), N5.is_passed),
     "precomputed": Space(_precomputed, _keys_of_volume, lambda _: False),
-    "viewer": Space(_with_copies(_viewer), lambda _: (zarr3.KEY,), _is_passed_to_viewers),
+    "viewer": Space(_with_copies(_viewer), lambda _: (ZARR3.key,), _is_passed_to_viewers),
 }
 """Key spaces by the first name of a path; ``viewer`` is Zarr v3 in types that neuroglancer has."""
 
