@@ -14,16 +14,19 @@ from chunkwise.core.kvstore.adapter.ocdbt import OcdbtStore, Options
 from chunkwise.core.kvstore.adapter.ocdbt_database import Folder
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.ocdbt.fields import make_frame, varint, varints
-from chunkwise.core.kvstore.ocdbt.manifest import Config, ConfigMembers, Manifest, encode_manifest
-from chunkwise.core.kvstore.ocdbt.node import Child, Entry, Inner, Leaf, Node, encode_node
-from chunkwise.core.kvstore.ocdbt.places import DataFile, Place
-from chunkwise.core.kvstore.ocdbt.versions import (
+from chunkwise.core.kvstore.ocdbt.manifest import (
+    Config,
+    ConfigMembers,
+    Manifest,
     Statistics,
     Subtree,
     Version,
     VersionNode,
+    encode_manifest,
     encode_version_node,
 )
+from chunkwise.core.kvstore.ocdbt.node import Child, Entry, Inner, Leaf, Node, encode_node
+from chunkwise.core.kvstore.ocdbt.places import DataFile, Place
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, UnsupportedError
 

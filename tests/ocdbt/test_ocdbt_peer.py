@@ -24,11 +24,17 @@ from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.key_range import KeyRange, decode_key
 from chunkwise.core.kvstore.ocdbt.fields import frame_body
 from chunkwise.core.kvstore.ocdbt.history import VersionName
-from chunkwise.core.kvstore.ocdbt.manifest import encode_manifest, parse_config, read_manifest
+from chunkwise.core.kvstore.ocdbt.manifest import (
+    Subtree,
+    encode_manifest,
+    encode_version_node,
+    parse_config,
+    read_manifest,
+    read_version_node,
+)
 from chunkwise.core.kvstore.ocdbt.node import encode_node
 from chunkwise.core.kvstore.ocdbt.places import Place as DataPlace
 from chunkwise.core.kvstore.ocdbt.tree import NodeRef, child_ref, read_checked, root_of
-from chunkwise.core.kvstore.ocdbt.versions import Subtree, encode_version_node, read_version_node
 
 SYNC = {"file_io_sync": False}
 CONFIGS = {

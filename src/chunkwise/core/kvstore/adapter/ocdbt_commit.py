@@ -20,11 +20,18 @@ from chunkwise.core.base.threads import new_lock, new_rlock, put_in_order_in_chi
 from chunkwise.core.kvstore.adapter.ocdbt_database import Database, MissingFileError, State
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.ocdbt.history import add_version, find_generation
-from chunkwise.core.kvstore.ocdbt.manifest import Config, Manifest, make_config
+from chunkwise.core.kvstore.ocdbt.manifest import (
+    Config,
+    Manifest,
+    Statistics,
+    Version,
+    VersionNode,
+    encode_version_node,
+    make_config,
+)
 from chunkwise.core.kvstore.ocdbt.node import Child, Node, encode_node
 from chunkwise.core.kvstore.ocdbt.places import NO_PLACE, DataFile, Place
 from chunkwise.core.kvstore.ocdbt.tree import NodeRef, edit_tree, entries, find, root_of
-from chunkwise.core.kvstore.ocdbt.versions import Statistics, Version, VersionNode, encode_version_node
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION
 from chunkwise.errors import AbortedError
 

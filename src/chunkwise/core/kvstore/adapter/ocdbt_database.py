@@ -18,21 +18,19 @@ from chunkwise.core.kvstore.ocdbt.manifest import (
     Config,
     ConfigMembers,
     Manifest,
-    encode_manifest,
-    format_config,
-    read_manifest,
-)
-from chunkwise.core.kvstore.ocdbt.node import Child, Inner, Node, read_node
-from chunkwise.core.kvstore.ocdbt.places import DataFile, Place, is_inside
-from chunkwise.core.kvstore.ocdbt.tree import NodeRef, check_keys, read_checked
-from chunkwise.core.kvstore.ocdbt.versions import (
     Statistics,
     Subtree,
     Version,
     VersionNode,
+    encode_manifest,
+    format_config,
     parse_version_node,
+    read_manifest,
     read_version_node,
 )
+from chunkwise.core.kvstore.ocdbt.node import Child, Inner, Node, read_node
+from chunkwise.core.kvstore.ocdbt.places import DataFile, Place, is_inside
+from chunkwise.core.kvstore.ocdbt.tree import NodeRef, check_keys, read_checked
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, MOST_LOST, Buffer, ByteRange, KvStoreDriver
 from chunkwise.core.kvstore.request_limits import Slots
 from chunkwise.core.kvstore.traits import traits_of

@@ -13,9 +13,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple, TypeAlias
 
 from chunkwise.core.base.binding import JSON, dump, expect_int
-from chunkwise.core.kvstore.ocdbt.manifest import Manifest
+from chunkwise.core.kvstore.ocdbt.manifest import Manifest, Subtree, Version, VersionNode
 from chunkwise.core.kvstore.ocdbt.places import Place
-from chunkwise.core.kvstore.ocdbt.versions import Subtree, Version, VersionNode
 from chunkwise.errors import InvalidArgumentError, SpecError
 
 __all__ = [
@@ -28,7 +27,7 @@ __all__ = [
 ]
 
 LoadVersions: TypeAlias = Callable[[Subtree], VersionNode]
-"""Reads a node by `chunkwise.core.kvstore.ocdbt.versions.read_version_node`, or returns a cached one."""
+"""Reads a node by `chunkwise.core.kvstore.ocdbt.manifest.read_version_node`, or returns a cached one."""
 
 
 def find_generation(manifest: Manifest, generation: int, load: LoadVersions) -> Version | None:

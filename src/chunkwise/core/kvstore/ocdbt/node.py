@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 from chunkwise.core.kvstore.ocdbt.fields import LARGEST_BODY, Fields, frame_body, make_frame, varint, varints
+from chunkwise.core.kvstore.ocdbt.manifest import Statistics
 from chunkwise.core.kvstore.ocdbt.places import (
     DataFile,
     FileTable,
@@ -16,7 +17,6 @@ from chunkwise.core.kvstore.ocdbt.places import (
     shared_length,
     take_keys,
 )
-from chunkwise.core.kvstore.ocdbt.versions import Statistics
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.errors import DataCorruptionError, UnsupportedError
 

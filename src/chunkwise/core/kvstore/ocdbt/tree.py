@@ -13,9 +13,9 @@ from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 from chunkwise.core.kvstore.key_range import KeyRange, prefix_end
+from chunkwise.core.kvstore.ocdbt.manifest import Statistics, Version
 from chunkwise.core.kvstore.ocdbt.node import Child, Entry, Inner, Leaf, Node, read_node
 from chunkwise.core.kvstore.ocdbt.places import NO_PLACE, DataFile, Place
-from chunkwise.core.kvstore.ocdbt.versions import Statistics, Version
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.errors import DataCorruptionError
 
