@@ -25,9 +25,9 @@ from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_source import CopySource, source_of
 from chunkwise.copying.losses import CopyReport
 from chunkwise.copying.narrowing import MisfitError, measure
-from chunkwise.copying.node_arrays import occupancy, stored_array
 from chunkwise.copying.quantities import format_duration, format_nbytes, format_pace, format_ratio
 from chunkwise.copying.resolve import ResolvedPlace, resolve
+from chunkwise.copying.summary import occupancy, stored_array
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import is_url, parse_json

@@ -16,10 +16,18 @@ from typing import Any
 from chunkwise import TensorStore
 from chunkwise.cli.command import UsageError, message, rows_as_lines, show
 from chunkwise.copying.journal_document import read_journal
-from chunkwise.copying.node_arrays import Occupancy, occupancy, stored_array
 from chunkwise.copying.quantities import format_chunks, format_nbytes, format_ratio, format_shape, plural
 from chunkwise.copying.resolve import ResolvedPlace, resolve
-from chunkwise.copying.summary import ArraySummary, file_format, is_stack, report_stack, summarize
+from chunkwise.copying.summary import (
+    ArraySummary,
+    Occupancy,
+    file_format,
+    is_stack,
+    occupancy,
+    report_stack,
+    stored_array,
+    summarize,
+)
 from chunkwise.core.libraries import LIBRARIES, Library
 from chunkwise.errors import ChunkwiseError, PermissionDeniedError, UnlistedError
 from chunkwise.extension import JSON

@@ -9,10 +9,17 @@ from typing import NamedTuple
 
 from chunkwise import TensorStore
 from chunkwise.cli.command import UsageError, show
-from chunkwise.copying.node_arrays import Occupancy, array_nbytes, occupancy, stored_array
 from chunkwise.copying.quantities import format_nbytes, plural
 from chunkwise.copying.resolve import ResolvedPlace, resolve
-from chunkwise.copying.summary import describe_node, shape_text, summarize
+from chunkwise.copying.summary import (
+    Occupancy,
+    array_nbytes,
+    describe_node,
+    occupancy,
+    shape_text,
+    stored_array,
+    summarize,
+)
 from chunkwise.core.trees.link import parse_links, without_links
 from chunkwise.errors import ChunkwiseError, UnavailableError
 from chunkwise.extension import JSON

@@ -23,9 +23,9 @@ import numpy.typing as npt
 
 from chunkwise.copying.array_template import FINGERPRINT
 from chunkwise.copying.new_array import Target
-from chunkwise.copying.node_arrays import check_array_visible
 from chunkwise.copying.plain_read import Piece, read_plainly
 from chunkwise.copying.work import TaskRunner, Work
+from chunkwise.copying.worker_view import check_array_visible
 from chunkwise.core.api.copy import BLOCK_NBYTES, divide, item_nbytes
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON

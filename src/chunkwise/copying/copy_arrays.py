@@ -18,9 +18,9 @@ from chunkwise.copying.copy_plan import COPIES, CopyPlan, Grid, Intermediate, le
 from chunkwise.copying.executors import Room
 from chunkwise.copying.fence import guard_of
 from chunkwise.copying.narrowing import MisfitError, Narrowing
-from chunkwise.copying.node_arrays import check_array_visible
 from chunkwise.copying.plain_read import read_plainly
 from chunkwise.copying.work import Step
+from chunkwise.copying.worker_view import check_array_visible
 from chunkwise.core.api.copy import BLOCK_NBYTES, BlockCopy, item_nbytes
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore

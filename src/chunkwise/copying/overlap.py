@@ -1,39 +1,28 @@
-"""The overlap of sources with a location that is written, and arrays that are sent to tasks."""
+"""The overlap of sources with a location that is written."""
 
 from __future__ import annotations
 
 import os
-import pickle
-from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import Any
 
-from chunkwise.copying.executors import Workers
-from chunkwise.copying.node_arrays import check_array_visible
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.extras import is_of
 from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
-from chunkwise.core.kvstore.this_process import ProcessName, process_name
 from chunkwise.core.specs.driver_spec import DriverSpec
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.core.trees.location import Location, locate, location_of
-from chunkwise.core.trees.node import JOURNAL
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError
+from chunkwise.errors import ChunkwiseError
 
 __all__ = [
-    "Home",
-    "check_arrived",
-    "check_reachable",
     "driver_specs",
-    "home_of",
     "overlap",
     "places",
     "store_and_path",
     "uses",
 ]
-
-# -- overlap ------------------------------------------------------------------------------------------
 
 _HOLDERS = ("store", "view", "array", "_array", "_indexable", "_data", "_variable")
 """Attributes in which arrays of other libraries, and our own wrappers, keep what they read."""
@@ -149,53 +138,3 @@ def store_and_path(kv: KvStoreDriver, path: str) -> tuple[Any, str]:
 def places(array: TensorStore) -> list[Location]:
     """Return the locations of all arrays behind an array or a view of one."""
     return [location_of(kvstore) for kvstore in _kvstores(array._array.spec())]
-
-
-# -- arrays sent to tasks -----------------------------------------------------------------------------
-
-# Most pickles name a storage, and one that lives in the memory of a process refuses to be used in another
-# (`chunkwise.core.kvstore.this_process`).  A pickle of `chunkwise.array` has the elements themselves, and
-# that of a virtual array its functions: good to read, but data written to such a copy is lost.
-
-Home: TypeAlias = tuple[ProcessName, tuple[str, ...]]
-"""The process that sends an array, and the parts of it that a pickle copies."""
-
-
-def home_of(view: TensorStore) -> Home:
-    """Return the facts about an array that `check_arrived` needs, before it is pickled."""
-    kinds = {"array": "an array in memory", "virtual_chunked": "a virtual array, made of functions"}
-    parts = [kinds[s.driver] for s in driver_specs(view._array.spec()) if s.driver in kinds]
-    return process_name(), tuple(dict.fromkeys(parts))
-
-
-def check_arrived(view: TensorStore, home: Home, *, writes: bool) -> None:
-    """Raise FailedPreconditionError unless an unpickled array is what its sender sees."""
-    sender, copied = home
-    if writes and copied:
-        raise FailedPreconditionError(
-            f"the target is, or contains, {copied[0]} of process {sender.pid} on {sender.host}; tasks are "
-            "sent a copy of it, and what they write there would be lost: write to an array in files or in an "
-            "object store, or run the tasks in threads"
-        )
-    check_array_visible(view, "the array")
-
-
-def check_reachable(workers: Workers, places: Iterable[Location], arrays: Iterable[TensorStore]) -> None:
-    """Raise FailedPreconditionError if workers can't use places or arrays, which are in this process."""
-    if workers.in_process:
-        return
-    started = process_name().started.encode()
-    sent = [pickle.dumps(each) for each in (*places, *arrays)]
-    # A worker is asked only if a pickle says which process it is of.
-    doubtful = [each for each in sent if started in each]
-    if doubtful:
-        with workers.open() as opened:
-            opened.executor.submit(_look_at, doubtful).result()
-
-
-def _look_at(sent: Iterable[bytes]) -> None:
-    for each in map(pickle.loads, sent):
-        if isinstance(each, TensorStore):
-            check_array_visible(each, "the source")
-        else:
-            each.store.read(each.path + JOURNAL)

@@ -34,11 +34,11 @@ from chunkwise.copying.journal import Journal, Part
 from chunkwise.copying.journal_document import JournalDocument, read_journal
 from chunkwise.copying.losses import CopyReport
 from chunkwise.copying.narrowing import MisfitError, Narrowing
-from chunkwise.copying.overlap import check_reachable
 from chunkwise.copying.small_arrays import SmallArrays
 from chunkwise.copying.tasks import Chain, Stage
 from chunkwise.copying.tree_plan import TreePlan
 from chunkwise.copying.work import TaskRunner
+from chunkwise.copying.worker_view import check_reachable
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.trees.key_ownership import delete_own
 from chunkwise.errors import (

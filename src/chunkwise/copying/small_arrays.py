@@ -23,9 +23,9 @@ from chunkwise.copying.executors import Room
 from chunkwise.copying.fence import Fence, Guard, Tasks
 from chunkwise.copying.narrowing import Narrowing
 from chunkwise.copying.new_array import Target, open_node
-from chunkwise.copying.node_arrays import check_array_visible, check_node_visible
 from chunkwise.copying.tasks import Stage
 from chunkwise.copying.work import TaskRunner, Work
+from chunkwise.copying.worker_view import check_array_visible, check_node_visible
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.cached import cached_property

@@ -1,33 +1,131 @@
-"""Summaries of arrays from their documents, and reports on the layers of stacks; no values are read."""
+"""Summaries of arrays from their documents, and of layers of stacks: how much is stored; no values read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
+from math import prod
 from typing import NamedTuple, TypeAlias
 
 from chunkwise.copying.quantities import format_chunks
 from chunkwise.core.api.tensorstore import TensorStore
-from chunkwise.core.base.binding import JSON
-from chunkwise.core.base.catalogue import grids
-from chunkwise.core.index_space import IndexDomain
+from chunkwise.core.base.binding import JSON, Members
+from chunkwise.core.base.catalogue import drivers, grids
+from chunkwise.core.driver.chunked.format import Format
+from chunkwise.core.driver.stored_array import StoredArray
+from chunkwise.core.driver.tree_formats import DRIVERS
+from chunkwise.core.engine.count_stored import StoredCount, count_stored
+from chunkwise.core.grid import n_array_cells
+from chunkwise.core.index_space import IndexDomain, IndexTransform
+from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.protocol import EntryListable, offers
+from chunkwise.core.kvstore.value import open_size
 from chunkwise.core.plan.layers import Box, Overlap, overlaps, uncovered
+from chunkwise.core.specs.driver_spec import SpecMembers
+from chunkwise.core.specs.schema import Schema
 from chunkwise.core.trees.node import Node
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 from chunkwise.extension.inside import codec_text
 
 __all__ = [
     "ArraySummary",
     "Box",
+    "Occupancy",
     "StackReport",
+    "array_nbytes",
+    "chunked_format",
     "codec_text",
     "describe_node",
     "file_format",
     "is_stack",
+    "occupancy",
     "report_stack",
     "shape_text",
+    "stored_array",
     "summarize",
 ]
+
+
+def chunked_format(name: str) -> Format:
+    """Return a format, whose modules are loaded when it is met."""
+    spec = drivers.find(DRIVERS[name])(Members({}), SpecMembers(Schema(), None))
+    format: Format = spec.format
+    return format
+
+
+def stored_array(node: Node) -> StoredArray:
+    """Return the array of a node, with keys in the node's own store."""
+    assert node.format is not None
+    format = chunked_format(node.format)
+    options = format.parse_options(Members({}))
+    try:
+        return format.stored_array(format.parse_metadata(node.document), node.location.path, options)
+    except Exception as e:
+        raise prefix(e, f"Error reading {node.location.describe(node.key)}") from None
+
+
+def array_nbytes(node: Node) -> int | None:
+    """Return the size of all elements in memory; None if the array isn't understood."""
+    try:
+        array = stored_array(node)
+    except (ChunkwiseError, ValueError, NotImplementedError):
+        return None
+    return prod(array.shape) * array.dtype.memory_dtype.itemsize
+
+
+def _below(node: Node) -> KeyRange:
+    path = node.location.path
+    return KeyRange.of_prefix(path) if path else KeyRange()
+
+
+def _chunks(array: StoredArray, keys: Iterable[str]) -> list[str]:
+    """Return the keys of chunks, or shards, that the shape of the array reaches."""
+    limits = [array.grid.n_cells(dim, size) for dim, size in enumerate(array.shape)]
+    out = []
+    for key in keys:
+        cell = array.keys.cell(key, array.grid.rank)
+        if cell is not None and all(number < limit for number, limit in zip(cell, limits, strict=True)):
+            out.append(key)
+    return out
+
+
+class Occupancy(NamedTuple):
+    """Numbers of stored and possible chunks, and their bytes."""
+
+    n_stored: int  # chunks, or shards
+    n_possible: int
+    inner: StoredCount | None  # inner chunks, if there are shards and these were looked into
+    stored_nbytes: int
+    nbytes: int  # of all elements in memory
+
+    @property
+    def ratio(self) -> float | None:
+        """Size in memory divided by stored size; None if nothing is stored."""
+        return self.nbytes / self.stored_nbytes if self.stored_nbytes else None
+
+
+def occupancy(node: Node, array: StoredArray, *, inside: bool = True) -> Occupancy:
+    """Count the stored chunks of an array and their bytes; `inside` shards, too."""
+    kv = node.location.store
+    size: Callable[[str], int]
+    below = _below(node)
+    if offers(kv, EntryListable):
+        sizes = {entry.key: entry.size for entry in kv.list_entries(below.start, below.stop)}
+        chunks, size = _chunks(array, sizes), sizes.__getitem__
+    else:
+        chunks, size = _chunks(array, kv.list(below.start, below.stop)), open_size(kv)
+    domain = IndexDomain(shape=array.shape)
+    inner = None
+    if inside and array.shard is not None:
+        inner = count_stored(array, kv, IndexTransform.identity(domain))
+    return Occupancy(
+        n_stored=len(chunks),
+        n_possible=n_array_cells(array.grid, array.shape),
+        inner=inner,
+        stored_nbytes=sum(map(size, chunks)),
+        nbytes=domain.size * array.dtype.memory_dtype.itemsize,
+    )
+
 
 # -- summaries ----------------------------------------------------------------------------------------
 

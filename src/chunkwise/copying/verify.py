@@ -13,11 +13,11 @@ from chunkwise.copying.array_template import FINGERPRINT
 from chunkwise.copying.comparison import fill_fingerprint, kept_fingerprint
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.journal import Part, parse_part
-from chunkwise.copying.node_arrays import check_array_visible
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.resolve import Place, ResolvedPlace, resolve
 from chunkwise.copying.verify_step import SHOWN, BadKey, RangeFindings, Some, VerifyStep
 from chunkwise.copying.work import TaskRunner, Work
+from chunkwise.copying.worker_view import check_array_visible
 from chunkwise.core.api.copy import divide
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests

@@ -14,8 +14,9 @@ from math import prod
 from typing import Any, NamedTuple
 
 from chunkwise.copying.comparison import chunk_fingerprint
-from chunkwise.copying.node_arrays import check_node_visible, stored_array
 from chunkwise.copying.plain_read import PlainReader
+from chunkwise.copying.summary import stored_array
+from chunkwise.copying.worker_view import check_node_visible
 from chunkwise.core.base.binding import JSON
 from chunkwise.core.base.cached import cached_property
 from chunkwise.core.chunk_key import KeyEncoding

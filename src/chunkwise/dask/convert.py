@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise import TensorStore
-from chunkwise.copying.overlap import Home, check_arrived, home_of
 from chunkwise.copying.resolve import Place, whole_array
+from chunkwise.copying.worker_view import Home, check_arrived, home_of
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extension.inside import ChunkGrid, DimensionLink, as_key, load, one_to_one, positions
 

@@ -18,7 +18,7 @@ from chunkwise import IndexDomain, TensorStore, array, downsample
 from chunkwise.copying.copy_arrays import StepResult
 from chunkwise.copying.fence import guard_of
 from chunkwise.copying.narrowing import Narrowing
-from chunkwise.copying.node_arrays import check_array_visible
+from chunkwise.copying.worker_view import check_array_visible
 from chunkwise.extension.inside import BlockCopy, Blocks, block_shape, divide, implicit_converter, item_nbytes
 
 __all__ = ["LevelStep", "blocks_of_levels"]
