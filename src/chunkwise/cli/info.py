@@ -1,4 +1,4 @@
-"""``chunkwise info``: describe an array and how much of it is stored, or this installation.
+"""``chunkwise info``: describe an array or image and how much of it is stored, or this installation.
 
 ``--system`` shows versions, packages in use, and the machine.
 """
@@ -9,7 +9,7 @@ import argparse
 import platform
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
 
@@ -25,6 +25,7 @@ from chunkwise.copying.summary import (
     is_stack,
     occupancy,
     report_stack,
+    shape_text,
     stored_array,
     summarize,
 )
@@ -33,12 +34,79 @@ from chunkwise.errors import ChunkwiseError, PermissionDeniedError, UnlistedErro
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import PLATFORM_TRAITS, memory_limit, n_processors, unit_text
 from chunkwise.extension.trees import Node, read_attributes, walk
-from chunkwise.images.multiscale.describe import describe_images
+from chunkwise.images.conventions.ome_plates import Plate, Well
+from chunkwise.images.multiscale.find_images import Multiscale
 from chunkwise.images.multiscale.image import MultiscaleImage
+from chunkwise.images.multiscale.metadata import Channel
 from chunkwise.images.multiscale.open import open_multiscale
 from chunkwise.version import __version__
 
 __all__ = ["add_arguments", "run", "show_system"]
+
+_SHOWN = 10
+
+
+def _described(found: Multiscale) -> list[tuple[str, str]]:
+    """Return rows that describe an image, a plate, a well or a collection."""
+    if isinstance(found, MultiscaleImage):
+        return _image(found)
+    if isinstance(found, Plate):
+        return [
+            ("plate", found.name),
+            ("rows", _names(found.rows)),
+            ("columns", _names(found.columns)),
+            ("wells", f"{len(found.wells)}: {_names(found.wells)}"),
+            *_acquisitions(found),
+            *_problems(found.problems),
+        ]
+    if isinstance(found, Well):
+        return [("well", f"fields {_names(found.fields)}"), *_problems(found.problems)]
+    return [("images", f"{found.convention}: {_names(found)}"), *_problems(found.problems)]
+
+
+def _acquisitions(plate: Plate) -> list[tuple[str, str]]:
+    names = [str(one.get("name") or one.get("id")) for one in plate.acquisitions if isinstance(one, dict)]
+    return [("acquisitions", _names(names))] if names else []
+
+
+def _image(image: MultiscaleImage) -> list[tuple[str, str]]:
+    axes = ", ".join(
+        f"{axis.name} ({axis.type}{', ' + axis.unit if axis.unit else ''})" for axis in image.axes
+    )
+    rows = [("labels" if image.is_labels else "image", f"{image.name} ({image.convention})"), ("axes", axes)]
+    for number, (path, scale) in enumerate(zip(image.paths, image.scales, strict=True)):
+        try:
+            level = image.levels[number]
+            shape = f"{level.dtype.name} {shape_text(level.shape)}"
+        except ChunkwiseError as e:
+            shape = f"can't be read: {e.message}"
+        sizes = ", ".join(
+            f"{size:g}{' ' + axis.unit if axis.unit else ''}"
+            for size, axis in zip(scale, image.axes, strict=True)
+        )
+        rows.append((f"level {number}", f"{path}: {shape}, voxels of {sizes}"))
+    if image.channels:
+        rows.append(("channels", ", ".join(map(_channel, image.channels))))
+    if image.label_colors:
+        rows.append(("colours", f"{len(image.label_colors)} labels"))
+    if not image.is_labels and image.labels:
+        rows.append(("labels", _names(image.labels)))
+    return [*rows, *_problems(image._metadata.problems)]
+
+
+def _problems(problems: Sequence[str]) -> list[tuple[str, str]]:
+    """Return a row for each problem; those of levels are in the rows of these."""
+    more = [f"and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
+    return [("problem", problem) for problem in (*problems[:_SHOWN], *more)]
+
+
+def _channel(channel: Channel) -> str:
+    return " ".join(filter(None, (channel.label or "-", f"#{channel.color}" if channel.color else "")))
+
+
+def _names(names: Iterable[str]) -> str:
+    found = list(names)
+    return ", ".join(found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
 
 
 def show_system(arguments: argparse.Namespace) -> None:
@@ -228,7 +296,7 @@ def _group(found: ResolvedPlace, arguments: argparse.Namespace) -> int:
     except UnlistedError:
         contents = "unknown, since a web server doesn't list its keys"
     attributes = read_attributes(node.location)
-    image = _image(found)
+    image = _image_rows(found)
     out = {
         "path": arguments.path,
         "format": node.format,
@@ -254,7 +322,7 @@ def _group(found: ResolvedPlace, arguments: argparse.Namespace) -> int:
 def _other(arguments: argparse.Namespace, place: ResolvedPlace, array: TensorStore) -> int:
     """Describe a picture, a precomputed volume or a stack of pictures."""
     image = open_multiscale(place)
-    found = describe_images(image)
+    found = _described(image)
     for note in image.assumed if isinstance(image, MultiscaleImage) else ():
         message(note)
     kind = "volume" if place.is_volume else "array"
@@ -263,10 +331,10 @@ def _other(arguments: argparse.Namespace, place: ResolvedPlace, array: TensorSto
     return 0
 
 
-def _image(place: ResolvedPlace) -> list[tuple[str, str]]:
+def _image_rows(place: ResolvedPlace) -> list[tuple[str, str]]:
     """Return the description of the image, plate, or other images in a group; nothing without them."""
     try:
-        return [] if place.found_images is None else describe_images(place.found_images)
+        return [] if place.found_images is None else _described(place.found_images)
     except ChunkwiseError as e:
         return [("image", f"can't be read: {e.message}")]
 
