@@ -217,8 +217,7 @@ class FileWriter:
 
     def _path(self, key: str) -> str:
         path = path_of(self._root, key)
-        if FOLDS_NAMES:
-            check_case(self._root, key)
+        check_case(self._root, key)
         return path
 
 
