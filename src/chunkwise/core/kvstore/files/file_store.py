@@ -170,7 +170,7 @@ class FileStore(StoreBase):
     ) -> Stamped:
         """Return the value of `key` or a part of it, with its generation; a directory counts as missing."""
         path, now = self._path(key), time.time()
-        if other_case(self.root, key):
+        if FOLDS_NAMES and other_case(self.root, key):
             return Stamped(None, MISSING_GENERATION, now)
         try:
             [fd] = map(open_for_reading, [path], [self.io_mode == "direct"])
@@ -386,7 +386,7 @@ class FileStore(StoreBase):
 
     def _path(self, key: str, *, changes: bool = False) -> str:
         path = path_of(self.root, key)
-        if changes:
+        if changes and FOLDS_NAMES:
             check_case(self.root, key)
         return path
 

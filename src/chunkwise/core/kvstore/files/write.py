@@ -217,7 +217,8 @@ class FileWriter:
 
     def _path(self, key: str) -> str:
         path = path_of(self._root, key)
-        check_case(self._root, key)
+        if FOLDS_NAMES:
+            check_case(self._root, key)
         return path
 
 
