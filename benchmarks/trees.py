@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 import chunkwise
-from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import ByteRange
+from chunkwise.core.kvstore.store_base import SameKeysStore
 
 FORMATS = ("zarr3", "zarr2", "n5")
 REQUESTS = ("read", "read_ranges", "write", "delete", "delete_range", "list", "list_children")

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
-from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.core.kvstore.places import staging
 from chunkwise.core.kvstore.places.staging import APPEND, COMPLETE, is_staging
 from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.kvstore.store_base import SameKeysStore
 from chunkwise.core.trees.location import Location, locate
 
 CALLS = (

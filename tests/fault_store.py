@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from chunkwise.core.base.threads import new_lock
-from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
-from chunkwise.core.kvstore.byte_range import read_ranges
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
@@ -25,6 +23,8 @@ from chunkwise.core.kvstore.protocol import (
     Stamped,
     delete_where,
 )
+from chunkwise.core.kvstore.store_base import SameKeysStore
+from chunkwise.core.kvstore.value import read_ranges
 from chunkwise.errors import InvalidArgumentError, StorageError
 
 __all__ = ["Fault", "FaultStore"]

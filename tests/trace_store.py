@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
-from chunkwise.core.kvstore.byte_range import read_ranges
 from chunkwise.core.kvstore.protocol import Buffer, ByteRange, Children, KvStoreDriver, Reader, Stamped
+from chunkwise.core.kvstore.store_base import SameKeysStore
+from chunkwise.core.kvstore.value import read_ranges
 
 __all__ = ["Request", "TraceStore"]
 

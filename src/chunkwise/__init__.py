@@ -85,8 +85,8 @@ if _TYPE_CHECKING:
     from chunkwise.groups.copy_tree import copy_tree
     from chunkwise.groups.group import Group
     from chunkwise.groups.n5_uri import open_n5_uri
+    from chunkwise.groups.new_array import create_array, open_array, read
     from chunkwise.groups.open_group import create_group, open_group
-    from chunkwise.groups.single_array import create_array, open_array, read
     from chunkwise.hdmf.stand_in import install_as_hdmf_zarr
     from chunkwise.images.conventions.ome_groups import ImageCollection
     from chunkwise.images.conventions.ome_plates import Plate, Well
@@ -269,7 +269,7 @@ _later = _Later(
         "chunkwise.groups.group": ["Group"],
         "chunkwise.groups.n5_uri": ["open_n5_uri"],
         "chunkwise.groups.open_group": ["create_group", "open_group"],
-        "chunkwise.groups.single_array": ["create_array", "open_array", "read"],
+        "chunkwise.groups.new_array": ["create_array", "open_array", "read"],
         "chunkwise.hdmf.stand_in": ["install_as_hdmf_zarr"],
         "chunkwise.core.trees.container": ["create_container"],
         "chunkwise.core.trees.link": ["Link"],

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkwise.copying.fingerprint import fingerprint
+from chunkwise.copying.comparison import fingerprint
 
 DTYPES = ["u1", "i2", "f2", "f4", "f8", "c8", "c16", "?", ">u4", "M8[s]", "m8[D]"]
 DTYPES += [f"{kind}{length}" for kind in "SUV" for length in (1, 2, 3, 4, 5, 7, 8, 9, 17)]

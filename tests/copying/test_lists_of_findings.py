@@ -47,15 +47,15 @@ def test_progress(tree: Path, act: str, capsys: pytest.CaptureFixture[str]) -> N
 
 def test_the_memory_of_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It makes blocks smaller; nothing that differs is missed, in Python and on the command line."""
-    from chunkwise.copying import value_difference
+    from chunkwise.copying import comparison
 
     values = np.arange(4096.0).reshape(64, 64)
     cw.create_array(tmp_path / "a.zarr", values, chunks=[8, 8])
     values[63, 63] = -1
     cw.create_array(tmp_path / "b.zarr", values, chunks=[16, 16])
     sizes: list[int] = []
-    divided = value_difference.divide
-    monkeypatch.setattr(value_difference, "divide", lambda *given: sizes.append(given[2]) or divided(*given))
+    divided = comparison.divide
+    monkeypatch.setattr(comparison, "divide", lambda *given: sizes.append(given[2]) or divided(*given))
     for memory in (None, "10kB", 10**9):
         (found,) = cw.diff(tmp_path / "a.zarr", tmp_path / "b.zarr", memory=memory)
         assert found.what == "values"

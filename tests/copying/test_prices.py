@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import chunkwise as cw
+from chunkwise.cli.cp import PRICES as LIST_PRICES
+from chunkwise.cli.cp import parse_prices, price_json, price_lines
 from chunkwise.cli.main import main
 from chunkwise.copying.copy_plan import Grid, plan_blocks
-from chunkwise.copying.prices import PRICES as LIST_PRICES
-from chunkwise.copying.prices import parse_prices, price_json, price_lines
 from chunkwise.core.index_space import IndexDomain
 from chunkwise.errors import InvalidArgumentError
 

@@ -7,10 +7,10 @@ from tests.fault_store import Fault, FaultStore
 from tests.trace_store import Request, TraceStore
 
 from chunkwise.core.kvstore.adapter.prefix import PrefixStore
-from chunkwise.core.kvstore.byte_range import read_ranges
 from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, ByteRange
+from chunkwise.core.kvstore.value import read_ranges
 from chunkwise.errors import ChunkwiseError, NotFoundError, StorageError
 from chunkwise.testing.kvstore_contract import KvStoreContract
 

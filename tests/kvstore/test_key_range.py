@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkwise.core.kvstore import key_range
-from chunkwise.core.kvstore.byte_range import resolve_range
 from chunkwise.core.kvstore.key_range import KeyRange, decode_key, encode_key, prefix_end
+from chunkwise.core.kvstore.value import resolve_range
 
 raw = st.lists(st.sampled_from([b"/", b"0", b"a", b"\xc3\xa9", b"\xfe", b"\xff"]), max_size=5).map(b"".join)
 ranges = st.builds(KeyRange, raw, raw)

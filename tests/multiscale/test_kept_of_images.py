@@ -17,7 +17,7 @@ from chunkwise.cli.main import main
 from chunkwise.errors import LossWarning
 from chunkwise.images.multiscale.metadata import unit_in
 from chunkwise.images.server.forms import first_shown
-from chunkwise.images.server.precomputed import PrecomputedVolume
+from chunkwise.images.server.neuroglancer import PrecomputedVolume
 from chunkwise.images.server.sources import sources_of
 from chunkwise.napari.reader import get_reader
 

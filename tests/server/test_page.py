@@ -16,7 +16,7 @@ from driven_page import PIXELS, keep, pixels, show, wait
 from served_data import CHUNKS, DTYPES, FORMATS, SHAPE, has_dtype, write_array, write_tree
 
 import chunkwise
-from chunkwise.images.server.drawing import label_color
+from chunkwise.images.server.forms import label_color
 
 
 # A chunk is decoded by the server; only the order of axes is N5's own.

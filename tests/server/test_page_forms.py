@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 import chunkwise
 from chunkwise.errors import NotFoundError
 from chunkwise.images.multiscale import sampling
-from chunkwise.images.server.drawing import draw_first_view
-from chunkwise.images.server.forms import first_shown, forms_of
+from chunkwise.images.server.forms import draw_first_view, first_shown, forms_of
 from chunkwise.images.server.image import image_of
 from chunkwise.images.server.sources import sources_of
 from chunkwise.images.server.tiles import Plane, read_cells

@@ -13,7 +13,7 @@ import chunkwise
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.images.multiscale.sampling import NAN_COLOR
 from chunkwise.images.server import tiles
-from chunkwise.images.server.drawing import draw_first_view, label_color
+from chunkwise.images.server.forms import draw_first_view, label_color
 from chunkwise.images.server.image import image_of
 
 BLOCKS = np.random.default_rng(5).integers(0, 255, (4, 5, 6)).astype("u1")  # each is 8 elements wide

@@ -12,7 +12,7 @@ from tests.trace_store import TraceStore
 import chunkwise
 from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.images.server.answer import Computed
-from chunkwise.images.server.drawing import label_color
+from chunkwise.images.server.forms import label_color
 from chunkwise.images.server.page_api import page_content
 from chunkwise.images.server.sources import sources_of
 

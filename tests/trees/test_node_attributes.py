@@ -18,7 +18,7 @@ from tests.trace_store import TraceStore
 import chunkwise as cw
 from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
-from chunkwise.core.trees.attribute_value import has_non_finite, to_json_value
+from chunkwise.core.trees.attributes import has_non_finite, to_json_value
 from chunkwise.errors import FailedPreconditionError
 
 DOCUMENTS = {"zarr3": "zarr.json", "zarr2": ".zattrs", "n5": "attributes.json"}

@@ -27,13 +27,12 @@ CALLS = (
 ALLOWED = {
     # The mechanism.
     "core/kvstore/places/take_place.py": "deletes the old when the new is whole",
-    "core/trees/replacement.py": "discards the new",
+    "core/trees/replacement.py": "discards the new, and what was written beside an archive",
     "core/trees/key_ownership.py": "is what deletes keys of nodes alone",
     # What is asked to delete, and puts nothing there.
     "core/trees/change.py": "deletes and moves nodes",
     "core/api/kvstore.py": "is the method of the public kvstore",
     "zarr/store.py": "is the method of zarr-python's store",
-    "core/trees/archive_place.py": "deletes what was written beside an archive",
     # What deletes only what the same call, or copy, has written.
     "dask/new_target.py": "removes an array that it couldn't write",
     "hdmf/backend/conversion.py": "begins a copy beside the old anew",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
 from chunkwise.cli.command import INCOMPLETE, UsageError, add_quiet, message, progress_of, show
 from chunkwise.cli.cp_tree import run_copy, run_copy_tree, run_shown, show_copy, show_left
@@ -19,20 +21,128 @@ from chunkwise.cli.template_options import (
 from chunkwise.copying.array_options import for_format
 from chunkwise.copying.conventions import is_converted, is_hdmf_file
 from chunkwise.copying.copy import ArrayCopy
+from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_source import CopySource, source_of
 from chunkwise.copying.losses import CopyReport
 from chunkwise.copying.narrowing import MisfitError, measure
 from chunkwise.copying.node_arrays import occupancy, stored_array
-from chunkwise.copying.prices import PRICES, Prices, parse_prices, price_json, price_lines
 from chunkwise.copying.quantities import format_duration, format_nbytes, format_pace, format_ratio
 from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import is_url
+from chunkwise.extension.inside import is_url, parse_json
 from chunkwise.extension.trees import VOLUME, Location, find_node, is_volume, locate, require_node
 from chunkwise.groups.copy_tree import LAYOUTS
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["PRICES", "add_arguments", "parse_prices", "price_json", "price_lines", "run"]
+
+_SHARD = 1000
+_WORTH_SAYING = 1.0  # dollars
+
+
+class Prices(NamedTuple):
+    """US dollars per million requests; writing and listing cost the same."""
+
+    get: float
+    put: float
+    what: str = ""  # the storage class, for list prices
+    page: str = ""  # the provider's page with these prices
+    read: str | None = None  # when that page, or a stored copy, was read; None if it couldn't be read
+
+    def __str__(self) -> str:
+        if self.read is None:
+            return f"{self.what}, not confirmed: see {self.page}, or give yours with --prices"
+        return f"{self.what}: {self.page}, read {self.read}"
+
+
+# Other sources give the same prices for S3.  Azure's page of sample prices (2024-07-26) has 0.44 and 5.50,
+# which it says are examples; other sources publish those below (2023).
+PRICES: Mapping[str, Prices] = {
+    "s3": Prices(0.40, 5.00, "S3 Standard in us-east-1", "https://aws.amazon.com/s3/pricing/"),
+    "gcs": Prices(
+        0.40,
+        5.00,
+        "Google Cloud Storage, Standard in one region",
+        "https://cloud.google.com/storage/pricing-examples",
+        "2026-11-24",
+    ),
+    "azure": Prices(
+        0.50,
+        6.50,
+        "Azure Blob Storage, hot and locally redundant",
+        "https://azure.microsoft.com/pricing/details/storage/blobs/",
+    ),
+}
+"""List prices by the driver of the kvstore; an option of the command line replaces them."""
+
+
+def parse_prices(text: str) -> Prices:
+    """Return the prices that ``{"get": 0.4, "put": 5}`` or a file with it says; raise for anything else."""
+    if not text.lstrip().startswith("{"):
+        try:
+            text = Path(text).read_text(encoding="utf-8")
+        except (OSError, ValueError) as e:
+            raise InvalidArgumentError(
+                f"prices: expected JSON or the name of a file with it, but received {text!r} ({e})"
+            ) from None
+    try:
+        found = parse_json(text)
+    except ValueError as e:
+        raise InvalidArgumentError(f"prices: expected JSON, but received {text!r} ({e})") from None
+    good = isinstance(found, dict) and set(found) == {"get", "put"}
+    if not good or not all(isinstance(n, int | float) and n >= 0 for n in found.values()):
+        raise InvalidArgumentError(
+            'prices: expected {"get": ..., "put": ...}, US dollars for a million requests, '
+            f"but received {text}"
+        )
+    return Prices(**found)
+
+
+def price_lines(
+    plan: CopyPlan, source: Prices | None, target: Prices | None, n_chunks: int | None
+) -> Iterator[str]:
+    """Yield the requests of a copy, and their prices where they are known.
+
+    Parameters
+    ----------
+    plan : CopyPlan
+    source, target : Prices or None
+        None if requests cost nothing, or the price is unknown.
+    n_chunks : int or None
+        Chunks that are written one by one; None if they are in shards.
+    """
+    cost = price_json(plan, source, target)
+    yield f"requests: about {cost['get']:,} to read and {cost['put']:,} to write, if everything is stored"
+    if source is not None or target is not None:
+        reading, writing = (_dollars(cost[name] or 0.0) for name in ("get_dollars", "put_dollars"))
+        yield f"price of the requests: {reading} to read and {writing} to write"
+        for prices in dict.fromkeys([source, target]):
+            if prices is not None and prices.what:
+                yield f"list prices of {prices}"
+    if n_chunks is not None and target is not None and n_chunks * target.put / 1e6 >= _WORTH_SAYING:
+        each, shards = (_dollars(n * target.put / 1e6) for n in (n_chunks, -(-n_chunks // _SHARD)))
+        yield (
+            f"{n_chunks:,} chunks that are objects of their own cost {each} to write; "
+            f"in shards of {_SHARD:,} (--shard, zarr3) they cost {shards}"
+        )
+
+
+def price_json(plan: CopyPlan, source: Prices | None, target: Prices | None) -> dict[str, JSON]:
+    """Return the numbers of requests and their prices, as JSON."""
+    gets = [source, *[target] * (len(plan.passes) - 1)]
+    known = [n * p.get / 1e6 for n, p in zip(plan.n_gets, gets, strict=True) if p is not None]
+    return {
+        "get": sum(plan.n_gets),
+        "put": sum(plan.n_puts),
+        "get_dollars": sum(known) if known else None,
+        "put_dollars": None if target is None else sum(plan.n_puts) * target.put / 1e6,
+        "list_prices": [str(p) for p in dict.fromkeys([source, target]) if p is not None and p.what],
+    }
+
+
+def _dollars(amount: float) -> str:
+    return f"${amount:,.0f}" if amount >= 100 else f"${amount:.2f}"
+
 
 _EPILOG = """\
 Options you leave out are copied from the source, as far as the new format can hold them.  The format too,

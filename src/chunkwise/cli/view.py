@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _draw(arguments: argparse.Namespace) -> int:
     with required("--headless", "Pillow", "view"):
-        from chunkwise.images.server.drawing import draw_first_view
+        from chunkwise.images.server.forms import draw_first_view
     if not arguments.headless.lower().endswith(".png"):
         raise InvalidArgumentError(
             f"--headless: expected a name that ends in .png, not {arguments.headless!r}"

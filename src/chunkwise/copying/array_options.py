@@ -24,7 +24,7 @@ from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.dtypes.fill_value import exact_fill
 from chunkwise.core.specs.unit import Unit
-from chunkwise.core.trees.attribute_value import is_text
+from chunkwise.core.trees.attributes import is_text
 from chunkwise.errors import ChunkwiseError, OptionError
 
 __all__ = [

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.copying.array_template import regular_grid, sharded
+from chunkwise.copying.comparison import fingerprint
 from chunkwise.copying.copy_place import is_session
 from chunkwise.copying.copy_plan import COPIES, CopyPlan, Grid, Intermediate, least_memory, plan_blocks
 from chunkwise.copying.executors import Room
 from chunkwise.copying.fence import guard_of
-from chunkwise.copying.fingerprint import fingerprint
 from chunkwise.copying.narrowing import MisfitError, Narrowing
 from chunkwise.copying.node_arrays import check_array_visible
 from chunkwise.copying.plain_read import read_plainly

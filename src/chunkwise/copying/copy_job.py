@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 from chunkwise.copying.array_options import for_array, for_format, option_of
 from chunkwise.copying.array_template import FINGERPRINT, ArrayTemplate
 from chunkwise.copying.codec_option import parse_compressor
+from chunkwise.copying.comparison import with_fingerprint
 from chunkwise.copying.copy_arrays import (
     CopyArrays,
     LostBlockError,
@@ -25,7 +26,6 @@ from chunkwise.copying.copy_place import is_session
 from chunkwise.copying.copy_plan import CopyPlan
 from chunkwise.copying.copy_source import CopySource
 from chunkwise.copying.fence import Fence
-from chunkwise.copying.fingerprint import with_fingerprint
 from chunkwise.copying.narrowing import MisfitError, Narrowing, narrowing
 from chunkwise.copying.new_array import Target, target_spec
 from chunkwise.copying.tasks import Stage

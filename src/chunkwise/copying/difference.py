@@ -16,18 +16,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy.typing as npt
 
 from chunkwise.copying.array_template import ArrayTemplate
+from chunkwise.copying.comparison import ValueDifferences, as_json, compare_small, compare_values, same_json
 from chunkwise.copying.conventions import ome_attributes
 from chunkwise.copying.copy_source import CopySource, source_of, stored_source, tree_source, with_labels
 from chunkwise.copying.executors import Workers, workers_of
 from chunkwise.copying.progress import check_progress, shown_progress
 from chunkwise.copying.resolve import resolve
-from chunkwise.copying.value_difference import (
-    ValueDifferences,
-    as_json,
-    compare_small,
-    compare_values,
-    same_json,
-)
 from chunkwise.copying.work import TaskRunner
 from chunkwise.core.base.arguments import as_nbytes
 from chunkwise.core.base.binding import JSON, MISSING, dump

@@ -10,7 +10,7 @@ from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.base.public_names import warn_caller
 from chunkwise.core.driver.n5.tree import DATASET_NAMES
 from chunkwise.core.driver.tree_formats import tree_format
-from chunkwise.core.trees.attribute_value import has_non_finite, is_text, to_json_value
+from chunkwise.core.trees.attributes import has_non_finite, is_text, to_json_value
 from chunkwise.errors import LossWarning
 
 __all__ = [

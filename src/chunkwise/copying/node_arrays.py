@@ -19,9 +19,9 @@ from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS
 from chunkwise.core.engine.count_stored import StoredCount, count_stored
 from chunkwise.core.grid import n_array_cells
 from chunkwise.core.index_space import IndexDomain, IndexTransform
-from chunkwise.core.kvstore.byte_range import open_size
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import EntryListable, offers
+from chunkwise.core.kvstore.value import open_size
 from chunkwise.core.specs.driver_spec import DriverSpec, SpecMembers
 from chunkwise.core.specs.schema import Schema
 from chunkwise.core.trees.location import location_of

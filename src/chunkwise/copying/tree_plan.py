@@ -27,8 +27,7 @@ from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.trees.attributes import left_out_attributes
 from chunkwise.core.trees.link import Link, links_of, target_names, without_links
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.node import Node
-from chunkwise.core.trees.node_name import check_new_names
+from chunkwise.core.trees.node import Node, check_new_names
 from chunkwise.core.trees.tree import ResolvedNode, Tree, source_location
 from chunkwise.core.trees.walk import UNREADABLE
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, UnsupportedError, prefix

@@ -10,8 +10,8 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from chunkwise.copying.array_template import FINGERPRINT
+from chunkwise.copying.comparison import fill_fingerprint, kept_fingerprint
 from chunkwise.copying.executors import Workers, workers_of
-from chunkwise.copying.fingerprint import fill_fingerprint, kept_fingerprint
 from chunkwise.copying.journal import Part, parse_part
 from chunkwise.copying.node_arrays import check_array_visible
 from chunkwise.copying.progress import check_progress, shown_progress
@@ -39,7 +39,7 @@ __all__ = ["BadKey", "NodeReport", "reports_of", "verify", "verify_nodes", "veri
 # another shape, or a wrong checksum.  In a shard the index and each inner chunk are checked.  Chunks are read
 # by the plain reader (`chunkwise.copying.plain_read`).  Without a checksum, values that decode may still be
 # wrong, so chunks that have one are counted.  A kept fingerprint also detects chunks that were swapped or are
-# missing (`chunkwise.copying.fingerprint`).
+# missing (`chunkwise.copying.comparison`).
 #
 # A task is a range of keys, which the worker lists: no process holds a list of all of them.
 

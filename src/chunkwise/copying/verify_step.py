@@ -13,7 +13,7 @@ from itertools import pairwise, product
 from math import prod
 from typing import Any, NamedTuple
 
-from chunkwise.copying.fingerprint import chunk_fingerprint
+from chunkwise.copying.comparison import chunk_fingerprint
 from chunkwise.copying.node_arrays import check_node_visible, stored_array
 from chunkwise.copying.plain_read import PlainReader
 from chunkwise.core.base.binding import JSON

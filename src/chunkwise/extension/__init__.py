@@ -21,22 +21,16 @@ one version to the next; this one, and the public API, keep their names.
 
 from __future__ import annotations
 
-from chunkwise.core.base.binding import (
-    JSON,
-    Members,
-    expect_bool,
-    expect_int,
-    expect_string,
-)
+from chunkwise.core.base.binding import JSON, Members, expect_bool, expect_int, expect_string
 from chunkwise.core.base.catalogue import codecs, commands, data_types, key_encodings, kvstores
 from chunkwise.core.base.command import UsageError, message, show
 from chunkwise.core.chunk_key import KeyEncoding
 from chunkwise.core.codec.protocol import ArrayToArray, ArrayToBytes, Buffer, BytesToBytes
 from chunkwise.core.dtypes.extension import Extension as DataTypeExtension
-from chunkwise.core.kvstore.byte_range import slice_range
 from chunkwise.core.kvstore.libraries.plugin_store import PluginStore
 from chunkwise.core.kvstore.protocol import ByteRange, Children, KvStoreDriver, Stamped
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
+from chunkwise.core.kvstore.value import slice_range
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.errors import (
     AlreadyExistsError,

@@ -42,7 +42,6 @@ from chunkwise.core.grid import ChunkGrid
 from chunkwise.core.index_space import align
 from chunkwise.core.index_space.numpy_rules import as_key, as_slice, position, positions
 from chunkwise.core.kvstore.atomic import answers_at_once
-from chunkwise.core.kvstore.byte_range import open_size, stored_nbytes
 from chunkwise.core.kvstore.compare_and_swap import compare_and_swap
 from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.files.platform import TRAITS as PLATFORM_TRAITS
@@ -59,7 +58,7 @@ from chunkwise.core.kvstore.protocol import (
     offers,
 )
 from chunkwise.core.kvstore.traits import traits_of
-from chunkwise.core.kvstore.value import read_bounded
+from chunkwise.core.kvstore.value import open_size, read_bounded, stored_nbytes
 from chunkwise.core.plan.blocks import Blocks, block_shape
 from chunkwise.core.specs.chunk_layout import DimensionLink, one_to_one
 from chunkwise.core.specs.context import default_resources

@@ -10,12 +10,19 @@ from chunkwise.core.driver.auto import NoFormatError, is_references
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
 from chunkwise.core.engine.concurrent_requests import map_requests
-from chunkwise.core.trees.archive_place import ArchivePlace, archive_place, is_in_archive
-from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, has_non_finite, to_json_value
-from chunkwise.core.trees.attributes import node_attributes, read_attributes, with_added, with_number_types
+from chunkwise.core.trees.attributes import (
+    NonFinite,
+    check_non_finite,
+    has_non_finite,
+    node_attributes,
+    read_attributes,
+    to_json_value,
+    with_added,
+    with_number_types,
+)
 from chunkwise.core.trees.change import delete_below
 from chunkwise.core.trees.consolidated import EMPTY as EMPTY_CONSOLIDATED
-from chunkwise.core.trees.consolidated import update_consolidated, with_copies
+from chunkwise.core.trees.consolidated import Entry, parse_snapshot, update_consolidated, with_copies
 from chunkwise.core.trees.consolidated_tree import is_consolidated, renew_copies_above
 from chunkwise.core.trees.container import check_container, check_container_of, container_root, mark_container
 from chunkwise.core.trees.create import get_or_create, write_group
@@ -52,6 +59,7 @@ from chunkwise.core.trees.new_location import (
 from chunkwise.core.trees.node import (
     JOURNAL,
     Node,
+    check_new_names,
     find_documented,
     find_node,
     is_declared,
@@ -59,11 +67,16 @@ from chunkwise.core.trees.node import (
     node_of,
     nothing_at,
     require_node,
+    split_path,
     what_is_at,
 )
-from chunkwise.core.trees.node_name import check_new_names, split_path
-from chunkwise.core.trees.replacement import Replacement, replacing
-from chunkwise.core.trees.snapshot import Entry, parse_snapshot
+from chunkwise.core.trees.replacement import (
+    ArchivePlace,
+    Replacement,
+    archive_place,
+    is_in_archive,
+    replacing,
+)
 from chunkwise.core.trees.tree import ResolvedNode, Tree, check_format, read_only
 from chunkwise.core.trees.walk import UNREADABLE, children, walk
 

@@ -24,11 +24,9 @@ from chunkwise.core.trees.change import make_link, move_node
 from chunkwise.core.trees.consolidated_tree import consolidate
 from chunkwise.core.trees.create import make_groups
 from chunkwise.core.trees.link import Link
-from chunkwise.core.trees.node_name import split_path
+from chunkwise.core.trees.node import split_path
 from chunkwise.core.trees.tree import ResolvedNode, Tree, group_links, resolve
-from chunkwise.errors import (
-    InvalidArgumentError,
-)
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.trees import removed_after_failure
 from chunkwise.groups.writable_group import WritableGroup
 

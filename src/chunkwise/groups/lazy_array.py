@@ -16,9 +16,9 @@ from chunkwise.core.api.open import _reduce
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.arrays.protocol import OpenArray
 from chunkwise.core.index_space import IndexTransform
+from chunkwise.core.trees.consolidated import Entry
 from chunkwise.core.trees.node import Node
 from chunkwise.core.trees.node_attributes import ArrayNode
-from chunkwise.core.trees.snapshot import Entry
 from chunkwise.core.trees.tree import Tree
 
 __all__ = ["LazyArray", "lazy_array"]

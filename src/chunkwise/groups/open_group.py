@@ -15,7 +15,8 @@ from chunkwise.core.driver.tree_formats import TREE_FORMATS
 from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.storage_options import with_storage_options
-from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite
+from chunkwise.core.trees.attributes import NonFinite, check_non_finite
+from chunkwise.core.trees.consolidated import parse_snapshot
 from chunkwise.core.trees.container import check_container, container_root, create_container, mark_container
 from chunkwise.core.trees.create import get_or_create, group_attributes, write_group
 from chunkwise.core.trees.destination import Destination
@@ -30,7 +31,6 @@ from chunkwise.core.trees.node import (
     nothing_at,
 )
 from chunkwise.core.trees.replacement import replacing
-from chunkwise.core.trees.snapshot import parse_snapshot
 from chunkwise.core.trees.tree import ExternalLinks, Tree, check_format, check_group
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError, PermissionDeniedError
 from chunkwise.extension.trees import format_of, format_said

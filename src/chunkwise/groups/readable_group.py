@@ -15,9 +15,8 @@ from chunkwise.core.base.binding import dump
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.trees.link import Link
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.node import Node, find_node
+from chunkwise.core.trees.node import Node, find_node, is_name, split_path
 from chunkwise.core.trees.node_attributes import Attributes
-from chunkwise.core.trees.node_name import is_name, split_path
 from chunkwise.core.trees.tree import ResolvedNode, Tree, group_links, resolve
 from chunkwise.core.trees.walk import UNREADABLE, look_ahead
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NodeNotFoundError

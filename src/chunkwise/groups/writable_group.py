@@ -16,8 +16,7 @@ from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.change import delete_node
 from chunkwise.core.trees.create import check_names, get_or_create, make_group, make_groups
 from chunkwise.core.trees.destination import check_place
-from chunkwise.core.trees.node import Node, find_node
-from chunkwise.core.trees.node_name import check_new_names, split_path
+from chunkwise.core.trees.node import Node, check_new_names, find_node, split_path
 from chunkwise.core.trees.tree import check_format
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension.trees import looking

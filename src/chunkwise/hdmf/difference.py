@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise import TensorStore
+from chunkwise.copying.comparison import FirstDifference, ValueDifferences, as_json, compare_values, different
 from chunkwise.copying.copy_source import CopySource, stored_source
 from chunkwise.copying.difference import (
     Comparison,
@@ -17,13 +18,6 @@ from chunkwise.copying.difference import (
     attribute_differences,
     layout_differences,
     value_differences,
-)
-from chunkwise.copying.value_difference import (
-    FirstDifference,
-    ValueDifferences,
-    as_json,
-    compare_values,
-    different,
 )
 from chunkwise.copying.work import TaskRunner
 from chunkwise.extension import JSON

@@ -23,7 +23,7 @@ from chunkwise.images.multiscale.sampling import (
     scale_levels,
     to_real,
 )
-from chunkwise.images.server.drawing import label_pixels
+from chunkwise.images.server.forms import label_pixels
 from chunkwise.images.server.image import image_of, level_with, shown_dims
 from chunkwise.images.server.tiles import MOST_PIXELS, Damage, Plane, read_plane
 

@@ -14,9 +14,9 @@ from chunkwise.core.base.html import chunk_drawing, codec_words, panel, table
 from chunkwise.core.engine.estimate import RequestEstimate, estimate_requests
 from chunkwise.core.engine.strategy import ReadStrategy
 from chunkwise.core.index_space import IndexTransform
-from chunkwise.core.kvstore.byte_range import open_size
 from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.value import open_size
 from chunkwise.core.plan.plan import plan_read
 from chunkwise.core.specs.unit import unit_text
 from chunkwise.errors import UnsupportedError

@@ -94,7 +94,7 @@ class ArrayView(WritableIndexingMixin):
         node = self._find_node().node
         if node is None:
             raise FailedPreconditionError("this array is stored nowhere, so it has no stored size")
-        from chunkwise.core.kvstore.byte_range import stored_nbytes
+        from chunkwise.core.kvstore.value import stored_nbytes
 
         return stored_nbytes(node.location.store, node.location.path)
 

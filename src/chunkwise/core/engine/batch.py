@@ -18,9 +18,9 @@ from chunkwise.core.base.threads import Lock, new_lock
 from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.engine.derived_futures import link
 from chunkwise.core.engine.future import Future, Promise
-from chunkwise.core.kvstore.byte_range import coalesce_ranges, slice_range
 from chunkwise.core.kvstore.protocol import ByteRange, KvStoreDriver, Stamped
 from chunkwise.core.kvstore.traits import traits_of
+from chunkwise.core.kvstore.value import coalesce_ranges, slice_range
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 
 __all__ = ["Batch", "SharedReads", "as_batched", "batch_of_thread", "batched", "check_batch", "shared_range"]

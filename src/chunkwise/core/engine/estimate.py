@@ -16,9 +16,9 @@ import numpy.typing as npt
 from chunkwise.core.codec.sharding import MISSING
 from chunkwise.core.driver.stored_array import ShardLevel, StoredArray, shard_layout
 from chunkwise.core.engine.shards import GAP, LARGEST_REQUEST, WHOLE_SHARE
-from chunkwise.core.kvstore.byte_range import coalesce_ranges
 from chunkwise.core.kvstore.protocol import Readable
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
+from chunkwise.core.kvstore.value import coalesce_ranges
 from chunkwise.core.plan.partition import Transform
 from chunkwise.core.plan.plan import plan_read, plan_shards, shard_requests
 

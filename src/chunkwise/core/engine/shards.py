@@ -25,7 +25,6 @@ from chunkwise.core.driver.stored_array import StoredArray, missing_chunk
 from chunkwise.core.engine.batch import SharedReads
 from chunkwise.core.engine.sources import Fetched
 from chunkwise.core.engine.targets import Batch
-from chunkwise.core.kvstore.byte_range import coalesce_ranges, resolve_range
 from chunkwise.core.kvstore.caches import ShardIndexCache, ShardIndexes
 from chunkwise.core.kvstore.protocol import (
     MOST_LOST,
@@ -39,6 +38,7 @@ from chunkwise.core.kvstore.protocol import (
     offers,
 )
 from chunkwise.core.kvstore.traits import traits_of
+from chunkwise.core.kvstore.value import coalesce_ranges, resolve_range
 from chunkwise.errors import AbortedError, DataCorruptionError, NotFoundError, OutOfRangeError, prefix
 
 __all__ = ["GAP", "LARGEST_REQUEST", "WHOLE_SHARE", "KeptIndexes", "ShardSource"]

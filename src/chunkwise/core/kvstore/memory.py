@@ -16,18 +16,12 @@ from itertools import chain, repeat
 from typing import Any, ClassVar
 
 from chunkwise.core.base.threads import new_rlock
-from chunkwise.core.kvstore.byte_range import slice_range, slice_ranges
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
-from chunkwise.core.kvstore.protocol import (
-    MISSING_GENERATION,
-    Buffer,
-    ByteRange,
-    Reader,
-    Stamped,
-)
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Buffer, ByteRange, Reader, Stamped
 from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.this_process import itself, reduced
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
+from chunkwise.core.kvstore.value import slice_range, slice_ranges
 from chunkwise.errors import AlreadyExistsError, NotFoundError
 
 __all__ = ["MemoryStore"]

@@ -1,15 +1,16 @@
-"""What a store derives from `read`, `list` and `delete`, unless it has a better way."""
+"""Bases of stores, and of the adapters of one store that have the same keys and the same storage."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.kvstore.byte_range import slice_ranges
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import Buffer, ByteRange, Children, KvStoreDriver, Reader, delete_where
+from chunkwise.core.kvstore.traits import StoreTraits, traits_of
+from chunkwise.core.kvstore.value import slice_ranges
 
-__all__ = ["StoreBase"]
+__all__ = ["SameKeysStore", "StoreBase"]
 
 
 class StoreBase:
@@ -43,3 +44,39 @@ class StoreBase:
         """List one level below `prefix`, in order; keys and prefixes are complete."""
         below = KeyRange.of_prefix(prefix)
         return Children.of(prefix, sorted(self.list(below.start, below.stop), key=encode_key))
+
+
+class SameKeysStore(StoreBase):
+    """The part of an adapter that is the same as for `base`."""
+
+    def __init__(self, base: KvStoreDriver) -> None:
+        self.base = base
+
+    @property
+    def traits(self) -> StoreTraits:
+        """The base's traits, but nothing bypasses the methods of the adapter."""
+        base = traits_of(self.base)
+        return base.adapted(
+            rename=None,
+            is_cached=base.is_cached,
+            shard_indexes=base.shard_indexes,
+            open_writer=None,
+            open_into_reader=None,
+        )
+
+    @property
+    def identity(self) -> Hashable:
+        """The base's identity, since the storage is the same."""
+        return self.base.identity
+
+    def describe(self, key: str) -> str:
+        """Name `key` like the base."""
+        return self.base.describe(key)
+
+    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
+        """List the base."""
+        return self.base.list(start, stop)
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level of the base."""
+        return self.base.list_children(prefix)

@@ -40,8 +40,7 @@ from chunkwise.core.trees.link import Link, add_link, remove_link, target_names
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.look import check_outside_arrays
 from chunkwise.core.trees.new_location import removed_after_failure
-from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented, find_node, is_link
-from chunkwise.core.trees.node_name import check_new_names
+from chunkwise.core.trees.node import DOCUMENTS, Node, check_new_names, find_documented, find_node, is_link
 from chunkwise.core.trees.tree import Tree, group_links, resolve
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, NodeNotFoundError
 

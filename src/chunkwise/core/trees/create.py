@@ -17,7 +17,7 @@ from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.protocol import Stamped
-from chunkwise.core.trees.attribute_value import attributes_to_json
+from chunkwise.core.trees.attributes import attributes_to_json
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.destination import check_place
 from chunkwise.core.trees.document import change_document, dump_like, write_new
@@ -25,8 +25,7 @@ from chunkwise.core.trees.link import remove_link
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.look import check_not_linked
 from chunkwise.core.trees.new_location import removed_after_failure, write_alone
-from chunkwise.core.trees.node import Node, find_node, node_of
-from chunkwise.core.trees.node_name import check_new_names
+from chunkwise.core.trees.node import Node, check_new_names, find_node, node_of
 from chunkwise.core.trees.replacement import replacing
 from chunkwise.core.trees.tree import Tree, group_links
 from chunkwise.errors import AlreadyExistsError

@@ -26,8 +26,15 @@ from chunkwise.core.trees.location import Location, LocationLike, locate
 from chunkwise.core.trees.look import check_outside_arrays, looking
 from chunkwise.core.trees.new_format import Kind, format_of
 from chunkwise.core.trees.new_location import create_parents, parents_made
-from chunkwise.core.trees.node import DOCUMENTS, JOURNAL, Node, find_documented, find_node, nodes_below
-from chunkwise.core.trees.node_name import check_new_names
+from chunkwise.core.trees.node import (
+    DOCUMENTS,
+    JOURNAL,
+    Node,
+    check_new_names,
+    find_documented,
+    find_node,
+    nodes_below,
+)
 from chunkwise.core.trees.walk import walk
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError
 

@@ -25,8 +25,7 @@ from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.kvstore.key_range import encode_key
 from chunkwise.core.trees.attributes import change_attributes, node_attributes
-from chunkwise.core.trees.node import Node
-from chunkwise.core.trees.node_name import is_name
+from chunkwise.core.trees.node import Node, is_name
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = [

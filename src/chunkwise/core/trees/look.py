@@ -19,7 +19,6 @@ from chunkwise.core.base.binding import JSON
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
-from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.core.kvstore.places.staging import JOURNAL, UNFINISHED, is_staging
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
@@ -33,6 +32,7 @@ from chunkwise.core.kvstore.protocol import (
     delete_where,
     offers,
 )
+from chunkwise.core.kvstore.store_base import SameKeysStore
 from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.core.trees.location import Location, location_of

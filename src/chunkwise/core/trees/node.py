@@ -1,9 +1,26 @@
-"""Nodes: the array or group at a location, from its documents alone.
+"""Nodes: the array or group at a location, from its documents alone; their names and paths.
 
 Documents are tried in this order: ``zarr.json``, ``.zarray``, ``.zgroup``, ``attributes.json``, ``meta``; but
 first those in the format of the group above.  A location without any document is an implicit group if
 something is below it.  In an N5 container every directory is a group.  The document of an array is not
 interpreted here, so that arrays with unknown codecs or data types can be listed too.
+
+A path is names joined by ``/``; empty components are dropped, so ``/a//b/`` is ``a/b``.  A leading ``/``
+means the root of the opened tree.  No component may be ``.`` or ``..``, or contain a backslash or a NUL: a
+backslash is a ``/`` in Zarr v2, an escape in N5, and a separator in Windows, so each would find a different
+node.
+
+New nodes can't have names that a format reserves:
+
+======  ============================================================================================
+zarr3   ``zarr.json``, names of nothing but periods, and names that begin with ``__``
+zarr2   names that begin with ``.z``, such as ``.zattrs``
+n5      ``attributes.json``
+all     the documents of the other formats, names that end in ``.__lock``, journals of copies
+======  ============================================================================================
+
+Specification: Zarr core v3.1, "Node names"; Zarr v2, "Logical storage paths"; N5 README, "File-system
+specification"; n5-java ``N5URI.normalizeGroupPath``.
 """
 
 from __future__ import annotations
@@ -13,11 +30,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
-from chunkwise.core.base.binding import JSON
+from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.driver.found_instead import database_instead, found_instead, interrupted_instead
 from chunkwise.core.driver.tree_format import FormatName, TreeFormat
 from chunkwise.core.driver.tree_formats import TREE_FORMATS, tree_format
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
+from chunkwise.core.kvstore.files.path import LOCK_SUFFIX
 from chunkwise.core.kvstore.places.staging import JOURNAL, UNFINISHED, is_staging
 from chunkwise.core.kvstore.protocol import (
     Children,
@@ -33,6 +51,7 @@ from chunkwise.core.trees.location import Location, inside_file
 from chunkwise.errors import (
     ChunkwiseError,
     FailedPreconditionError,
+    InvalidArgumentError,
     NotFoundError,
     PermissionDeniedError,
     UnsupportedError,
@@ -42,16 +61,18 @@ __all__ = [
     "DOCUMENTS",
     "JOURNAL",
     "Node",
+    "check_new_names",
     "find_documented",
     "find_node",
     "how_to_say",
     "instead_of_node",
     "is_declared",
     "is_link",
+    "is_name",
     "node_of",
-    "node_or_file",
     "nodes_below",
     "require_node",
+    "split_path",
     "what_is_at",
 ]
 
@@ -182,7 +203,7 @@ def _ask(location: Location, key: str) -> Stamped | Exception:
         return e
 
 
-def node_or_file(location: Location) -> Node:
+def _node_or_file(location: Location) -> Node:
     """Return the node at `location`, or the one in a file there; raise if there is none."""
     node = find_node(location)
     inside = inside_file(location) if node is None else None
@@ -195,7 +216,7 @@ def node_or_file(location: Location) -> Node:
 
 def require_node(location: Location) -> Node:
     """Return the node at `location`; raise if there is none, or its document can't be read."""
-    node = node_or_file(location)
+    node = _node_or_file(location)
     node.check()
     return node
 
@@ -292,3 +313,59 @@ def nodes_below(location: Location, found: Children | None = None) -> list[str]:
     if offers(store, WithLinks) and any(key[len(path) :] not in DOCUMENTS for key in found.keys):
         names += (link[len(path) :] for link in store.linked_directories(path))
     return [name for name in names if not is_staging(name)]
+
+
+_DOCUMENTS = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata", "attributes.json", JOURNAL)
+
+
+def split_path(path: str, base: str = "") -> list[str]:
+    """Return the names from the root along `path`, which is relative to `base` unless it begins with "/"."""
+    if not isinstance(path, str):
+        raise TypeError(f"paths of nodes are text, got {type(path).__name__}")
+    names = [name for name in path.split("/") if name]
+    for name in names:
+        why = _never(name)
+        if why:
+            raise InvalidArgumentError(f"{dump(path)} can't be the path of a node: {why}")
+    if base and not path.startswith("/"):
+        return [*base.split("/"), *names]
+    return names
+
+
+def _never(name: str) -> str:
+    if name in (".", ".."):
+        return f'it has a component "{name}"'
+    if "\\" in name:
+        return "it has a backslash, which formats and systems interpret differently; use /"
+    if "\0" in name:
+        return "it has a NUL"
+    return ""
+
+
+def is_name(name: str) -> bool:
+    """Return True if `name` can be the name of a node."""
+    return bool(name) and "/" not in name and not _never(name)
+
+
+def check_new_names(names: list[str], format: str) -> None:
+    """Raise InvalidArgumentError if a format doesn't allow one of these names for new nodes."""
+    for name in names:
+        why = _reserved(name, format)
+        if why:
+            raise InvalidArgumentError(f"{dump(name)} can't be the name of a new {format} node: {why}")
+
+
+def _reserved(name: str, format: str) -> str:
+    if name in _DOCUMENTS:
+        return "it is the name of a metadata document"
+    if name.endswith(LOCK_SUFFIX):
+        return f'names that end in "{LOCK_SUFFIX}" are those of lock files'
+    if why := tree_format(format).reserved(name):
+        return why
+    if not name.isprintable() and any(ord(c) < 32 for c in name):
+        return "it has control characters"
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return "it can't be encoded in UTF-8"
+    return ""

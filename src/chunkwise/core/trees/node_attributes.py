@@ -21,8 +21,14 @@ from chunkwise.core.driver.n5.attribute_path import (
     set_attribute,
 )
 from chunkwise.core.driver.tree_formats import FORMATS, tree_format
-from chunkwise.core.trees.attribute_value import NonFinite, check_non_finite, is_text, to_json_value
-from chunkwise.core.trees.attributes import change_attributes, node_attributes
+from chunkwise.core.trees.attributes import (
+    NonFinite,
+    change_attributes,
+    check_non_finite,
+    is_text,
+    node_attributes,
+    to_json_value,
+)
 from chunkwise.core.trees.location import location_of
 from chunkwise.core.trees.node import Node, require_node
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
@@ -41,7 +47,7 @@ def _copy(value: Any) -> Any:
 class Attributes(MutableMapping[str, Any]):
     """The attributes of an array or group.
 
-    Values are JSON; see `chunkwise.core.trees.attribute_value` for the types that are converted.  In N5, the
+    Values are JSON; see `chunkwise.core.trees.attributes` for the types that are converted.  In N5, the
     version of the container and the members of datasets are not attributes, and can't be set.
 
     Every change is one atomic conditional write, whatever the number of attributes.

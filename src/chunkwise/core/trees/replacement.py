@@ -1,4 +1,4 @@
-"""``replacing``: an array or group is written beside the one it replaces, and replaces it when complete.
+"""``replacing``: an array or group is written beside the one it replaces, or beside its ZIP archive.
 
 >>> import tempfile
 >>> import chunkwise
@@ -15,6 +15,10 @@ At the end of the block, the new node replaces the old one; after any exception,
 deleted and the old one is unchanged.  In an archive, it is made beside the archive, which is written once.
 ``chunkwise.core.kvstore.places.take_place`` describes the steps elsewhere, and what a killed process leaves.
 Callers check for errors before the first change.
+
+Every write to an archive replaces all of it, so a copy there would take time by the square of its size, and
+each chunk would change the generation of its journal.  The name of the place of a copy follows from that of
+the archive, so an unfinished copy is found again; that of a new array belongs to the process that makes it.
 
 The block writes to an ordinary `Location`.  Its documents are in no consolidated metadata, and it is in no
 listing of the tree.  Only keys that belong to the old node by its format are replaced: foreign files
@@ -34,15 +38,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from chunkwise.core.driver.tree_format import FormatName
+from chunkwise.core.kvstore.adapter.prefix import PrefixStore
 from chunkwise.core.kvstore.atomic import Directories
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.places.keys_below import delete_all_below
 from chunkwise.core.kvstore.places.lease import in_one_step
 from chunkwise.core.kvstore.places.replace_keys import NewData
 from chunkwise.core.kvstore.places.replaced_places import note_replaced
-from chunkwise.core.kvstore.places.staging import COMPLETE, give_up, in_staging, is_staging, new_owner
+from chunkwise.core.kvstore.places.staging import (
+    COMPLETE,
+    give_up,
+    in_staging,
+    is_staging,
+    new_owner,
+    staging_name,
+)
 from chunkwise.core.kvstore.places.take_place import (
     begin_staging,
     end_staging,
@@ -54,15 +67,127 @@ from chunkwise.core.kvstore.places.take_place import (
 )
 from chunkwise.core.kvstore.protocol import SyncedLater, offers
 from chunkwise.core.trees.append import excluding
-from chunkwise.core.trees.archive_place import is_in_archive, own_place
 from chunkwise.core.trees.consolidated_tree import renew_copies_above
 from chunkwise.core.trees.key_ownership import foreign_keys
-from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.location import Location, location_of
 from chunkwise.core.trees.look import check_outside_arrays
+from chunkwise.core.trees.new_location import create_parents
 from chunkwise.core.trees.node import DOCUMENTS, find_documented
-from chunkwise.errors import AlreadyExistsError, ChunkwiseError, UnlistedError
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, UnlistedError
 
-__all__ = ["Replacement", "leftovers", "replacing"]
+if TYPE_CHECKING:
+    from chunkwise.core.kvstore.adapter.zip import ZipStore
+
+__all__ = ["ArchivePlace", "Replacement", "archive_place", "is_in_archive", "leftovers", "replacing"]
+
+
+class ArchivePlace(NamedTuple):
+    """Where something in an archive is made."""
+
+    location: Location  # in the archive
+    place: Location  # beside it
+    format: FormatName | None  # of the groups above; None if they are there
+    replaces: bool  # an archive was there before
+
+    def pack(self) -> None:
+        """Put it into the archive."""
+        from chunkwise.core.kvstore.adapter.zip_write import export_archive
+
+        here, place = self.location, self.place
+        archive = cast("ZipStore", here.store)
+        gone = KeyRange.of_prefix(here.path) if here.path else KeyRange()
+        foreign = set(foreign_keys(here))
+        kept = [key for key in archive.list() if key not in gone or key in foreign]
+        made = PrefixStore(place.store, place.path)
+        if not kept and not here.path:
+            export_archive(
+                made, archive.base, archive.key, compression=archive.compression, overwrite=self.replaces
+            )
+        else:
+            values = {here.path + key: made.read(key).value for key in made.list()}
+            keys = [key for key in archive.list() if key in gone and key not in foreign]
+            archive.write_all({**dict.fromkeys(keys), **values}, conditions={})
+        if self.format is not None:
+            create_parents(here, self.format)
+        self.clear()
+        note_replaced(here.store, here.path)
+        renew_copies_above(here)
+
+    def clear(self) -> None:
+        """Delete the place."""
+        delete_all_below(self.place.store, self.place.path)
+
+
+def is_in_archive(location: Location) -> bool:
+    """Return True for a location in an archive."""
+    if location.store_spec.driver != "zip" or location.store_spec.base is None:
+        return False
+    from chunkwise.core.kvstore.adapter.zip import ZipStore  # several modules, for archives alone
+
+    return isinstance(location.store, ZipStore)
+
+
+def _own_place(location: Location) -> ArchivePlace:
+    """Return the place of what this process makes in an archive, beside those of copies."""
+    beside = _beside(location)
+    remove_abandoned(beside.store, beside.path, DOCUMENTS)
+    made = _made_at(location, beside, None, new_owner())
+    return made._replace(place=made.place.alone())
+
+
+def archive_place(
+    location: Location, format: FormatName, *, overwrite: bool, in_parts: bool = False, adds: bool = False
+) -> ArchivePlace | None:
+    """Return where a copy to a location is made if that is in an archive; None for other places.
+
+    The caller has checked the state of the location.  A copy that `adds` to an archive writes to the archive
+    itself.
+    """
+    if not is_in_archive(location):
+        return None
+    made = _made_at(location, _beside(location), format)
+    place = made.place
+    begun = any(True for _ in place.store.list(place.path, KeyRange.of_prefix(place.path).stop))
+    below = KeyRange.of_prefix(location.path) if location.path else KeyRange()
+    if any(key in below for key in location.store.list()) and (adds or not (overwrite or begun)):
+        return None
+    check_outside_arrays(location)
+    if in_parts:
+        raise InvalidArgumentError(
+            f"{location.text} is in an archive, which one process writes: copy the parts to a directory, "
+            "which `chunkwise zip` puts into an archive"
+        )
+    if overwrite:
+        made.clear()
+    return made
+
+
+def _file_of(location: Location) -> Location:
+    """Return the location of the archive that a location is in."""
+    base = location.store_spec.base
+    assert base is not None, "it is in an archive"
+    return location_of(base)
+
+
+def _beside(location: Location) -> Location:
+    """Return a location for an archive beside it, or beside the archive that it is in."""
+    file = _file_of(location)
+    names = [file.name]
+    while is_in_archive(file):
+        file = _file_of(file)
+        names.append(file.name)
+    assert file.parent is not None, "an archive has a name"
+    return file.parent.child(".".join(reversed(names)))
+
+
+def _made_at(
+    location: Location, beside: Location, format: FormatName | None, owner: str = ""
+) -> ArchivePlace:
+    file = _file_of(location)
+    assert beside.parent is not None, "it has a name"
+    place = beside.parent.child(staging_name(beside.name, owner))
+    is_file = file.store.read(file.path.rstrip("/")).value is not None
+    return ArchivePlace(location, place._replace(text=location.text), format, is_file)
 
 
 @dataclass(frozen=True)
@@ -164,7 +289,7 @@ def _check_nothing_inside(location: Location) -> None:
 def replacing(location: Location, replacement: Replacement | None = None) -> Iterator[Location]:
     """Yield a staging place, which replaces `location` when the block ends without an error."""
     if replacement is None and is_in_archive(location):
-        made = own_place(location)
+        made = _own_place(location)
         try:
             yield made.place
             made.pack()

@@ -28,14 +28,13 @@ from chunkwise.core.kvstore.protocol import UNKNOWN_GENERATION
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.spec import Spec
 from chunkwise.core.specs.url import is_url
-from chunkwise.core.trees.attribute_value import NonFinite
+from chunkwise.core.trees.attributes import NonFinite
+from chunkwise.core.trees.consolidated import Entry, Snapshot
 from chunkwise.core.trees.key_ownership import foreign_files
 from chunkwise.core.trees.link import Link, links_of, target_names
 from chunkwise.core.trees.location import Location, locate
-from chunkwise.core.trees.node import Node, find_node, nodes_below
+from chunkwise.core.trees.node import Node, find_node, is_name, nodes_below
 from chunkwise.core.trees.node_attributes import ArrayNode, Attributes
-from chunkwise.core.trees.node_name import is_name
-from chunkwise.core.trees.snapshot import Entry, Snapshot
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError, UnsupportedError
 
 __all__ = [

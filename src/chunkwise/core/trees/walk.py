@@ -10,14 +10,9 @@ from typing import NamedTuple, TypeAlias
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
+from chunkwise.core.trees.consolidated import Snapshot, read_snapshot
 from chunkwise.core.trees.location import Location
-from chunkwise.core.trees.node import (
-    Node,
-    find_documented,
-    find_node,
-    nodes_below,
-)
-from chunkwise.core.trees.snapshot import Snapshot, read_snapshot
+from chunkwise.core.trees.node import Node, find_documented, find_node, nodes_below
 from chunkwise.errors import (
     DataCorruptionError,
     FailedPreconditionError,

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
-from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.core.kvstore.objects.read import e_tag_in, is_version
 from chunkwise.core.kvstore.protocol import Readable
+from chunkwise.core.kvstore.store_base import SameKeysStore
 from chunkwise.errors import DataCorruptionError, FailedPreconditionError, NotFoundError, UnsupportedError
 from chunkwise.extension import ByteRange, Children, KvStoreDriver, Stamped
 from chunkwise.extension.inside import (

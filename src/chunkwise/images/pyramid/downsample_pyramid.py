@@ -263,8 +263,8 @@ def prepare_pyramid(
     plan = replace(plan, assumed=(*assumed, *plan.assumed))
     is_labels = options.labels is True
     if volume is not None:
+        from chunkwise.images.pyramid.pyramid_work import VolumePyramid
         from chunkwise.images.pyramid.volume_copy import sizes_by_axis  # with the driver
-        from chunkwise.images.pyramid.volume_pyramid import VolumePyramid
 
         given = sizes_by_axis(given, axis_names(store, options.axes or known.names(store)))
         return VolumePyramid(

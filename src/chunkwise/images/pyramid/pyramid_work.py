@@ -1,16 +1,19 @@
-"""``PyramidWork``: the copy that writes a planned pyramid, whatever its levels are stored as."""
+"""``PyramidWork``: the copy that writes a planned pyramid, as arrays or as a precomputed volume."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from math import prod
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from chunkwise import TensorStore
+from chunkwise import TensorStore, downsample
+from chunkwise import open as open_spec
+from chunkwise.copying.copy_options import CopyOptions
+from chunkwise.copying.executors import Workers
 from chunkwise.copying.planned_copy import PlannedCopy
 from chunkwise.copying.quantities import format_nbytes, format_shape, plural
 from chunkwise.copying.tasks import Chain
@@ -18,10 +21,16 @@ from chunkwise.copying.work import TaskRunner
 from chunkwise.errors import AbortedError
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import Blocks, item_nbytes
+from chunkwise.extension.trees import VOLUME, Location
+from chunkwise.images.conventions.convention import LABEL
+from chunkwise.images.conventions.ome_metadata import label_colors_of
+from chunkwise.images.multiscale.array_axes import ArrayImage
+from chunkwise.images.multiscale.image import MultiscaleImage
+from chunkwise.images.multiscale.metadata import Axis, ImageMetadata, LevelMetadata, Transformation
 from chunkwise.images.pyramid.plan import PyramidPlan
+from chunkwise.images.pyramid.volume_copy import VolumeCopy
 
-__all__ = ["Pyramid", "PyramidPreview", "PyramidProgress", "PyramidWork", "Reads", "preview_levels"]
-
+__all__ = ["Pyramid", "PyramidProgress", "PyramidWork", "Reads", "VolumePyramid"]
 
 # -- what will be written -----------------------------------------------------------------------------
 
@@ -98,7 +107,7 @@ class Reads(NamedTuple):
     blocks: Blocks  # of the first level
 
 
-def preview_levels(
+def _preview_levels(
     plan: PyramidPlan, names: Sequence[str], arrays: Sequence[TensorStore], reads: Sequence[Reads]
 ) -> tuple[list[dict[str, JSON]], list[dict[str, JSON]]]:
     """Return the levels and the passes of a preview, of arrays of these names."""
@@ -240,7 +249,7 @@ class PyramidWork(PlannedCopy):
         """Return a preview; write nothing, and raise what `begin` would raise."""
         if self._begun is None or not self._how.resume:
             self._check()
-        levels, passes = preview_levels(self._pyramid, self.level_names, *self._reads())
+        levels, passes = _preview_levels(self._pyramid, self.level_names, *self._reads())
         assumed = list(self._pyramid.assumed)
         return PyramidPreview(self.convention, self._at, levels, passes, list(self.left_out), assumed)
 
@@ -287,3 +296,67 @@ class PyramidWork(PlannedCopy):
     def _check_wanted(self) -> None:
         if not self.wanted():
             raise AbortedError("the pyramid isn't wanted any more")
+
+
+class VolumePyramid(PyramidWork, VolumeCopy):
+    """The work that writes a pyramid as a volume."""
+
+    convention = VOLUME
+
+    def __init__(
+        self,
+        plan: PyramidPlan,
+        known: ArrayImage,
+        destination: Location,
+        options: Mapping[str, Any],
+        how: CopyOptions,
+        workers: Workers,
+        *,
+        labels: bool,
+        left_out: str,
+    ) -> None:
+        self._pyramid = plan
+        VolumeCopy.__init__(
+            self, _image_of(plan, known, labels), destination, options, how, workers, left_out
+        )
+        self.level_names, self.left_out = tuple(self._keys), tuple(self._notes)
+
+    def _source_of(self, number: int, source: TensorStore, before: TensorStore | None) -> TensorStore:
+        if before is None:
+            return source
+        names, step = [axis.name for axis in self._pyramid.axes], self._pyramid.levels[number].step
+        dims = [dim if dim is None else names.index(self._image.axes[dim].name) for dim in self._dims]
+        factors = [1 if dim is None else step[dim] for dim in dims]
+        return downsample(before, factors, self._pyramid.method)
+
+    def _check(self) -> None:
+        self._check_free()
+
+    def _reads(self) -> tuple[list[TensorStore], list[Reads]]:
+        reads = [Reads(number, 1, job.plan.passes[-1]) for number, job in enumerate(self._jobs)]
+        return [job.arrays.target for job in self._jobs], reads
+
+    def _open_levels(self) -> Iterator[TensorStore]:
+        place = {"driver": VOLUME, "kvstore": self._destination.location.kvstore(), "open": True}
+        return (open_spec({**place, "scale_index": number}).result() for number in range(len(self._keys)))
+
+
+def _image_of(plan: PyramidPlan, known: ArrayImage, labels: bool) -> MultiscaleImage:
+    """Return the image that the levels of a plan will be; those below the first are not made yet."""
+    levels = [plan.source]
+    for level in plan.levels[1:]:
+        levels.append(downsample(levels[-1], level.step, plan.method))
+    metadata = ImageMetadata(
+        "raw" if known.image is None else known.image.convention,
+        tuple(Axis(axis.name, axis.kind, axis.unit) for axis in plan.axes),
+        tuple(
+            LevelMetadata(str(number), Transformation(level.scale, level.translation), "")
+            for number, level in enumerate(plan.levels)
+        ),
+        "",
+        known.shown,
+        is_labels=labels,
+        label_colors=label_colors_of(known.image_label, LABEL, []),
+        document={} if known.image is None else known.image.metadata,
+    )
+    return MultiscaleImage(metadata, lambda number: levels[number], location="the image")

@@ -20,8 +20,8 @@ from chunkwise.images.server import n5, zarr3
 from chunkwise.images.server.answer import Content, Document, StoredValue
 from chunkwise.images.server.encoded import for_browsers
 from chunkwise.images.server.image import image_at, multiscale_at
-from chunkwise.images.server.precomputed import KEY as INFO
-from chunkwise.images.server.precomputed import PrecomputedVolume
+from chunkwise.images.server.neuroglancer import KEY as INFO
+from chunkwise.images.server.neuroglancer import PrecomputedVolume
 from chunkwise.images.server.sources import Sources
 from chunkwise.images.server.trees import KNOWN_FOR, Member, Served, ServedArray, ServedGroup
 from chunkwise.images.server.zarr3 import DATA_TYPES, KEY

@@ -12,19 +12,12 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from chunkwise.core.base.threads import Lock
-from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
-from chunkwise.core.kvstore.byte_range import read_ranges, slice_range, slice_ranges
 from chunkwise.core.kvstore.caches import CacheEntry, ValueCache
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.protocol import (
-    Buffer,
-    ByteRange,
-    KvStoreDriver,
-    Reader,
-    Stamped,
-    delete_where,
-)
+from chunkwise.core.kvstore.protocol import Buffer, ByteRange, KvStoreDriver, Reader, Stamped, delete_where
+from chunkwise.core.kvstore.store_base import SameKeysStore
 from chunkwise.core.kvstore.traits import StoreTraits, Writer, traits_of
+from chunkwise.core.kvstore.value import read_ranges, slice_range, slice_ranges
 
 __all__ = ["CacheStore"]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
-from chunkwise.core.kvstore.byte_range import read_ranges
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     MOST_LOST,
@@ -17,7 +15,9 @@ from chunkwise.core.kvstore.protocol import (
     Stamped,
     offers,
 )
+from chunkwise.core.kvstore.store_base import SameKeysStore
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
+from chunkwise.core.kvstore.value import read_ranges
 
 __all__ = ["GuardedStore", "Written"]
 

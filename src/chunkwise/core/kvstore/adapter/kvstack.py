@@ -12,7 +12,6 @@ from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.kvstore.byte_range import read_ranges
 from chunkwise.core.kvstore.key_range import KeyRange, decode_key, encode_key, prefix_end
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
@@ -25,6 +24,7 @@ from chunkwise.core.kvstore.protocol import (
 )
 from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
+from chunkwise.core.kvstore.value import read_ranges
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = ["Layer", "StackStore", "disjoint"]

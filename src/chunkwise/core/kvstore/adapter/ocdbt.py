@@ -21,7 +21,6 @@ from chunkwise.core.kvstore.adapter.ocdbt_commit import Committer, Request, Stor
 from chunkwise.core.kvstore.adapter.ocdbt_database import MANIFEST, Database, Folder, MissingFileError, State
 from chunkwise.core.kvstore.adapter.prefix import whole_store
 from chunkwise.core.kvstore.atomic import Reference
-from chunkwise.core.kvstore.byte_range import read_ranges, resolve_range
 from chunkwise.core.kvstore.key_range import KeyRange, decode_key, encode_key
 from chunkwise.core.kvstore.ocdbt.history import VersionName, find_generation, find_time
 from chunkwise.core.kvstore.ocdbt.manifest import ConfigMembers
@@ -39,7 +38,7 @@ from chunkwise.core.kvstore.protocol import (
 )
 from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY, Coalescing, Slots
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
-from chunkwise.core.kvstore.value import check_claim
+from chunkwise.core.kvstore.value import check_claim, read_ranges, resolve_range
 from chunkwise.errors import InvalidArgumentError, NotFoundError, OutOfRangeError
 
 __all__ = ["OcdbtStore", "Options"]

@@ -14,9 +14,7 @@ from typing import Protocol, Self
 
 from chunkwise.core.base.threads import new_rlock
 from chunkwise.core.kvstore.adapter.prefix import PrefixStore, whole_store
-from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.core.kvstore.atomic import KeysChecked, Modification, Reference
-from chunkwise.core.kvstore.byte_range import read_ranges, slice_range, slice_ranges
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
@@ -28,7 +26,9 @@ from chunkwise.core.kvstore.protocol import (
     Stamped,
     offers,
 )
+from chunkwise.core.kvstore.store_base import SameKeysStore
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
+from chunkwise.core.kvstore.value import read_ranges, slice_range, slice_ranges
 from chunkwise.errors import AbortedError, UnsupportedError
 
 __all__ = ["Change", "Document", "PendingPart", "PendingStore", "pending_under"]

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
-from chunkwise.core.kvstore.byte_range import read_ranges
 from chunkwise.core.kvstore.caches import RenamedShardIndexes
 from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.key_range import KeyRange
@@ -24,6 +23,7 @@ from chunkwise.core.kvstore.protocol import (
     delete_where,
 )
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
+from chunkwise.core.kvstore.value import read_ranges
 
 __all__ = ["PrefixStore", "whole_store"]
 

@@ -27,13 +27,13 @@ from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from chunkwise.core.base.threads import new_lock, put_in_order_in_child
-from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
-from chunkwise.core.kvstore.byte_range import read_ranges
 from chunkwise.core.kvstore.caches import ENTRY_OVERHEAD
 from chunkwise.core.kvstore.files.path import file_error, root_directory
 from chunkwise.core.kvstore.key_range import encode_key
 from chunkwise.core.kvstore.protocol import Buffer, ByteRange, KvStoreDriver, Stamped, delete_where
+from chunkwise.core.kvstore.store_base import SameKeysStore
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
+from chunkwise.core.kvstore.value import read_ranges
 
 __all__ = ["DiskEntries", "Entries", "Entry", "MemoryEntries", "Part", "ReadThroughStore"]
 

@@ -15,14 +15,13 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.kvstore.atomic import Modification
-from chunkwise.core.kvstore.byte_range import resolve_range, slice_range
 from chunkwise.core.kvstore.caches import LEAST_INDEX_NBYTES, ShardIndexCache
 from chunkwise.core.kvstore.compare_and_swap import ReplacedError, compare_and_swap, while_replaced
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Buffer, ByteRange, KvStoreDriver, Stamped
 from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
-from chunkwise.core.kvstore.value import check_claim
+from chunkwise.core.kvstore.value import check_claim, resolve_range, slice_range
 from chunkwise.errors import (
     ChunkwiseError,
     DataCorruptionError,

@@ -39,11 +39,10 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 import numpy as np
 
 from chunkwise.core.base.binding import dump
-from chunkwise.core.kvstore.byte_range import resolve_range
 from chunkwise.core.kvstore.key_range import decode_key
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.request_limits import Slots
-from chunkwise.core.kvstore.value import check_size
+from chunkwise.core.kvstore.value import check_size, resolve_range
 from chunkwise.core.libraries import zstd
 from chunkwise.errors import DataCorruptionError, UnsupportedError, prefix
 

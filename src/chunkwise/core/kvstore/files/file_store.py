@@ -29,7 +29,6 @@ from typing import IO, Any, TypeVar
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.base.limits import held
-from chunkwise.core.kvstore.byte_range import resolve_range
 from chunkwise.core.kvstore.files.list_files import (
     delete_files,
     is_directory,
@@ -70,17 +69,10 @@ from chunkwise.core.kvstore.files.read import (
 )
 from chunkwise.core.kvstore.files.write import FileWriter, Writing, delete_file, replace_file, write_all
 from chunkwise.core.kvstore.key_range import KeyRange
-from chunkwise.core.kvstore.protocol import (
-    MISSING_GENERATION,
-    Buffer,
-    ByteRange,
-    Children,
-    Reader,
-    Stamped,
-)
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Buffer, ByteRange, Children, Reader, Stamped
 from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, IntoReader, StoreTraits
-from chunkwise.core.kvstore.value import check_size
+from chunkwise.core.kvstore.value import check_size, resolve_range
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, UnsupportedError
 
 __all__ = ["FileStore"]

@@ -26,11 +26,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from chunkwise.core.kvstore.byte_range import check_range, resolve_range
 from chunkwise.core.kvstore.files.path import MISSING, check_key, file_error, is_suspect
 from chunkwise.core.kvstore.files.platform import DIRECT, READ, VECTORED_READS, open_file, read_at
 from chunkwise.core.kvstore.protocol import Buffer, Reader
-from chunkwise.core.kvstore.value import check_size
+from chunkwise.core.kvstore.value import check_range, check_size, resolve_range
 from chunkwise.errors import ChunkwiseError
 
 __all__ = [

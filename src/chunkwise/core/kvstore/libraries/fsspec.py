@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.base.limits import held
-from chunkwise.core.kvstore.byte_range import check_range, resolve_range
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.objects.bucket import check_object_key
 from chunkwise.core.kvstore.objects.failure import raise_failure
@@ -32,12 +31,8 @@ from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.this_process import ProcessName, check_process, process_name
 from chunkwise.core.kvstore.traits import StoreTraits
-from chunkwise.core.kvstore.value import check_size
-from chunkwise.errors import (
-    AbortedError,
-    StorageError,
-    UnsafeWriteError,
-)
+from chunkwise.core.kvstore.value import check_range, check_size, resolve_range
+from chunkwise.errors import AbortedError, StorageError, UnsafeWriteError
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

@@ -12,7 +12,6 @@ from collections.abc import Hashable, Iterator, MutableMapping
 from typing import ClassVar
 
 from chunkwise.core.base.threads import new_lock
-from chunkwise.core.kvstore.byte_range import slice_range
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
@@ -25,6 +24,7 @@ from chunkwise.core.kvstore.protocol import (
 from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.this_process import itself, reduced
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
+from chunkwise.core.kvstore.value import slice_range
 
 __all__ = ["MappingStore"]
 

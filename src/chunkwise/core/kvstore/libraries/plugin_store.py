@@ -8,7 +8,6 @@ from collections.abc import Hashable, Iterable, Iterator
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.base.threads import Lock, new_lock
-from chunkwise.core.kvstore.byte_range import slice_range
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
@@ -20,6 +19,7 @@ from chunkwise.core.kvstore.protocol import (
 )
 from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
+from chunkwise.core.kvstore.value import slice_range
 
 __all__ = ["PluginStore"]
 

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from chunkwise.core.base.binding import dump
 from chunkwise.core.base.limits import bounded, held, largest_value
 from chunkwise.core.base.threads import KeyLocks
-from chunkwise.core.kvstore.byte_range import check_range, slice_range
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.objects.failure import is_failure, raise_failure
 from chunkwise.core.kvstore.protocol import (
@@ -37,7 +36,7 @@ from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.this_process import reduced
 from chunkwise.core.kvstore.traits import StoreTraits
-from chunkwise.core.kvstore.value import check_size
+from chunkwise.core.kvstore.value import check_range, check_size, slice_range
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsafeWriteError, UnsupportedError
 
 if TYPE_CHECKING:

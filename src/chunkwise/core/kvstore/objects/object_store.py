@@ -22,7 +22,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from chunkwise.core.kvstore.byte_range import check_range, resolve_range
 from chunkwise.core.kvstore.caches import ShardIndexCache
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
 from chunkwise.core.kvstore.objects.bucket import Bucket, check_object_key, is_object_key
@@ -51,6 +50,7 @@ from chunkwise.core.kvstore.request_limits import Attempts, Limits, Slots
 from chunkwise.core.kvstore.store_base import StoreBase
 from chunkwise.core.kvstore.this_process import reduced
 from chunkwise.core.kvstore.traits import StoreTraits
+from chunkwise.core.kvstore.value import check_range, resolve_range
 from chunkwise.errors import LostAnswerError, StorageError, UnsafeWriteError
 
 if TYPE_CHECKING:

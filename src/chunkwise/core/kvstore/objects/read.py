@@ -18,10 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chunkwise.core.kvstore.byte_range import check_range, resolve_range
 from chunkwise.core.kvstore.protocol import MOST_LOST, Buffer
 from chunkwise.core.kvstore.request_limits import Retries
-from chunkwise.core.kvstore.value import check_size
+from chunkwise.core.kvstore.value import check_range, check_size, resolve_range
 from chunkwise.errors import AbortedError, UnavailableError
 
 if TYPE_CHECKING:

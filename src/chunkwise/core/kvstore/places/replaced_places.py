@@ -11,9 +11,9 @@ from collections.abc import Hashable, Iterator
 
 from chunkwise.core.base.threads import new_lock
 from chunkwise.core.kvstore.adapter.prefix import PrefixStore
-from chunkwise.core.kvstore.adapter.same_keys import SameKeysStore
 from chunkwise.core.kvstore.files.file_store import FileStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
+from chunkwise.core.kvstore.store_base import SameKeysStore
 
 __all__ = ["Place", "changes", "is_replaced", "note_replaced", "place_of"]
 

@@ -15,14 +15,6 @@ import numpy as np
 from chunkwise.core.base.binding import dump
 from chunkwise.core.base.limits import bounded
 from chunkwise.core.base.threads import new_lock
-from chunkwise.core.kvstore.byte_range import (
-    check_range,
-    coalesce_ranges,
-    read_ranges,
-    resolve_range,
-    slice_range,
-    slice_ranges,
-)
 from chunkwise.core.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
@@ -36,7 +28,15 @@ from chunkwise.core.kvstore.protocol import (
 )
 from chunkwise.core.kvstore.reference.table import Part, Reference, Table
 from chunkwise.core.kvstore.traits import StoreTraits, traits_of
-from chunkwise.core.kvstore.value import check_claim
+from chunkwise.core.kvstore.value import (
+    check_claim,
+    check_range,
+    coalesce_ranges,
+    read_ranges,
+    resolve_range,
+    slice_range,
+    slice_ranges,
+)
 from chunkwise.errors import (
     ChunkwiseError,
     DataCorruptionError,

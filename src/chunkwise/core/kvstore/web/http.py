@@ -21,7 +21,6 @@ from urllib.parse import unquote, urlsplit
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.base.limits import largest_value
-from chunkwise.core.kvstore.byte_range import check_range, resolve_range
 from chunkwise.core.kvstore.caches import ShardIndexCache
 from chunkwise.core.kvstore.key_range import encode_key, quote_key
 from chunkwise.core.kvstore.objects.failure import failure_of_answer
@@ -36,6 +35,7 @@ from chunkwise.core.kvstore.protocol import (
 )
 from chunkwise.core.kvstore.request_limits import Attempts, Limits, Slots
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
+from chunkwise.core.kvstore.value import check_range, resolve_range
 from chunkwise.core.kvstore.web.request import (
     CONTENT_RANGE,
     Answer,

@@ -24,10 +24,9 @@ from urllib.request import getproxies, proxy_bypass
 
 from chunkwise.core.base.binding import dump
 from chunkwise.core.base.limits import largest_value
-from chunkwise.core.kvstore.byte_range import resolve_range
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.request_limits import ANSWER_TIMEOUT, Coalescing, Retries
-from chunkwise.core.kvstore.value import PageInsteadError, check_size
+from chunkwise.core.kvstore.value import PageInsteadError, check_size, resolve_range
 from chunkwise.core.kvstore.web.connection import (
     NoAnswerError,
     Response,
