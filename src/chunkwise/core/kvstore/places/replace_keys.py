@@ -97,8 +97,8 @@ def replace_by_documents(
             end_turn(lease)  # whoever deletes a group above may be waiting for this one
             e.wait()
             return replace_by_documents(new, values, clean)
-        looks = [new.settle, partial(_check_nothing_inside, store, path, values)]
-        settled = new._replace(settle=partial(_at_once, store, looks))
+        after: list[Callable[[], object]] = [new.settle, partial(_check_nothing_inside, store, path, values)]
+        settled = new._replace(settle=partial(_at_once, store, after))
         copied = _replace(settled, list(values), before, values.__getitem__)
         last += (partial(store.delete, staging + name) for name in (*values, COMPLETE))
     finally:
