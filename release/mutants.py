@@ -47,11 +47,21 @@ GROUPS = {
     "grid": (["core/grid.py"], ["tests/grid", "tests/plan", "tests/engine/test_read_write.py"]),
     "index_space": (
         ["core/index_space/*.py"],
-        ["tests/index_space", "tests/parity/test_parity.py", "tests/bridges/test_numpy_keys.py"],
+        [
+            "tests/index_space",
+            "tests/parity/test_parity.py",
+            "tests/bridges/test_numpy_keys.py",
+            "tests/api/test_equality.py",
+        ],
     ),
     "codec": (
         ["core/codec/*.py"],
-        ["tests/codec", "tests/n5", "tests/precomputed/test_compressed_segmentation.py"],
+        [
+            "tests/codec",
+            "tests/n5",
+            "tests/precomputed/test_compressed_segmentation.py",
+            "tests/precomputed/test_image_planes.py",
+        ],
     ),
     "files": (
         ["core/kvstore/files/*.py", "core/kvstore/compare_and_swap.py", "core/kvstore/caches.py"],

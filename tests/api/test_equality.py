@@ -220,3 +220,44 @@ def test_groups_at_one_place_are_equal(tmp_path: Path, format: str) -> None:
     cw.open_group(tmp_path / "other", "w", format=format).create_group("a/b")
     for other in (group, group["a"], cw.open_group(tmp_path / "other", format=format)["a/b"], "a/b", None):
         assert other != inner
+
+
+# Two values that differ, of each class whose values can be compared.
+COMPARED: dict[str, Callable[[Any], tuple[Any, Any]]] = {
+    "dim": lambda ts: (ts.Dim(3), ts.Dim(4)),
+    "domain": lambda ts: (ts.IndexDomain(shape=[3]), ts.IndexDomain(shape=[4])),
+    "map": lambda ts: (ts.OutputIndexMap(offset=1), ts.OutputIndexMap(offset=2)),
+    "transform": lambda ts: (ts.IndexTransform(input_shape=[3]), ts.IndexTransform(input_shape=[4])),
+    "expression": lambda ts: (ts.d[0], ts.d[1]),
+    "spec": lambda ts: (_spec(ts, "a/"), _spec(ts, "b/")),
+    "mode": lambda ts: (ts.OpenMode(open=True), ts.OpenMode(create=True)),
+    "keys": lambda ts: (ts.KvStore.KeyRange("a"), ts.KvStore.KeyRange("b")),
+    "generation": lambda ts: (
+        ts.KvStore.TimestampedStorageGeneration(b"a", 1.0),
+        ts.KvStore.TimestampedStorageGeneration(b"b", 1.0),
+    ),
+    "statistics": lambda ts: (
+        ts.TensorStore.StorageStatistics(not_stored=True),
+        ts.TensorStore.StorageStatistics(not_stored=False),
+    ),
+}
+
+
+def _spec(ts: Any, path: str) -> Any:
+    return ts.Spec({"driver": "zarr", "kvstore": {"driver": "memory", "path": path}})
+
+
+@pytest.mark.parametrize("kind", COMPARED)
+def test_values_are_compared_with_their_class_only(kind: str) -> None:
+    def answers(ts: Any) -> list[Any]:
+        one, other = COMPARED[kind](ts)
+        same, _ = COMPARED[kind](ts)
+        found: list[Any] = [one == same, one == other, one != same, one != other]
+        for stranger in (None, 1, "x", repr(one), object()):
+            try:
+                found.append(one == stranger)
+            except TypeError:
+                found.append(TypeError)
+        return found
+
+    assert answers(cw) == answers(tensorstore) == [True, False, False, True, *5 * [TypeError]]

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 import zstandard
 
+from chunkwise.core.codec.chain import parse_chain, prepare_chain
 from chunkwise.core.codec.gzip import Gzip
+from chunkwise.core.codec.protocol import ChunkSpec
 from chunkwise.core.codec.zstd import Zstd
 
 N = 4096
@@ -77,3 +79,31 @@ def test_larger_chunks_of_gzip_are_decoded_one_by_one() -> None:
     assert Gzip(1).open_batch_decoder(1 << 14) is not None
     assert Gzip(1).open_batch_decoder(1 << 15) is None
     assert Gzip(1).open_batch_decoder(0) is None
+
+
+BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
+ZSTD_JSON = {"name": "zstd", "configuration": {"level": 1, "checksum": False}}
+TRANSPOSED = {"name": "transpose", "configuration": {"order": [1, 0]}}
+
+
+@pytest.mark.parametrize(
+    ("codecs", "shape", "dtype", "together"),
+    [
+        ([BYTES, ZSTD_JSON], (4, 8), "u1", True),
+        ([BYTES, ZSTD_JSON], (4, 8), "<f4", True),
+        ([{"name": "bytes", "configuration": {"endian": "big"}}, ZSTD_JSON], (4, 8), "u2", False),
+        ([BYTES, ZSTD_JSON], (4, 8), "?", False),
+        ([TRANSPOSED, BYTES, ZSTD_JSON], (4, 8), "u1", False),
+        ([BYTES], (4, 8), "u1", False),
+        ([BYTES, ZSTD_JSON, {"name": "crc32c"}], (4, 8), "u1", False),
+        ([BYTES, ZSTD_JSON], (4, 0), "u1", False),
+    ],
+    ids=["bytes", "floats", "other order", "booleans", "transposed", "plain", "checksum", "no elements"],
+)
+def test_chunks_are_decoded_together_if_their_bytes_are_the_elements(
+    codecs: list[Any], shape: tuple[int, ...], dtype: str, together: bool
+) -> None:
+    """A byte of a boolean may be anything but zero: it is made 1, one chunk at a time."""
+    item = ChunkSpec(shape, np.dtype(dtype), np.zeros((), dtype))
+    chain = prepare_chain(parse_chain(codecs), item)
+    assert chain.decodes_batches == (chain.open_batch_decoder() is not None) == together

@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
-from chunkwise.copying.fence import Fence
+import chunkwise as cw
+from chunkwise.copying.fence import Fence, Guard
 from chunkwise.copying.journal import Journal
 from chunkwise.copying.tasks import Stage, run_tasks
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.protocol import ByteRange, Stamped
 from chunkwise.core.trees.location import locate
 from chunkwise.errors import AbortedError, FailedPreconditionError
 
@@ -105,3 +108,55 @@ def test_a_worker_that_was_cut_off_writes_no_more(tmp_path: Path) -> None:
     other.delete()
     with pytest.raises(AbortedError, match="the work has ended"):
         fence.look(0, 2, 7)
+
+
+@pytest.mark.parametrize("passing", [True, False])
+@pytest.mark.parametrize("end", ["done", "taken over"])
+def test_what_a_late_task_leaves(end: str, passing: bool, tmp_path: Path) -> None:
+    location = locate(tmp_path / "b")
+    journal = Journal(location, {}, 1)
+    journal.begin()
+    middle = cw.create_array(tmp_path / "middle.zarr", shape=(4,), dtype="u1", chunks=(2,))
+    late = Guard(Fence(location.store, journal.key, journal.owner), 0, 0, 1)
+    late.begin(0)
+    late.guarded(middle, passing=passing)[:2].write(1).result()
+    middle[2:].write(1).result()  # by another worker
+    if end == "done":
+        journal.delete()
+    else:
+        Journal(location, {}, 1, silence=0).resume()
+    with pytest.raises(AbortedError):
+        late.check()
+    left = [path.name for path in (tmp_path / "middle.zarr").rglob("*") if path.is_file()]
+    assert sorted(left) == ([] if end == "done" and passing else ["1", "zarr.json"])
+
+
+class Counted(MemoryStore):
+    """Notes the size of each value that is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        found = super().read(key, byte_range=byte_range, if_not_equal=if_not_equal)
+        self.sizes.append(len(found.value or b""))
+        return found
+
+
+def test_a_look_at_a_journal_that_is_the_same_reads_no_value() -> None:
+    store = Counted()
+    journal = Journal(locate(store), {}, 4)
+    journal.begin()
+    fence = Fence(store, journal.key, journal.owner)
+    store.sizes.clear()
+    for _ in range(3):
+        fence.look(0, 0, 4)
+    assert store.sizes[0] > 0 and store.sizes[1:] == [0, 0]
+    journal.restart()
+    store.sizes.clear()
+    for _ in range(3):
+        fence.look(0, 0, 4)
+    assert store.sizes[1:] == [0, 0]

@@ -8,6 +8,7 @@ from chunkwise.core.index_space import (
     Dim,
     IndexDomain,
     IndexTransform,
+    OutputIndexMap,
     WritableIndexingMixin,
     align,
     d,
@@ -112,6 +113,21 @@ def test_resolved_bounds():
     assert resolve_bounds(VIEW[12:12], STORAGE).shape == (0, 20)
     within = VIEW.mark_bounds_implicit[False][2:4, ::2]
     assert resolve_bounds(within, STORAGE) is within
+
+
+@pytest.mark.parametrize("seen", [(0, 10), (3, 10), (0, 7), (-2, 12)])
+@pytest.mark.parametrize("upper", [10, 30])
+@pytest.mark.parametrize("offset", [-1, 0, 1, 20])
+@pytest.mark.parametrize("stride", [-2, -1, 1, 2, 3])
+def test_implicit_bounds_become_all_indices_of_the_stored_array(stride, offset, upper, seen):
+    """Whatever the map: with bounds that look like the stored ones, too."""
+    view = IndexTransform(
+        domain=IndexDomain([Dim(*seen, implicit_lower=True, implicit_upper=True)]),
+        output=[OutputIndexMap(offset=offset, stride=stride, input_dimension=0)],
+    )
+    inside = [x for x in range(-99, 99) if 0 <= offset + stride * x < upper]
+    resolved = resolve_bounds(view, IndexDomain(shape=[upper]))
+    assert (resolved.domain.inclusive_min, resolved.domain.exclusive_max) == ((inside[0],), (inside[-1] + 1,))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from chunkwise.core.kvstore.files import exchange as file_exchange
+from chunkwise.core.kvstore.files.file_store import FileStore
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError, StorageError, UnsupportedError
 
 
 @pytest.fixture
@@ -95,3 +97,69 @@ def test_the_directory_above_must_be_ones_own(
     monkeypatch.setattr(os, "access", lambda *question: asked.append(question))
     assert not file_exchange.can_exchange(str(tmp_path / path))
     assert asked == [(str(tmp_path), os.W_OK | os.X_OK)]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (errno.EXDEV, UnsupportedError),
+        (errno.EBUSY, UnsupportedError),
+        (errno.EPERM, UnsupportedError),
+        (errno.EACCES, UnsupportedError),
+        (errno.EIO, StorageError),
+        (errno.ENOSPC, StorageError),
+    ],
+)
+def test_what_the_system_refuses_is_told_from_what_fails(
+    places: tuple[str, str, str],
+    code: int,
+    kind: type[ChunkwiseError],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A caller takes another way after the first, and gives up after the second."""
+
+    def refuse(*_: str) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(file_exchange, "exchange_paths", refuse)
+    with pytest.raises(ChunkwiseError, match=os.strerror(code)) as caught:
+        file_exchange.exchange_directories(*places, sync=False)
+    assert type(caught.value) is kind
+    assert held(places) == ["new", "old", None]
+
+
+@pytest.mark.parametrize("sync", [False, True])
+@pytest.mark.parametrize(
+    ("source", "target", "error"),
+    [
+        ("new", "other", None),
+        ("new", "not/there/yet", None),
+        ("new", "empty", None),
+        ("new", "old", AlreadyExistsError),
+        ("new", "old/which", AlreadyExistsError),
+        ("gone", "other", ChunkwiseError),
+        ("new", "new/below", ChunkwiseError),
+    ],
+)
+def test_a_directory_that_moves_moves_with_all_or_stays(
+    places: tuple[str, str, str],
+    source: str,
+    target: str,
+    error: type[ChunkwiseError] | None,
+    sync: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    synchronized: list[str] = []
+    monkeypatch.setattr("chunkwise.core.kvstore.files.file_store.sync_directory", synchronized.append)
+    (tmp_path / "empty").mkdir()
+    store = FileStore(tmp_path, sync=sync)
+    if error is None:
+        store.move_directory(source, target)
+        assert not (tmp_path / source).exists()
+        assert (tmp_path / target / "which").read_text() == "new"
+        assert set(synchronized) == ({str(tmp_path), str((tmp_path / target).parent)} if sync else set())
+        return
+    with pytest.raises(error):
+        store.move_directory(source, target)
+    assert held(places) == ["new", "old", None] and not synchronized

@@ -169,6 +169,30 @@ def test_the_disk_is_waited_for(tmp_path, monkeypatch):
     assert done[5:] == []
 
 
+@LOCKING
+@pytest.mark.parametrize("sync", [True, False])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda writer: writer.write("d/a", b"2"),
+        lambda writer: writer.write_if("d/a", b"2", None),
+        lambda writer: writer.delete("d/a"),
+    ],
+    ids=["write", "write_if", "delete"],
+)
+def test_the_directory_of_each_change_is_waited_for_once(change, sync, locking, tmp_path, monkeypatch):
+    store = FileStore(tmp_path, locking=locking, sync=sync)
+    store.write("d/a", b"1")
+    synced = []
+    monkeypatch.setattr(file_write, "sync_directory", synced.append)
+    writer = store.open_writer()
+    change(writer)
+    assert synced == []
+    writer.flush()
+    writer.flush()
+    assert [os.path.relpath(path, tmp_path) for path in synced] == ["d"] * sync
+
+
 COUNTER = """
 import sys
 from chunkwise.core.kvstore.files.file_store import FileStore

@@ -136,8 +136,6 @@ class Guard:
     def guarded(self, store: TensorStore, *, passing: bool = False) -> TensorStore:
         """Return an array that is written only while the work is open; if `passing`, it is deleted after
         that."""
-        if not self._fence.writes:
-            return store
         if passing:
             self._passing = [store]
 
