@@ -308,7 +308,44 @@ def test_an_array_takes_the_place_of_the_group_around() -> None:
 def test_chunks_of_an_array_put_above_are_not_deleted_or_moved(name: str, kind: str) -> None:
     for format in FORMATS:
         for at in range(3, 10):
-            assert not meet(f"{name} over another", "replaces", format, kind, at), (format, at)
+            assert not meet(f"{name} over another", "opens", format, kind, at), (format, at)
+
+
+def made_inside(maker: str, format: str, kind: str, at: int) -> str | None:
+    """Make something in a group at a request of the array that replaces it; return as `meet`."""
+    base, store = MemoryStore(), STORES[kind]
+    whole = Tree(store(base, lambda: None, 0), format, maker not in IN_PLACE)
+    whole.fill(old=False)
+    other = Act(partial(MAKERS[maker], whole))
+
+    def begin() -> None:
+        other.start()
+        settle(other, whole.store)
+
+    one = Act(partial(opened, Tree(store(base, begin, at), format), "top/mid", delete_existing=True))
+    whole.store.calls.clear()
+    one.start()
+    one.join(60)
+    if not other.ident:
+        return None
+    other.join(60)
+    assert not (one.is_alive() or other.is_alive())
+    mid, inside = find_documented(whole.at("top/mid")), find_documented(whole.place)
+    both = mid is not None and mid.kind == "array" and inside is not None
+    return f"{inside} is in an array: {one.error}, {other.error}" if both else ""
+
+
+@pytest.mark.filterwarnings("ignore:.*belong to no array or group:UserWarning")
+@pytest.mark.parametrize("kind", ["pages", "slow pages"])
+@pytest.mark.parametrize("maker", ["array", "open", "copy"])
+def test_something_is_made_in_a_group_that_an_array_replaces(maker: str, kind: str) -> None:
+    for format in FORMATS:
+        for at in range(1, 500):
+            wrong = made_inside(maker, format, kind, at)
+            if wrong is None:
+                assert at > 4
+                break
+            assert not wrong, (format, at)
 
 
 def test_what_was_taken_away_comes_back_beside_what_came_since() -> None:

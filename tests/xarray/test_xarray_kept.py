@@ -18,9 +18,11 @@ from failing_store import FailingStore, contents, place_in
 
 import chunkwise as cw
 from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.trees.change import delete_all
 from chunkwise.core.trees.location import Location
+from chunkwise.core.trees.node import DOCUMENTS, require_node
 from chunkwise.core.trees.replacement import leftovers
-from chunkwise.errors import StorageError
+from chunkwise.errors import ChunkwiseError, StorageError
 from chunkwise.xarray import write_dataset, write_datatree
 
 FORMATS = ("zarr2", "zarr3", "n5")
@@ -387,3 +389,37 @@ def test_a_failure_of_from_dask_leaves_what_was_there(tmp_path: Path) -> None:
             codec=cw.CodecSpec({"driver": "zarr3", "codecs": [{"name": "zsdt"}]}),
         )
     assert snapshot(tmp_path) == before
+
+
+def deleted_at(format: str, consolidated: bool | None, number: int) -> bool:
+    """Delete the group around a dataset before its n-th write; return False if there is no such write."""
+    held, begun = MemoryStore(), list[str]()
+    top = place_in(held, "t/")
+    cw.create_group(top, format=format)
+
+    def look() -> None:
+        writes = [key for call, key in store.calls if call == "write"]
+        if len(writes) >= number and not begun:
+            begun.append(writes[-1])
+            delete_all(top, require_node(top))
+
+    store, error = FailingStore(held, look, 1, always=True), None
+    values = xr.Dataset({"a": ("t", [1, 2])}, {"t": [3, 4]})
+    try:
+        write_dataset(values, place_in(store, "t/z/"), format=format, consolidated=consolidated)
+    except ChunkwiseError as e:
+        error = e
+    documents = [key for key in held.list() if key.rpartition("/")[2] in DOCUMENTS]
+    if begun and documents:
+        assert error is None, (begun, documents)
+        assert read(place_in(held, "t/z/")).equals(values)
+    return bool(begun)
+
+
+@pytest.mark.parametrize(("format", "consolidated"), [("n5", None), ("zarr2", False), ("zarr3", False)])
+def test_a_group_that_is_deleted_while_a_dataset_is_written(format: str, consolidated: bool | None) -> None:
+    """The dataset can be opened, or the write fails; then nothing of it is left but chunks."""
+    number = 1
+    while deleted_at(format, consolidated, number):
+        number += 1
+    assert number > 4

@@ -223,7 +223,9 @@ class DatasetWrite:
         if self._mode != "r+":
             self.at.write_attributes(self._attributes)
         if self._consolidates:
-            self.at.consolidate()
+            self.at.consolidate()  # raises if the group is gone
+        else:
+            self.at.check_there()
         self.at.commit(confirm)
 
     def undo(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from chunkwise import TensorStore
 from chunkwise.errors import (
+    AbortedError,
     AlreadyExistsError,
     ChunkwiseError,
     FailedPreconditionError,
@@ -218,6 +219,11 @@ class DatasetTarget:
         """Write the consolidated metadata of the group."""
         assert self._group is not None
         self._group.consolidate()
+
+    def check_there(self) -> None:
+        """Raise AbortedError if others have deleted the group that was made: no reader finds the dataset."""
+        if self._made and find_documented(self.place) is None:
+            raise AbortedError(f"{self.location.text} was deleted by another process meanwhile")
 
     def commit(self, confirm: Callable[[], None] | None = None) -> None:
         """Replace the old group."""

@@ -26,7 +26,7 @@ from chunkwise.core.kvstore.places.keys_below import (
     write_value,
 )
 from chunkwise.core.kvstore.places.lease import HeldError, end_turn, looks_above, take_turn, wait_inside
-from chunkwise.core.kvstore.places.staging import COMPLETE, unwritten
+from chunkwise.core.kvstore.places.staging import COMPLETE, in_staging, unwritten
 from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver, delete_where
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError
@@ -97,7 +97,9 @@ def replace_by_documents(
             end_turn(lease)  # whoever deletes a group above may be waiting for this one
             e.wait()
             return replace_by_documents(new, values, clean)
-        copied = _replace(new, list(values), before, values.__getitem__)
+        after: list[Callable[[], object]] = [new.settle, partial(_check_nothing_inside, store, path, values)]
+        settled = new._replace(settle=partial(_at_once, store, after))
+        copied = _replace(settled, list(values), before, values.__getitem__)
         last += (partial(store.delete, staging + name) for name in (*values, COMPLETE))
     finally:
         if lease is not None:
@@ -174,6 +176,13 @@ def _check_none_made(store: KvStoreDriver, path: str, documents: Collection[str]
     made = {key[len(path) :] for key in store.list_children(path).keys} & set(documents)
     if made:
         raise AlreadyExistsError(f"{store.describe(path + min(made))} was made by another process meanwhile")
+
+
+def _check_nothing_inside(store: KvStoreDriver, path: str, documents: Collection[str]) -> None:
+    for key in list_below(store, path):
+        name = key[len(path) :]
+        if "/" in name and is_document(name, documents) and not in_staging(name):
+            raise AlreadyExistsError(f"{store.describe(key)} was made by another process meanwhile")
 
 
 def _delete_copied(store: KvStoreDriver, copied: Mapping[str, bytes]) -> None:
