@@ -18,6 +18,7 @@ from rivals import Act, AtOnce, Slow, settle
 import chunkwise as cw
 from chunkwise.cli.mv import _move_alone
 from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.places.delete_node import put_back
 from chunkwise.core.kvstore.places.staging import in_staging
 from chunkwise.core.trees.location import Location, locate
 from chunkwise.core.trees.look import looking
@@ -196,9 +197,10 @@ REPLACERS: dict[str, Callable[[Tree], object]] = {
 
 REMOVERS: dict[str, Callable[[Tree], object]] = {
     "deletion": lambda tree: tree.group("top").__delitem__(f"mid/{tree.name}"),
+    "deletion but of a file": lambda tree: tree.group("top").__delitem__(f"mid/{tree.name}"),
     "moving": lambda tree: tree.group("top").move(f"mid/{tree.name}", "moved"),
 }
-"""Delete or move the array at the place, where others are kept out meanwhile."""
+"""Delete or move the array at the place."""
 
 IN_PLACE = ("filled array", "from_dask")
 """Writers whose chunks would replace those of the other array, in stores without directories to move."""
@@ -233,6 +235,8 @@ def meet(name: str, rival: str, format: str, kind: str, at: int) -> str | None:
     base = MemoryStore()
     whole = Tree(store(base, lambda: None, 0), format, collides)
     whole.fill(old=old)
+    if "but of a file" in name:
+        base.write(whole.place.path + "notes.txt", b"not ours")
     if rival == "creates":
         del whole.group("top")["mid"]
     other = Act(partial(takes, whole, rival))
@@ -278,7 +282,7 @@ def outside(store: MemoryStore) -> dict[str, bytes]:
 CELLS = [
     *product(MAKERS, ["replaces", "creates", "opens"], FORMATS, STORES),
     *product([f"{name} over another" for name in REPLACERS], ["replaces", "opens"], FORMATS, STORES),
-    *product([f"{name} over another" for name in REMOVERS], ["opens"], FORMATS, ["pages", "slow pages"]),
+    *product([f"{name} over another" for name in REMOVERS], ["replaces", "opens"], FORMATS, STORES),
 ]
 
 
@@ -296,6 +300,23 @@ def test_an_array_takes_the_place_of_the_group_around() -> None:
         at = some.randint(1, 40)
         print(name, rival, format, kind, at)
         assert not meet(name, rival, format, kind, at)
+
+
+@pytest.mark.filterwarnings("ignore:.*belong to no array or group:UserWarning")  # the rival's
+@pytest.mark.parametrize("kind", ["directories", "at once"])
+@pytest.mark.parametrize("name", REMOVERS)
+def test_chunks_of_an_array_put_above_are_not_deleted_or_moved(name: str, kind: str) -> None:
+    for format in FORMATS:
+        for at in range(3, 10):
+            assert not meet(f"{name} over another", "replaces", format, kind, at), (format, at)
+
+
+def test_what_was_taken_away_comes_back_beside_what_came_since() -> None:
+    store = MemoryStore()
+    for key, value in {"s/0": b"old", "s/1": b"old", "a/1": b"new", "a/2": b"new"}.items():
+        store.write(key, value)
+    put_back(store, "s/", "a/")
+    assert contents(store) == {"a/0": b"old", "a/1": b"new", "a/2": b"new"}
 
 
 @pytest.mark.slow

@@ -15,10 +15,10 @@ from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.kvstore.atomic import AtomicWritable, Directories, RangeCopies
 from chunkwise.core.kvstore.compare_and_swap import Losses
 from chunkwise.core.kvstore.key_range import KeyRange
+from chunkwise.core.kvstore.places.delete_node import delete_node_keys, put_back
 from chunkwise.core.kvstore.places.keys_below import (
     copy_below,
     delete_all_below,
-    delete_node_keys,
     delete_wanted_below,
     is_document,
     list_below,
@@ -112,17 +112,43 @@ def _delete(location: Location, node: Node, known: Iterable[Node], held: bool) -
     if held and wait_inside(kv, path, made):  # half of what others are replacing must not come back
         made.clear()
         left = foreign_keys(location, (), made)
-    if node.key and not traits_of(kv).nodes_only:  # there, the rest couldn't be listed then
-        kv.delete(path + node.key)
     is_own, is_whole = unwritten(path), in_one_step(kv) and not offers(kv, Directories)
-    for _ in range(_PASSES):
-        delete_node_keys(kv, path, left, made)
+    for number in range(_PASSES):
+        try:
+            _delete_keys(location, node, left, made, is_first=not number)
+        except NodeNotFoundError:
+            if not number:
+                raise
+            break  # what is there now are chunks of others
         # Directories are listed one by one, so what others make in those listed before is seen afterwards.
         if is_whole or not any(is_own(key) for key in {*list_below(kv, path)}.difference(left)):
             break
         made.clear()
         left = foreign_keys(location, (), made)
     return left
+
+
+def _delete_keys(
+    location: Location, node: Node, keep: Sequence[str], made: Iterable[str], *, is_first: bool = True
+) -> None:
+    kv, path = location.store, location.path
+    # Where there are only nodes, the rest couldn't be listed without the document.
+    document = "" if traits_of(kv).nodes_only or not is_first else node.key
+    check = partial(_check_taken, location, node, document)
+    delete_node_keys(kv, path, keep, made, document=document, documents=DOCUMENTS, check=check)
+
+
+def _check_taken(location: Location, node: Node, document: str, path: str) -> None:
+    """Raise NodeNotFoundError if there is no node at a path to which one has been moved, but chunks."""
+    kv = location.store
+    if document and kv.read(path + document, byte_range=ByteRange(0, 0)).value is not None:
+        return
+    if any(is_document(key, DOCUMENTS) for key in list_below(kv, path)):
+        return
+    if not node.key:  # a directory is a group, unless it is in an array
+        check_outside_arrays(location)
+        return
+    raise NodeNotFoundError(f"{location.text} was deleted by another process meanwhile")
 
 
 @contextmanager
@@ -204,15 +230,20 @@ def relocate(here: Location, there: Location, node: Node) -> None:
 
 
 def _move(here: Location, there: Location, node: Node) -> None:
-    kv = here.store
+    kv: Any = here.store
     if offers(kv, Directories):
         kv.move_directory(here.path[:-1], there.path[:-1])
         note_replaced(here.store, here.path)
-        undo = partial(kv.move_directory, there.path[:-1], here.path[:-1])
+        undo = partial(put_back, kv, there.path, here.path)
+        try:
+            _check_taken(here, node, node.key, there.path)
+        except BaseException:
+            undo()
+            raise
         settle_in_place(there.store, there.path, DOCUMENTS, partial(check_outside_arrays, there), undo)
         return
     if offers(kv, AtomicWritable):
-        _move_at_once(kv, here.path, there)
+        _move_at_once(kv, here, there, node)
         return
     with _taking_turns(here, node) as held:
         made = list(list_below(kv, here.path))
@@ -225,9 +256,7 @@ def _move(here: Location, there: Location, node: Node) -> None:
             with suppress(ChunkwiseError):  # the store may have failed permanently
                 _delete_copy(kv, here.path, there.path)
             raise
-        if node.key and not traits_of(kv).nodes_only:
-            kv.delete(here.path + node.key)
-        delete_node_keys(kv, here.path, (), made)
+        _delete_keys(here, node, (), made)
 
 
 def _delete_copy(kv: KvStoreDriver, here: str, there: str) -> None:
@@ -242,9 +271,10 @@ def _delete_copy(kv: KvStoreDriver, here: str, there: str) -> None:
     delete_wanted_below(kv, there, is_copy)
 
 
-def _move_at_once(kv: Any, here: str, to: Location) -> None:
+def _move_at_once(kv: Any, source: Location, to: Location, node: Node) -> None:
     """Move all keys by one change, but not those that others write, or have made meanwhile."""
-    losses, own, there = Losses(lambda: kv.describe(here)), unwritten(here), to.path
+    here, there = source.path, to.path
+    losses, own = Losses(lambda: kv.describe(here)), unwritten(here)
     while True:
         above = generations_above(kv, there, DOCUMENTS)
         check_outside_arrays(to)
@@ -252,6 +282,7 @@ def _move_at_once(kv: Any, here: str, to: Location) -> None:
         moved = [key for key in gone if not in_staging(key[len(here) :]) and not key.endswith("/" + APPEND)]
         shares = offers(kv, RangeCopies)
         found = {key: kv.read(key, byte_range=ByteRange(0, 0) if shares else None) for key in moved}
+        _check_taken(source, node, node.key, here)
         # After the generations: a later value fails the condition.
         shared = kv.references(kv, KeyRange.of_prefix(here)) if shares else {}
         values: dict[str, Any] = {key: shared.get(key, stamped.value) for key, stamped in found.items()}

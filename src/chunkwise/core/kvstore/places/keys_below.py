@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from chunkwise.core.kvstore.atomic import Directories
 from chunkwise.core.kvstore.key_range import KeyRange, encode_key
-from chunkwise.core.kvstore.places.lease import in_one_step
 from chunkwise.core.kvstore.places.replaced_places import note_replaced
 from chunkwise.core.kvstore.places.staging import (
     APPEND,
     COMPLETE,
-    JOURNAL,
     STAGED,
     in_staging,
-    is_abandoned,
-    is_resumable,
     is_staging,
-    process_has_ended,
-    staging_prefix,
-    unwritten,
 )
 from chunkwise.core.kvstore.protocol import MISSING_GENERATION, Buffer, KvStoreDriver, delete_where, offers
-from chunkwise.core.kvstore.this_process import process_name
 from chunkwise.core.kvstore.traits import traits_of
-from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError
 
 __all__ = [
@@ -34,7 +23,6 @@ __all__ = [
     "copy_below",
     "delete_all_below",
     "delete_documents",
-    "delete_node_keys",
     "delete_wanted_below",
     "in_safe_order",
     "is_document",
@@ -42,6 +30,7 @@ __all__ = [
     "list_below",
     "names_below",
     "old_ranges",
+    "ranges_but",
     "value_at",
     "write_value",
 ]
@@ -114,19 +103,13 @@ def delete_wanted_below(store: KvStoreDriver, path: str, wanted: Callable[[str],
         note_replaced(store, path)
 
 
-def _delete_but(store: KvStoreDriver, path: str, keep: Sequence[str], without: Sequence[str] = ()) -> None:
-    """Delete all keys below `path` except `keep` and those of prefixes, and directories that become empty."""
-    if not (keep or without):
-        delete_all_below(store, path)
-        return
+def ranges_but(
+    store: KvStoreDriver, path: str, keep: Sequence[str], without: Iterable[str] = ()
+) -> list[KeyRange]:
+    """Return ranges of all keys below `path` except `keep` and those of prefixes."""
     around = _between(KeyRange.of_prefix(path), map(KeyRange.of_prefix, without))
-    try:
-        for old in _ranges_but(store, path, keep):
-            for keys in map(old.intersect, around):
-                if not keys.empty:
-                    store.delete_range(keys.start, keys.stop)
-    finally:
-        note_replaced(store, path)
+    parts = (part for keys in _ranges_but(store, path, keep) for part in map(keys.intersect, around))
+    return [part for part in parts if not part.empty]
 
 
 def _ranges_but(store: KvStoreDriver, path: str, keep: Sequence[str]) -> list[KeyRange]:
@@ -161,9 +144,7 @@ def old_ranges(store: KvStoreDriver, path: str, before: Iterable[str], keep: Seq
         for key in before
         if key.startswith(path + OURS) and key not in keep and not is_staged(key, path)
     ]
-    around = _between(KeyRange.of_prefix(path), [KeyRange.of_prefix(path + OURS)])
-    parts = (part for keys in _ranges_but(store, path, keep) for part in map(keys.intersect, around))
-    return [*own, *(part for part in parts if not part.empty)]
+    return [*own, *ranges_but(store, path, keep, [path + OURS])]
 
 
 def _between(keys: KeyRange, without: Iterable[KeyRange]) -> list[KeyRange]:
@@ -211,49 +192,3 @@ def delete_documents(store: KvStoreDriver, staging: str, documents: Collection[s
     """Delete the documents; the rest is useless without them, but may take long to delete."""
     for name in documents:
         store.delete(staging + name)
-
-
-_SILENCE, _POLL = 20.0, 0.5  # seconds after which the owner of a journal is assumed to be dead
-
-
-def delete_node_keys(store: KvStoreDriver, path: str, keep: Sequence[str], made: Iterable[str]) -> None:
-    """Delete all keys of a node below `path`, except `keep` and what others write, even if begun just now.
-
-    `made` are the keys there that only this library makes; waits for signs of life of unfinished copies.
-    """
-    places = {place for key in made if (place := staging_prefix(key, path))}
-    live = sorted(place for place in places if _is_live(store, place))
-    at_once = in_one_step(store)
-    if at_once and not offers(store, Directories):  # a place begun just now loses its mark too
-        _delete_but(store, path, keep, live)
-        return
-    kept, own = set(keep), unwritten(path)
-    others = {*places.difference(live), *([None] if at_once else [])}  # keys of turns, where none are taken
-    delete_wanted_below(
-        store, path, lambda key: key not in kept and (own(key) or staging_prefix(key, path) in others)
-    )
-
-
-def _is_live(store: KvStoreDriver, staging: str) -> bool:
-    """Return True if a process may still write to a staging place."""
-    name = staging[:-1].rpartition("/")[2]
-    if not is_resumable(name):
-        return not is_abandoned(name)
-    found = read_bounded(store, staging + JOURNAL)
-    end = time.monotonic() + _SILENCE
-    while _may_live(found.value):
-        if time.monotonic() > end:
-            return False
-        time.sleep(_POLL)
-        if read_bounded(store, staging + JOURNAL).generation != found.generation:
-            return True
-    return False
-
-
-def _may_live(journal: Buffer | None) -> bool:
-    """Return False if a journal has no owner, or one of this machine that has ended."""
-    try:
-        host, pid, _ = json.loads(bytes(journal or b"{}"))["owner"].split(":")
-    except (ValueError, LookupError, AttributeError, TypeError):
-        return False
-    return not (host == process_name().host and process_has_ended(pid))

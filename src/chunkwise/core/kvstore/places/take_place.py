@@ -85,6 +85,7 @@ from chunkwise.errors import (
 
 __all__ = [
     "begin_staging",
+    "change_at_once",
     "end_staging",
     "generations_above",
     "remove_abandoned",
@@ -211,7 +212,7 @@ def _replace(new: NewData) -> bool:
     if traits_of(store).nodes_only:
         replace_nodes(store, staging, path, documents)
     elif offers(store, AtomicWritable):
-        _change_at_once(store, path, documents, new.settle, staged)
+        change_at_once(store, path, documents, new.settle, staged)
     else:
         return False
     return True
@@ -238,7 +239,7 @@ def replace_below(
     path = above + path
     if offers(store, AtomicWritable):
         whole = {path + name: value for name, value in values.items()}
-        _change_at_once(store, path, values, settle, lambda: (whole, {}, [KeyRange.of_prefix(path)]))
+        change_at_once(store, path, values, settle, lambda: (whole, {}, [KeyRange.of_prefix(path)]))
         return {}
     clean = partial(remove_abandoned, store, path, list(values))
     staging = staging_path(store, path, new_owner())
@@ -340,7 +341,7 @@ def settle_in_place(
         raise
 
 
-def _change_at_once(
+def change_at_once(
     store: Any,
     path: str,
     documents: Collection[str],
