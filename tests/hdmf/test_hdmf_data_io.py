@@ -175,3 +175,15 @@ def test_a_fill_value_of_bytes_is_kept(format: str, fill: bytes, tmp_path: Path)
     array = cw.open_array(tmp_path / "a" / "d")
     assert array.fill_value in (fill, fill.decode("latin1"))
     assert zarr.open_array(tmp_path / "a" / "d", mode="r").fill_value in (fill, fill.decode("latin1"))
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", "f2", "i4", "f4", "i8", "f8"])
+def test_bytes_are_shuffled_if_an_element_has_several(dtype: str, tmp_path: Path) -> None:
+    values = np.arange(12).astype(dtype)
+    data = ZarrDataIO(values, compressor="zstd", filters=["shuffle"])
+    with ZarrIO(tmp_path / "a", mode="w", format="zarr2") as io:
+        io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("d", data)]))
+    filters = open_store(tmp_path / "a").tree.nodes["/d"].document["filters"]
+    width = values.itemsize
+    assert filters == ([{"id": "shuffle", "elementsize": width}] if width > 1 else None)
+    np.testing.assert_array_equal(zarr.open_array(str(tmp_path / "a" / "d"), mode="r")[:], values)

@@ -333,3 +333,20 @@ def test_hyperslabs_of_too_many_blocks_to_list_differ_in_any_number(member: str,
         return {"type": "hyperslab", "shape": [2**40, 3], **members}
 
     assert same_region(region(MANY, 3, 1), region(changed, 1, 3)) == (more == 0)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        ([1, 1, 3], slice(0, 3)),
+        ([3, 1], slice(2, 4)),
+        (slice(None), [2, 0, 2]),
+        (slice(1, 3), slice(None, None, -1)),
+        ([2, 2], slice(None)),
+    ],
+)
+def test_a_list_of_indices_may_repeat_or_descend(index: Any) -> None:
+    """The selected values have the shape and order of NumPy's."""
+    array = np.arange(60).reshape(6, 10)
+    region = normalize_region(index, array.shape)
+    np.testing.assert_array_equal(select_region(array, parse_region(region, array.shape)), array[index])

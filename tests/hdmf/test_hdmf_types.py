@@ -27,7 +27,7 @@ from chunkwise.hdmf.model.attributes import dump_attributes
 from chunkwise.hdmf.model.declaration import declare
 from chunkwise.hdmf.model.element import number, reference, text
 from chunkwise.hdmf.model.tree import HdmfNode
-from chunkwise.hdmf.model.values import widened
+from chunkwise.hdmf.model.values import guess_element, widened
 
 FORMATS = ("zarr2", "zarr3", "n5")
 SIZES = {
@@ -341,3 +341,29 @@ def test_the_bare_words_of_other_programs_are_read(tmp_path: Path, format: str) 
         if file.is_file():
             file.write_bytes(file.read_bytes().replace(b"12345.5", b"-Infinity"))
     assert open_store(tmp_path / "a").attributes("/")["odd"] == -np.inf
+
+
+@pytest.mark.parametrize("form", ["alone", "scalar", "list", "row", "array", "table", "array in a list"])
+@pytest.mark.parametrize(("value", "kind"), [("x", "text"), (b"x", "bytes"), (3, "number"), (1.5, "number")])
+def test_the_type_of_values_is_that_of_the_first(value: Any, kind: str, form: str) -> None:
+    """However they are held: an array of objects without dimensions, too."""
+    scalar = np.array(value, object)
+    held = {
+        "alone": value,
+        "scalar": scalar,
+        "list": [value, value],
+        "row": [[value], [value]],
+        "array": np.array([value], object),
+        "table": np.array([[value, value]], object),
+        "array in a list": [scalar],
+    }[form]
+    assert guess_element(held).kind == kind
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_value_in_an_array_of_objects_without_dimensions(tmp_path: Path, format: str) -> None:
+    root = GroupBuilder("root", datasets=[DatasetBuilder("d", np.array("word", object))])
+    with ZarrIO(tmp_path / "a", mode="w", format=format) as io:
+        io.write_builder(root)
+    with ZarrIO(tmp_path / "a") as io:
+        assert io.read_builder().datasets["d"].data == "word"

@@ -198,9 +198,10 @@ def guess_element(data: Any) -> Element:
         return element_of_dtype(dtype)
     value = data
     while isinstance(value, list | tuple | range | np.ndarray):
+        value = value.reshape(-1) if isinstance(value, np.ndarray) else value
         if len(value) == 0:
             raise InvalidArgumentError("could not determine type")
-        value = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value[0]
+        value = value[0]
     if isinstance(value, Reference):
         return reference if value.region is None else region
     if isinstance(value, str):
