@@ -193,7 +193,7 @@ def publish_groups(
     # A group must not be there before it is made: in N5 the container above has the mark.
     rules = tree_format(format)
     outer = top.parent if rules.has_containers and not names and top.parent else top
-    # Of a place beside what is replaced, one of them is what others may have deleted.
+    # Beside what is replaced, no group is made above: others may have deleted it on purpose.
     made = [] if is_staging(top.name) else create_parents(outer, format)
 
     def make(path: str) -> None:
