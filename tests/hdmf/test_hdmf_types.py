@@ -339,7 +339,7 @@ def test_rows_of_other_types_are_kept_if_they_fit(
         io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("d", values)]))
     dataset = open_store(tmp_path).dataset("/d")
     dataset.append(more)
-    for opened in (dataset, open_store(tmp_path).dataset("/d")):
+    for opened in (dataset, open_store(tmp_path, consolidated=False).dataset("/d")):
         assert opened.read().tolist() == expected
 
 

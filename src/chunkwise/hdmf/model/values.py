@@ -375,7 +375,8 @@ def _as_records(data: Any, element: Element, shape: Sequence[int] | None) -> npt
 def _member(value: Any, element: Element) -> Any:
     if element.kind == "compound":
         row = value[()] if isinstance(value, np.ndarray) else value  # one without dimensions is its element
-        parts: list[Any] = list(row) if isinstance(row, list | tuple | np.void | np.ndarray) else []
+        is_row = isinstance(row, list | tuple | np.void | np.ndarray)
+        parts = list(row) if is_row else []
         if len(parts) != len(element.members):
             raise InvalidArgumentError(
                 f"Expected a row of {len(element.members)} members, but received: {value!r:.100}"
