@@ -87,6 +87,43 @@ def test_fill_values_of_two_readings_are_refused(tmp_path: Path, dtype: Any, fil
         _read(_zarr2(tmp_path / "a", {}, dtype=dtype, fill_value=fill))
 
 
+@pytest.mark.parametrize("dtype", [">i4", "<f8", "|S2", "|b1"])
+@pytest.mark.parametrize("fill", [None, [1]], ids=["none", "list"])
+def test_fill_values_of_netcdf(tmp_path: Path, dtype: str, fill: Any) -> None:
+    """netCDF-C 4.8.0 left it out, or put it into a list: copied, consolidated, and written on."""
+    fill = fill and np.ones(1, dtype).tolist()
+    if dtype == "|S2" and fill:
+        fill = ["MQA="]  # base64
+    one = np.zeros(2, dtype) if fill is None else np.ones(2, dtype)
+    (tmp_path / "g").mkdir()
+    (tmp_path / "g/.zgroup").write_text('{"zarr_format": 2}')
+    for name, size in (("a", 4), ("b", 6)):
+        path = _zarr2(tmp_path / "g" / name, {"0": np.ones(2, dtype).tobytes()}, dtype=dtype, shape=[size])
+        document = json.loads((path / ".zarray").read_text())
+        del document["fill_value"]
+        (path / ".zarray").write_text(
+            json.dumps(document if fill is None else {**document, "fill_value": fill})
+        )
+    group = ts.open_group(tmp_path / "g", "r+")
+    ts.copy_tree(tmp_path / "g", tmp_path / "copy")
+    assert ts.diff(tmp_path / "g", tmp_path / "copy") == []
+    group["a"].resize(exclusive_max=[5]).result()
+    group.consolidate()
+    written = json.loads((tmp_path / "g/a/.zarray").read_text())
+    assert written["fill_value"] == (fill and fill[0])
+    for opened in (group, ts.open_group(tmp_path / "g"), ts.open_group(tmp_path / "copy")):
+        for name in "ab":
+            np.testing.assert_array_equal(opened[name][1:4], np.concatenate([np.ones(1, dtype), one]))
+
+
+def test_lists_that_are_fill_values(tmp_path: Path) -> None:
+    """Of objects in JSON; a list of several is none."""
+    path = _zarr2(tmp_path / "a", {}, dtype="|O", filters=[{"id": "json2"}], fill_value=[1])
+    assert _read(path).tolist() == [[1]] * 4
+    with pytest.raises(ChunkwiseError, match="fill_value"):
+        _read(_zarr2(tmp_path / "b", {}, fill_value=[1, 2]))
+
+
 def test_sizes_of_one_dimension_as_numbers(tmp_path: Path) -> None:
     """The values, the summary, and what is written when the array grows."""
     values = np.array([1, 2], "<i4")

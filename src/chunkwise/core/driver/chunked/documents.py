@@ -106,6 +106,10 @@ def usual_form(document: Mapping[str, JSON]) -> dict[str, JSON]:
     version = out.get("zarr_format")
     if version in (2, 3):
         out.update({name: [out[name]] for name in _SIZES[: 4 - version] if type(out.get(name)) is int})
+    if version == 2 and "shape" in out:  # netCDF-C 4.8.0 left the fill value out, or put it into a list
+        fill, dtype = out.setdefault("fill_value", None), out.get("dtype")
+        if isinstance(fill, list) and len(fill) == 1 and isinstance(dtype, str) and dtype != "|O":
+            out["fill_value"] = fill[0]
     if version == 3:
         for name in _OPTIONAL:
             if name in out and out[name] is None:
