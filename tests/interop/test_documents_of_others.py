@@ -109,6 +109,7 @@ def test_fill_values_of_netcdf(tmp_path: Path, dtype: str, fill: Any) -> None:
     assert ts.diff(tmp_path / "g", tmp_path / "copy") == []
     group["a"].resize(exclusive_max=[5]).result()
     group.consolidate()
+    assert not any(report.bad for report in ts.verify(tmp_path / "g"))
     written = json.loads((tmp_path / "g/a/.zarray").read_text())
     assert written["fill_value"] == (fill and fill[0])
     for opened in (group, ts.open_group(tmp_path / "g"), ts.open_group(tmp_path / "copy")):
@@ -124,6 +125,32 @@ def test_lists_that_are_fill_values(tmp_path: Path) -> None:
         _read(_zarr2(tmp_path / "b", {}, fill_value=[1, 2]))
 
 
+@pytest.mark.parametrize("kind", ["zarr2", "zarr3", "n5", "zarr2 consolidated", "zarr3 consolidated"])
+def test_whole_numbers_with_a_point(tmp_path: Path, kind: Any) -> None:
+    """JSON has one type of number, so ``3.0`` is 3: in each document of a tree, which is written on."""
+    group = ts.create_group(tmp_path / "g", format=kind.split()[0])
+    group.create_array("a", np.arange(6), chunks=[2])
+    if "consolidated" in kind:
+        group.consolidate()
+    for path in (tmp_path / "g").rglob("*"):
+        if path.name in ("zarr.json", ".zarray", ".zgroup", ".zmetadata", "attributes.json"):
+            document = json.loads(path.read_text(), parse_int=float)
+            path.write_text(json.dumps(document))
+    assert not any(report.bad for report in ts.verify(tmp_path / "g"))
+    for opened in (ts.open_group(tmp_path / "g"), ts.open_group(tmp_path / "g", "r+")):
+        np.testing.assert_array_equal(opened["a"][1:6], np.arange(1, 6))
+    opened.attrs["k"] = 1
+    opened["a"].attrs["k"] = 2
+    assert opened["a"].append([6]) == (7,)
+    opened = ts.open_group(tmp_path / "g")
+    assert (opened.attrs, opened["a"].attrs) == ({"k": 1}, {"k": 2})
+    np.testing.assert_array_equal(opened["a"], np.arange(7))
+    assert "(7)  chunks 2  " in str(opened.tree())
+    assert not any(report.bad for report in ts.verify(tmp_path / "g"))
+    ts.copy_tree(tmp_path / "g", tmp_path / "copy")
+    assert ts.diff(tmp_path / "g", tmp_path / "copy") == []
+
+
 def test_sizes_of_one_dimension_as_numbers(tmp_path: Path) -> None:
     """The values, the summary, and what is written when the array grows."""
     values = np.array([1, 2], "<i4")
@@ -134,6 +161,9 @@ def test_sizes_of_one_dimension_as_numbers(tmp_path: Path) -> None:
     assert (document["shape"], document["chunks"]) == ([3], [1])
     np.testing.assert_array_equal(_read(path), [1, 2, 0])
     assert not any(report.bad for report in ts.verify(path))
+    path = _zarr2(tmp_path / "b", {"0": values.tobytes()}, shape=2, chunks=2)
+    assert ts.open_array(path, "r+").append([3]) == (3,)
+    np.testing.assert_array_equal(_read(path), [1, 2, 3])
 
 
 def test_the_level_that_java_has_by_default(tmp_path: Path) -> None:
