@@ -61,8 +61,8 @@ def _asked(ask: Any) -> Any:
     return None if found is None else bytes(found)
 
 
-@settings(max_examples=examples(150), deadline=None)
-@given(st.lists(STEPS, max_size=25))
+@settings(max_examples=examples(900), deadline=None)
+@given(st.lists(STEPS, min_size=6, max_size=25))
 def test_any_reads_and_writes(steps: list[Any]) -> None:
     cache, base = ValueCache(LIMIT), Failing()
     store = CacheStore(base, cache, lambda: time.time() - 60)
