@@ -92,7 +92,8 @@ def new_array(
     if not isinstance(metadata, Mapping):
         raise OptionError(f"metadata: expected members of the metadata document, not {metadata!r}")
     template, rules = _template(shape, dtype, data, schema_options), tree_format(format)
-    is_spec = isinstance(codec, CodecSpec)
+    # Of another format it is translated, as JSON is.
+    is_spec = isinstance(codec, CodecSpec) and codec.to_json()["driver"] == rules.driver
     if dimension_names is None and is_of(data, "xarray") and hasattr(data, "dims"):
         has_names = rules.names_member or rules.dimension_attributes
         dimension_names = tuple(map(str, data.dims)) if has_names else None
@@ -154,7 +155,7 @@ def new_array(
     own = {**target.spec["metadata"], **metadata}
     spec: dict[str, Any] = {**target.spec, "metadata": own, "kvstore": location.kvstore()}
     is_null = rules.fill_value_can_be_null and fill_value is None
-    if is_null and "fill_value" not in metadata and "filters" not in own:
+    if is_null and "fill_value" not in metadata and not template.dtype.memory_dtype.hasobject:
         own["fill_value"] = None  # xarray treats any other value as missing
     if rules.codecs.is_chain:
         own["codecs"] = target.spec["metadata"][
