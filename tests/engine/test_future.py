@@ -358,7 +358,7 @@ def test_pickle_is_refused(made, name):
 
 
 def test_a_future_says_whether_its_work_has_begun():
-    promise, future = Promise.new()
+    _promise, future = Promise.new()
     states = [Future.deferred(lambda promise: None), future, Future(3), Future.failed(ValueError())]
     words = ["not begun", "pending", "done: 3", "failed: ValueError"]
     assert [repr(one).partition(" at ")[2].partition(" ")[2] for one in states] == [w + ">" for w in words]
