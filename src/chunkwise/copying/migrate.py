@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from chunkwise.copying.array_template import regular_grid
-from chunkwise.copying.conventions import is_hdmf_file, level_names, ome_attributes
+from chunkwise.copying.conventions import image_left_out, is_hdmf_file, level_names, ome_attributes
 from chunkwise.copying.losses import finite_attributes
 from chunkwise.copying.resolve import resolve
 from chunkwise.core.base.binding import JSON, dump, load_json
@@ -402,7 +402,12 @@ def _plan(name: str, node: Node, keep_old: bool) -> MigratedNode:
         attributes = ome_attributes(node_attributes(node), "zarr3", location.name)
         attributes, changed = finite_attributes(attributes, "zarr3")
         removed = [] if keep_old else [k for k in _OLD_KEYS if location.store.read(location.path + k).value]
-        notes = (*changed, *(() if name else notes_above(location)))  # the groups below are migrated too
+        lost = image_left_out(node, attributes, (), "zarr3")
+        notes = (
+            *changed,
+            *([lost] if lost else ()),
+            *(() if name else notes_above(location)),
+        )  # the groups below are migrated too
         document: dict[str, JSON] = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
         return MigratedNode(name, "group", tuple(removed), tuple(notes), document=document)
     except ChunkwiseError as e:

@@ -281,6 +281,7 @@ HOOKS: dict[str, Entry] = {
     "differences of images": Entry("chunkwise.images.pyramid.image_sources:differences_of_images"),
     "dask token": Entry("chunkwise.dask.convert:token_of"),
     "images of a place": Entry("chunkwise.images.multiscale.find_images:images_of_place"),
+    "is an image": Entry("chunkwise.images.pyramid.image_sources:is_an_image"),
     "only image": Entry("chunkwise.images.multiscale.find_images:only_image"),
     "label mark": Entry("chunkwise.images.multiscale.label_marks:label_mark"),
     "label marks": Entry("chunkwise.images.multiscale.label_marks:label_marks"),

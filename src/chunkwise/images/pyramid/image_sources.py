@@ -47,6 +47,7 @@ __all__ = [
     "images_after",
     "images_in",
     "images_of",
+    "is_an_image",
     "kept_attributes",
     "level_sources",
     "read_image",
@@ -211,6 +212,11 @@ def images_in(source: Location) -> ImagesIn | None:
         return ImagesIn(found, list(_paths_beside(group, levels, "")))
     except (InvalidArgumentError, NotImplementedError, LookupError, OSError):
         return None
+
+
+def is_an_image(source: Location) -> bool:
+    """Return True for a group that is an image, or a collection, plate or well."""
+    return images_in(source) is not None
 
 
 def _paths_beside(group: Group, levels: frozenset[str], above: str) -> Iterator[str]:
