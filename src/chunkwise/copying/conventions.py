@@ -50,7 +50,7 @@ def ome_attributes(attributes: Mapping[str, JSON], format: str, name: str) -> di
 
 
 _OF_N5 = {"downsamplingFactors", "multiScale", "multiscales", "painteraData", "pixelResolution", "scales"}
-"""Attributes of groups by which viewers of N5 know images, if there is no level ``s0`` right below."""
+"""Attributes of groups by which viewers of N5 know images; or there are levels. One alone may be any array."""
 
 
 def image_left_out(
@@ -59,7 +59,7 @@ def image_left_out(
     """Return the note on a group that is an image, and with these attributes in a format is none; or ""."""
     rules, names = tree_format(format), set(attributes)
     if node.rules.has_containers:
-        may_be = "s0" in children or bool(names & _OF_N5)
+        may_be = {"s0", "s1"} <= set(children) or bool(names & _OF_N5)
     elif rules.ngff_version:
         may_be = bool(names & ({"ome"} if rules.ngff_version == "0.4" else set(_VERSIONED)))
     else:
