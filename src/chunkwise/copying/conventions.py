@@ -50,7 +50,7 @@ def ome_attributes(attributes: Mapping[str, JSON], format: str, name: str) -> di
 
 
 _OF_N5 = {"downsamplingFactors", "multiScale", "multiscales", "painteraData", "pixelResolution", "scales"}
-"""Attributes of groups by which viewers of N5 know images; or there are levels. One alone may be any array."""
+"""Attributes of groups by which viewers of N5 know images, or else by levels: one alone may be any array."""
 
 
 def image_left_out(
