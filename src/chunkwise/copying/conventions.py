@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from chunkwise.core.base.binding import JSON
-from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.trees.attributes import node_attributes
@@ -18,7 +17,6 @@ __all__ = [
     "OME_OF_GROUPS",
     "check_copied_as_tree",
     "converted_name",
-    "image_left_out",
     "is_converted",
     "is_hdmf_file",
     "level_names",
@@ -47,27 +45,6 @@ def ome_attributes(attributes: Mapping[str, JSON], format: str, name: str) -> di
         own = {key: value for key, value in ome.items() if key != "version"}
         return {**out, **{k: _versioned(v, version) if k in _VERSIONED else v for k, v in own.items()}}
     return out
-
-
-_OF_N5 = {"downsamplingFactors", "multiScale", "multiscales", "painteraData", "pixelResolution", "scales"}
-"""Attributes of groups by which viewers of N5 know images, or else by levels: one alone may be any array."""
-
-
-def image_left_out(
-    node: Node, attributes: Mapping[str, JSON], children: Sequence[str], format: FormatName
-) -> str:
-    """Return the note on a group that is an image, and with these attributes in a format is none; or ""."""
-    rules, names = tree_format(format), set(attributes)
-    if node.rules.has_containers:
-        may_be = {"s0", "s1"} <= set(children) or bool(names & _OF_N5)
-    elif rules.ngff_version:
-        may_be = bool(names & ({"ome"} if rules.ngff_version == "0.4" else set(_VERSIONED)))
-    else:
-        may_be = bool(names & {"ome", *OME_OF_GROUPS})
-    if node.format == format or not may_be or not hooks.find("is an image")(node.location):
-        return ""
-    how = 'with layout="n5-viewer", "paintera" or "bdv" (--layout)' if rules.has_containers else "alone"
-    return f"what makes it an image is left out; a copy of this group {how} is an image in {rules.title}"
 
 
 def level_names(attributes: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

@@ -10,10 +10,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from chunkwise.copying.array_template import regular_grid
-from chunkwise.copying.conventions import image_left_out, is_hdmf_file, level_names, ome_attributes
+from chunkwise.copying.conventions import is_hdmf_file, level_names, ome_attributes
 from chunkwise.copying.losses import finite_attributes
 from chunkwise.copying.resolve import resolve
 from chunkwise.core.base.binding import JSON, dump, load_json
+from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.chain import codec_to_json
 from chunkwise.core.codec.protocol import ChunkSpec, Codec
@@ -402,7 +403,7 @@ def _plan(name: str, node: Node, keep_old: bool) -> MigratedNode:
         attributes = ome_attributes(node_attributes(node), "zarr3", location.name)
         attributes, changed = finite_attributes(attributes, "zarr3")
         removed = [] if keep_old else [k for k in _OLD_KEYS if location.store.read(location.path + k).value]
-        lost = image_left_out(node, attributes, (), "zarr3")
+        lost = hooks.find("image left out")(node, attributes, (), "zarr3")
         notes = (
             *changed,
             *([lost] if lost else ()),

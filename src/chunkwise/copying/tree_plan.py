@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from chunkwise.copying.array_options import array_options, check_named, for_format
 from chunkwise.copying.codec_option import Compressor
-from chunkwise.copying.conventions import check_copied_as_tree, image_left_out, level_names, ome_attributes
+from chunkwise.copying.conventions import check_copied_as_tree, level_names, ome_attributes
 from chunkwise.copying.copy_job import ArrayJob, CopyJob, planned_job
 from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.copy_source import tree_source
@@ -259,7 +259,9 @@ class _Planning:
             if not any(
                 above in self._lost for above in _with_above(path)
             ):  # one note for an image and its parts
-                lost = image_left_out(found.node, found.attributes, found.children, self._target.format)
+                lost = hooks.find("image left out")(
+                    found.node, found.attributes, found.children, self._target.format
+                )
                 self._lost |= {path: lost} if lost else {}
             self._note(path, made.groups[path])
             for name, link in found.links.items():

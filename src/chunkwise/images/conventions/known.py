@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extension import JSON
 from chunkwise.extension.inside import check_choice
-from chunkwise.extension.trees import FormatName
-from chunkwise.images.conventions.convention import N5_NAMES, PRECOMPUTED_NAME, Convention, PyramidConvention
+from chunkwise.extension.trees import FormatName, Node, tree_format
+from chunkwise.images.conventions.convention import (
+    N5_NAMES,
+    OME_MEMBERS,
+    PRECOMPUTED_NAME,
+    Convention,
+    PyramidConvention,
+)
 from chunkwise.images.conventions.ome import OME_ZARR
 
-__all__ = ["PYRAMIDS", "convention_of", "find_convention"]
+__all__ = ["PYRAMIDS", "convention_of", "find_convention", "may_be_left_out"]
 
 PYRAMIDS: dict[str, FormatName] = {
     "ome-ngff-0.5": "zarr3",
@@ -44,3 +53,20 @@ def convention_of(name: str) -> Convention | None:
 
         return PRECOMPUTED
     return None
+
+
+def may_be_left_out(
+    node: Node, attributes: Mapping[str, JSON], children: Sequence[str], format: FormatName
+) -> bool:
+    """Return True if a group may be an image, of which a copy with these attributes in a format is none."""
+    names, version = set(attributes), tree_format(format).ngff_version
+    if node.format == format:
+        return False
+    if node.rules.has_containers:
+        from chunkwise.images.conventions.n5_group import N5_MEMBERS  # many modules, for N5 alone
+
+        return {"s0", "s1"} <= set(children) or bool(
+            names & set(N5_MEMBERS)
+        )  # a single level may be any array
+    own = {"": set(OME_MEMBERS), "0.4": {"ome"}, "0.5": set(OME_MEMBERS) - {"ome"}}[version]
+    return bool(names & own)
