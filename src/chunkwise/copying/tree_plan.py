@@ -256,9 +256,8 @@ class _Planning:
             made.groups[path], notes = fitting_attributes(found.attributes, self._target.format)
             notes += _left_out(found.node)
             made.notes += [(path, note) for note in notes]
-            if not any(
-                above in self._lost for above in _with_above(path)
-            ):  # one note for an image and its parts
+            # One note for an image and its parts.
+            if not any(above in self._lost for above in _with_above(path)):
                 lost = hooks.find("image left out")(
                     found.node, found.attributes, found.children, self._target.format
                 )

@@ -65,8 +65,7 @@ def may_be_left_out(
     if node.rules.has_containers:
         from chunkwise.images.conventions.n5_group import N5_MEMBERS  # many modules, for N5 alone
 
-        return {"s0", "s1"} <= set(children) or bool(
-            names & set(N5_MEMBERS)
-        )  # a single level may be any array
+        # A single level may be any array.
+        return {"s0", "s1"} <= set(children) or bool(names & set(N5_MEMBERS))
     own = {"": set(OME_MEMBERS), "0.4": {"ome"}, "0.5": set(OME_MEMBERS) - {"ome"}}[version]
     return bool(names & own)
