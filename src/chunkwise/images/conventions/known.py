@@ -10,7 +10,6 @@ from chunkwise.extension.inside import check_choice
 from chunkwise.extension.trees import FormatName, Node, tree_format
 from chunkwise.images.conventions.convention import (
     N5_NAMES,
-    OME_MEMBERS,
     PRECOMPUTED_NAME,
     Convention,
     PyramidConvention,
@@ -26,6 +25,10 @@ PYRAMIDS: dict[str, FormatName] = {
     "cosem": "n5",
 }
 """Formats of the conventions in which pyramids are written; the first of a format is the usual one."""
+
+_OF_OME = {"multiscales", "plate", "well", "image-label", "bioformats2raw.layout"}
+_OF_N5 = {"multiscales", "multiScale", "scales", "downsamplingFactors", "pixelResolution", "painteraData"}
+"""Attributes of groups that hardly mean anything but an image."""
 
 
 def find_convention(name: str | None, format: str) -> PyramidConvention:
@@ -62,10 +65,6 @@ def may_be_left_out(
     names, version = set(attributes), tree_format(format).ngff_version
     if node.format == format:
         return False
-    if node.rules.has_containers:
-        from chunkwise.images.conventions.n5_group import N5_MEMBERS  # many modules, for N5 alone
-
-        # A single level may be any array.
-        return {"s0", "s1"} <= set(children) or bool(names & set(N5_MEMBERS))
-    own = {"": set(OME_MEMBERS), "0.4": {"ome"}, "0.5": set(OME_MEMBERS) - {"ome"}}[version]
-    return bool(names & own)
+    if node.rules.has_containers:  # where a single level may be any array
+        return {"s0", "s1"} <= set(children) or bool(names & _OF_N5)
+    return bool(names & {"0.4": {"ome"}, "0.5": _OF_OME}.get(version, {"ome", *_OF_OME}))
