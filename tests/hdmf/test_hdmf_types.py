@@ -453,7 +453,7 @@ NO_DATASETS: list[tuple[Any, Any, str]] = [
     ([], None, "could not determine type"),
     ({"a": 1}, None, "no HDMF type for dict"),
     ({1, 2}, None, "no HDMF type for set"),
-    ((i for i in range(3)), None, "no HDMF type for generator"),
+    (lambda: (i for i in range(3)), None, "no HDMF type for generator"),
     (np.array([1, 2.5], object), None, "2.5 does not fit int64"),
     (np.array([1, "a"], object), None, "text is not a number"),
     (np.array(["a", 1], object), None, "Expected str, but received: 1"),
@@ -467,7 +467,11 @@ NO_DATASETS: list[tuple[Any, Any, str]] = [
 
 @pytest.mark.each_once
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize(("data", "dtype", "error"), NO_DATASETS, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(
+    ("data", "dtype", "error"),
+    NO_DATASETS,
+    ids=[f"{at} {error[:30]}" for at, (_, _, error) in enumerate(NO_DATASETS)],
+)
 def test_what_makes_no_dataset_is_named_and_leaves_no_store(
     tmp_path: Path, data: Any, dtype: Any, error: str, format: str
 ) -> None:
