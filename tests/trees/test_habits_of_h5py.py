@@ -108,3 +108,5 @@ def test_an_array_of_xarray_has_its_names(tmp_path: Path) -> None:
     values = xr.DataArray(np.zeros((2, 3)), dims=("y", "x"))
     assert group.create_array("a", values).domain.labels == ("y", "x")
     assert group.create_array("b", values, dimension_names=["u", "v"]).domain.labels == ("u", "v")
+    old = ts.create_group(tmp_path / "old", format="zarr2").create_array("a", values)
+    assert old.attrs["_ARRAY_DIMENSIONS"] == ["y", "x"]

@@ -96,7 +96,7 @@ def new_array(
     # Of another format it is translated, as JSON is.
     is_spec = isinstance(codec, CodecSpec) and codec.to_json()["driver"] == rules.driver
     schema, domain = _schema_and_domain(schema_options)
-    if dimension_names is None and (rules.names_member or rules.dimension_attributes):
+    if dimension_names is None:
         if domain is not None and any(domain.labels):
             dimension_names = tuple(label or None for label in domain.labels)
         elif is_of(data, "xarray") and hasattr(data, "dims"):
