@@ -578,11 +578,7 @@ FAILING = {
         '"fixedscaleoffset" codec: ',
     ),
     "booleans": ([{"id": "delta", "dtype": "|b1"}], "?", "encodes bool, but can't restore it"),
-    "times": (
-        [{"id": "delta", "dtype": "<M8[s]"}],
-        "M8[s]",
-        r"encodes datetime64\[s\], but can't restore it",
-    ),
+    "times": ([{"id": "delta", "dtype": "<M8[s]"}], "M8[s]", "encodes datetime64.*, but can't restore it"),
     "filters": ([{"id": "lzma", "format": 3, "filters": [{"id": 77}]}], "u1", "can't be used as configured"),
 }
 
@@ -601,11 +597,7 @@ def test_what_a_codec_can_not_encode_is_an_error_of_its_own(case):
 
 
 DAMAGED = {
-    "no number": (
-        [{"id": "astype", "encode_dtype": "<U2", "decode_dtype": "<i4"}],
-        "<i4",
-        "a1".encode("utf-32-le"),
-    ),
+    "no number": ([{"id": "astype", "encode_dtype": "<U1", "decode_dtype": "<i4"}], "<i4", b"a\0\0\0"),
     "too many unused bits": ([{"id": "packbits"}], "?", b"\x09\0"),
 }
 

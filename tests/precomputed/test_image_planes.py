@@ -43,9 +43,8 @@ def _chain(shape: tuple[int, ...], dtype: Any, level: int | None = None) -> Any:
 @pytest.mark.parametrize("n_channels", [1, 2, 3, 4])
 @pytest.mark.parametrize("dtype", ["u1", "u2"])
 def test_pictures_of_several_channels_come_back(n_channels: int, dtype: str, level: int | None) -> None:
-    values = np.random.default_rng(1).integers(
-        0, 1 << 8 * np.dtype(dtype).itemsize, (n_channels, 3, 5, 7), dtype
-    )
+    most = 1 << 8 * np.dtype(dtype).itemsize
+    values = np.random.default_rng(1).integers(0, most, (n_channels, 3, 5, 7), dtype)
     chain, out = _chain(values.shape, dtype, level), np.zeros_like(values)
     encoded = bytes(chain.open_encoder()(values))
     chain.open_decoder()(encoded, out)
@@ -66,7 +65,7 @@ def test_pictures_with_other_channels_or_wider_elements_are_refused(n_channels: 
         with pytest.raises(DataCorruptionError, match=rf"but the chunk has {n} of uint"):
             chain.open_decoder()(encoded, np.zeros((n, 3, 5, 7), dtype))
     if dtype == "u2":
-        with pytest.raises(DataCorruptionError, match=r"png: picture has .*, but the chunk has .* of uint8"):
+        with pytest.raises(DataCorruptionError, match="png: picture has 16 bits, but the chunk has uint8"):
             _chain(values.shape, "u1").open_decoder()(encoded, np.zeros(values.shape, "u1"))
 
 

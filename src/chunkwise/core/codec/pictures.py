@@ -217,9 +217,8 @@ class ImagePlanes(ArrayToBytes):
                     f"{self.format}: picture has {picture.width} x {picture.height} pixels, "
                     f"but the chunk has {n_pixels}"
                 )
-            depth = (
-                buffer[24] if self.format == "png" else 8
-            )  # Pillow makes 8 bits of 16, except of gray ones
+            # In the header of a PNG: Pillow makes 8 bits of 16 if there are several channels.
+            depth = buffer[24] if self.format == "png" else 8
             if depth > 8 * item.dtype.itemsize:
                 raise DataCorruptionError(f"png: picture has {depth} bits, but the chunk has {item.dtype}")
             if wide:
