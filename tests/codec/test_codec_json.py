@@ -120,6 +120,10 @@ def test_bound_chain_says_every_default():
             ["vlen-utf8"],
             '"vlen-utf8" codec supports only variable-length data types, but the data type is uint16',
         ),
+        (
+            [LE, {"name": "zstd", "configuration": {"level": 1, "checksum": "YES"}}],
+            'Error parsing object member "checksum": Expected boolean, but received: "YES"',
+        ),
         ([7], "Expected object, but received: 7"),
         (
             [{"configuration": {}}],

@@ -62,6 +62,18 @@ def test_bitround_integers(values, keepbits):
     ]
 
 
+@pytest.mark.parametrize("keepbits", range(1, 9))
+def test_bitround_unsigned_integers(keepbits):
+    """The highest bit is no sign."""
+    values = np.arange(256, dtype="u1")
+    codec = parse_codec({"name": "bitround", "configuration": {"keepbits": keepbits}}).bind(chunk_of(values))
+    out = codec.open_encoder(chunk_of(values))(values)
+    for value, found in zip(values.tolist(), out.tolist(), strict=True):
+        unit = 1 << max(0, value.bit_length() - keepbits)
+        expected = unit * round(value / unit)  # half to even
+        assert found == expected or (expected == 256 and found in (0, 255, 256 - unit)), value
+
+
 def test_bitround_keeps_what_is_not_finite():
     """Infinity and every NaN stay as they are, where NumCodecs makes -0.0 of one."""
     bits = np.array([0x7F800000, 0xFF800000, 0x7FFFFFFF, 0xFFFFFFFF, 0x7F800001], "u4")
