@@ -42,7 +42,10 @@ BUILD = ROOT / "build" / "mutants"
 
 # Source files, and the tests that bear on them.
 GROUPS = {
-    "engine": (["core/engine/*.py"], ["tests/engine", "tests/api/test_batch.py"]),
+    "engine": (
+        ["core/engine/*.py"],
+        ["tests/engine", "tests/api/test_batch.py", "tests/api/test_transaction.py"],
+    ),
     "plan": (["core/plan/*.py"], ["tests/plan", "tests/engine", "tests/virtual"]),
     "grid": (["core/grid.py"], ["tests/grid", "tests/plan", "tests/engine/test_read_write.py"]),
     "index_space": (

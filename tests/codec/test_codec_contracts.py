@@ -161,7 +161,17 @@ class TestVlenArray(CodecContract):
         yield values.reshape(2, 2)
 
 
-class TestJson2(CodecContract):
+class _Objects(CodecContract):
+    def arrays(self):
+        values = np.empty(6, object)
+        for i, value in enumerate([{"a": 1}, "b", None, [1, [2]], 1.5, []]):
+            values[i] = value
+        yield values
+        yield values.reshape(2, 3)
+        yield values[:0]
+
+
+class TestJson2(_Objects):
     format, stored_name = "zarr2", "json2"
     configurations = ({},)
     canonical = (
@@ -169,12 +179,13 @@ class TestJson2(CodecContract):
          "allow_nan": True, "sort_keys": True, "indent": None, "separators": [",", ":"], "strict": True},
     )  # fmt: skip
 
-    def arrays(self):
-        values = np.empty(6, object)
-        for i, value in enumerate([{"a": 1}, "b", None, [1, [2]], 1.5, []]):
-            values[i] = value
-        yield values
-        yield values.reshape(2, 3)
+
+class TestMsgPack2(_Objects):
+    format, stored_name = "zarr2", "msgpack2"
+    configurations = ({}, {"use_single_float": True})
+    canonical = tuple(
+        {"use_single_float": single, "use_bin_type": True, "raw": False} for single in (False, True)
+    )
 
 
 class TestCategorize(CodecContract):
@@ -370,7 +381,7 @@ ELSEWHERE = {"bzip2", "xz", "lz4_java", "n5_block", "n5_default", "n5_string_blo
 # JPEG only reads and loses detail: nothing comes back as it was, which the contract asks for (tests/n5).
 ELSEWHERE.add("jpeg")
 # These refuse, or need packages that are not installed here.
-REFUSED = {"pickle", "msgpack2", "numcodecs.pcodec", "numcodecs.zfpy"}
+REFUSED = {"pickle", "numcodecs.pcodec", "numcodecs.zfpy"}
 
 
 def test_every_codec_of_the_catalogue_is_under_contract():

@@ -120,6 +120,10 @@ def test_bound_chain_says_every_default():
             ["vlen-utf8"],
             '"vlen-utf8" codec supports only variable-length data types, but the data type is uint16',
         ),
+        (
+            [LE, {"name": "zstd", "configuration": {"level": 1, "checksum": "YES"}}],
+            'Error parsing object member "checksum": Expected boolean, but received: "YES"',
+        ),
         ([7], "Expected object, but received: 7"),
         (
             [{"configuration": {}}],
@@ -327,3 +331,37 @@ def test_an_order_has_at_most_32_dimensions(rank):
         return
     with pytest.raises(InvalidArgumentError, match="32"):
         parse_codec(document)
+
+
+@pytest.mark.parametrize(
+    ("codecs", "dtype", "message"),
+    [
+        (["packbits"], "V3", '"packbits" codec does not support data type |V3'),
+        (["packbits"], "U2", '"packbits" codec does not support data type <U2'),
+        (
+            [{"name": "bitround", "configuration": {"keepbits": 3}}, LE],
+            "V4",
+            '"bitround" codec does not support data type |V4',
+        ),
+        (
+            [{"name": "scale_offset", "configuration": {"scale": 2}}, LE],
+            "?",
+            '"scale_offset" codec supports real numbers only, but the data type is bool',
+        ),
+        (
+            [{"name": "numcodecs.packbits"}, LE],
+            "u1",
+            '"packbits" codec is for data type bool, but receives uint8',
+        ),
+        (
+            [{"name": "reshape", "configuration": {"shape": [[0, 2], -1]}}, LE],
+            "u1",
+            '"reshape" codec: input dimensions [0, 2] are not all below the rank 2',
+        ),
+    ],
+)
+def test_arrays_that_a_codec_does_not_take(codecs, dtype, message):
+    """The codec says so when it is bound, before anything is stored."""
+    with pytest.raises((InvalidArgumentError, CodecError)) as e:
+        prepare(codecs, dtype)
+    assert message in str(e.value)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.chain import parse_codecs, prepare_chain
 from chunkwise.core.codec.decode import open_decoder, open_general_decoder
+from chunkwise.core.codec.protocol import ArrayToArray
 from chunkwise.core.codec.sharding import equals_fill_value
 from chunkwise.errors import DataCorruptionError
 from chunkwise.testing.codec_contract import chunk_of, numbers
@@ -187,3 +188,48 @@ def test_objects_equal_a_fill_value_of_their_type(fill, others):
         chunk[1, 0] = other
         assert not equals_fill_value(chunk, given)
     assert not equals_fill_value(np.full((2, 2), None, object), np.array("", object))
+
+
+@pytest.mark.parametrize("n_words", [15, 16, 17])
+def test_buffers_of_wider_elements_are_counted_in_bytes(n_words):
+    """As a compressor of a plug-in may return them."""
+    values = np.arange(16, dtype="u2").reshape(4, 4)
+    chain = prepare_chain(parse_codecs(["bytes"]), chunk_of(values))
+    encoded = np.arange(n_words, dtype="u2").data
+    out = np.zeros_like(values)
+    if n_words == 16:
+        chain.open_decoder()(encoded, out)
+        np.testing.assert_array_equal(out, values)
+        np.testing.assert_array_equal(chain.open_view()(encoded), values)
+        return
+    for read in (lambda: chain.open_decoder()(encoded, out), lambda: chain.open_view()(encoded)):
+        with pytest.raises(DataCorruptionError, match=f"decodes to {2 * n_words} bytes, but expected 32"):
+            read()
+
+
+def test_a_filter_that_gives_another_shape_is_noticed():
+    """Filters of plug-ins are not trusted to give what they promise."""
+
+    class Cut(ArrayToArray):
+        name = "cut"
+
+        @classmethod
+        def parse(cls, format, name, configuration):
+            return cls()
+
+        def to_json(self, format):
+            return {}
+
+        def output(self, item):
+            return item
+
+        def open_encoder(self, item):
+            return lambda array: array
+
+        def open_decoder(self, item):
+            return lambda array: array[:1]
+
+    values = np.arange(6, dtype="u1").reshape(3, 2)
+    chain = prepare_chain((Cut(), Bytes("little")), chunk_of(values))
+    with pytest.raises(DataCorruptionError, match=r"to shape \[1, 2\], but expected \[3, 2\]"):
+        chain.open_decoder()(chain.open_encoder()(values), np.zeros_like(values))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import itertools
+import json
 import lzma
 import struct
 import sys
@@ -12,6 +13,7 @@ import tracemalloc
 import zlib
 
 import ml_dtypes
+import msgpack
 import numcodecs.blosc
 import numpy as np
 import pytest
@@ -24,7 +26,9 @@ from chunkwise.core.codec.bz2_lzma import Lzma, Xz
 from chunkwise.core.codec.chain import parse_codec, parse_codecs, prepare_chain
 from chunkwise.core.codec.gzip import Gzip
 from chunkwise.core.codec.lz4 import Lz4
+from chunkwise.core.codec.protocol import ChunkSpec
 from chunkwise.core.codec.vlen import VlenUtf8
+from chunkwise.core.codec.zarr2 import parse_zarr2
 from chunkwise.core.codec.zstd import Zstd
 from chunkwise.core.libraries import crc32c
 from chunkwise.errors import CodecError, DataCorruptionError, UnsupportedError
@@ -463,3 +467,145 @@ def test_zstd_of_any_size_takes_no_more_than_the_frames_claim():
         assert tracemalloc.get_traced_memory()[1] < 300_000  # a block of 128 KiB, and as much to copy it
     finally:
         tracemalloc.stop()
+
+
+ITEMS = {
+    "no list": ({"a": 1}, "not a list that ends in a data type and a shape"),
+    "no shape": ([1, 2, 3], "not a list that ends in a data type and a shape"),
+    "empty": ([], "not a list that ends in a data type and a shape"),
+    "another shape": ([[1, 2, 3], [4, 5, 6], "|O", [3, 2]], r"has shape \[3, 2\], but expected \[2, 3\]"),
+    "another size": ([1, 2, 3, 4, 5, "|O", [5]], r"has shape \[5\], but expected \[2, 3\]"),
+    "flat": ([1, 2, 3, 4, 5, 6, "|O", [2, 3]], r"not nested as deep as its shape \[2, 3\]"),
+    "a row less": ([[1, 2, 3], "|O", [2, 3]], "holds 3 values, but expected 6"),
+    "a value more": ([1, 2, 3, 4, 5, 6, 7, "|O", [6]], "holds 7 values, but expected 6"),
+}
+PACKERS = {"json2": lambda value: json.dumps(value).encode(), "msgpack2": msgpack.packb}
+
+
+def objects(name, encoded=None, shape=(2, 3), dtype="O", values=None):
+    """Return a decoded chunk of objects, or encode `values`."""
+    item = ChunkSpec(shape, np.dtype(dtype), np.zeros((), dtype))
+    chain = prepare_chain(parse_zarr2(None, [{"id": name}], np.dtype(dtype), "C"), item)
+    if values is not None:
+        return bytes(chain.open_encoder()(values))
+    out = np.empty(shape, dtype)
+    chain.open_decoder()(encoded, out)
+    return out
+
+
+@pytest.mark.parametrize("name", PACKERS)
+@pytest.mark.parametrize("case", ITEMS)
+def test_lists_of_objects_are_checked(name, case):
+    value, message = ITEMS[case]
+    with pytest.raises(DataCorruptionError, match=f'"{name}" codec: chunk .*{message}'):
+        objects(name, PACKERS[name](value))
+
+
+@pytest.mark.parametrize("name", PACKERS)
+def test_lists_of_objects_may_be_flat(name):
+    """As older releases of NumCodecs wrote them."""
+    out = objects(name, PACKERS[name]([[1], "b", None, {}, 5, 6, "|O", [6]]))
+    assert out.tolist() == [[[1], "b", None], [{}, 5, 6]]
+    assert objects(name, PACKERS[name]([[7], "|O", []]), ()).item() == [7]
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        b"", b"\xc1", b"\x98\x81\x90\x01\1\1\1\1\1\xa2|O\x91\6", b"\xdd\xff\xff\xff\xff", b"\x91" * 5000,
+        msgpack.packb(["|O", [0]]) + b"\0", msgpack.packb([b"\xff"] * 6 + ["|O", [6]], use_bin_type=False),
+    ],
+    ids=["empty", "format", "key", "length", "depth", "behind", "text"],
+)  # fmt: skip
+def test_damaged_messages(encoded):
+    """Also keys that no mapping of Python can have."""
+    with pytest.raises(DataCorruptionError, match=r'"msgpack2" codec: \S'):
+        objects("msgpack2", encoded)
+
+
+def _circle():
+    circle = []
+    circle.append(circle)
+    return circle
+
+
+@pytest.mark.parametrize("name", PACKERS)
+@pytest.mark.parametrize("value", [object(), {1, 2}, _circle()], ids=["object", "set", "circle"])
+def test_objects_without_a_form_are_refused(name, value):
+    values = np.empty((1,), object)
+    values[0] = value
+    with pytest.raises(CodecError, match=f'"{name}" codec: '):
+        objects(name, shape=(1,), values=values)
+
+
+def test_integers_of_more_than_64_bits_are_refused_in_messages():
+    with pytest.raises(CodecError, match='"msgpack2" codec: Integer value out of range'):
+        objects("msgpack2", shape=(1,), values=np.array([2**70], object))
+
+
+def test_zstd_frames_between_skippable_ones():
+    """Which have any content, also one that is cut off."""
+    frame, codec = zstandard.ZstdCompressor().compress(RAW), parse_codec({"name": "zstd"})
+    codec = codec.bind(chunk_of(CHUNK))
+    skipped = b"\x50\x2a\x4d\x18" + struct.pack("<I", 5) + b"hello"
+    for encoded in (skipped + frame, frame + skipped, skipped * 2 + frame + skipped):
+        for n in (len(RAW), None):
+            assert bytes(codec.open_decoder(n)(encoded)) == RAW
+    for n in (len(RAW), None):
+        with pytest.raises(DataCorruptionError):
+            codec.open_decoder(n)(skipped) if n else codec.open_decoder(n)(b"x" + skipped)
+
+
+@pytest.mark.parametrize("name", ["blosc", "numcodecs.lz4"])
+def test_chunks_that_a_compressor_can_not_hold_are_refused(name, monkeypatch):
+    """More than 2 GiB, in fact."""
+    for module in ("blosc", "lz4"):
+        monkeypatch.setattr(f"chunkwise.core.codec.{module}._MAX_NBYTES", len(RAW) - 1)
+    codec = parse_codec({"name": name}).bind(chunk_of(CHUNK))
+    with pytest.raises(CodecError, match=f"a chunk of {len(RAW)} bytes is larger than the"):
+        codec.open_encoder()(RAW)
+    assert bytes(codec.open_decoder(100)(codec.open_encoder()(RAW[:100]))) == RAW[:100]
+
+
+FAILING = {
+    "initval below 0": ([{"id": "jenkins_lookup3", "initval": -1}], "u1", '"jenkins_lookup3" codec: '),
+    "initval above": ([{"id": "jenkins_lookup3", "initval": 2**40}], "u1", '"jenkins_lookup3" codec: '),
+    "elements cut": ([{"id": "shuffle", "elementsize": 3}], "u1", '"shuffle" codec: .*multiple'),
+    "digits": ([{"id": "quantize", "digits": 400, "dtype": "<f4"}], "<f4", '"quantize" codec: '),
+    "offset": (
+        [{"id": "fixedscaleoffset", "offset": "x", "scale": 1, "dtype": "<f4"}],
+        "<f4",
+        '"fixedscaleoffset" codec: ',
+    ),
+    "booleans": ([{"id": "delta", "dtype": "|b1"}], "?", "encodes bool, but can't restore it"),
+    "times": ([{"id": "delta", "dtype": "<M8[s]"}], "M8[s]", "encodes datetime64.*, but can't restore it"),
+    "filters": ([{"id": "lzma", "format": 3, "filters": [{"id": 77}]}], "u1", "can't be used as configured"),
+}
+
+
+@pytest.mark.parametrize("case", FAILING)
+def test_what_a_codec_can_not_encode_is_an_error_of_its_own(case):
+    """Whatever its library raises; and nothing is encoded that it can't decode."""
+    filters, dtype, message = FAILING[case]
+    values = np.arange(8).astype(dtype)
+    chain = prepare_chain(parse_zarr2(None, filters, np.dtype(dtype), "C"), chunk_of(values))
+    with pytest.raises(CodecError, match=message):
+        chain.open_encoder()(values)
+    if case == "filters":
+        with pytest.raises(CodecError, match=message):
+            chain.open_decoder()(b"123", values)
+
+
+DAMAGED = {
+    "no number": ([{"id": "astype", "encode_dtype": "<U1", "decode_dtype": "<i4"}], "<i4", b"a\0\0\0"),
+    "too many unused bits": ([{"id": "packbits"}], "?", b"\x09\0"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_what_a_filter_can_not_decode_is_damaged(case):
+    filters, dtype, encoded = DAMAGED[case]
+    values = np.zeros(1, dtype)
+    chain = prepare_chain(parse_zarr2(None, filters, np.dtype(dtype), "C"), chunk_of(values))
+    with pytest.raises(DataCorruptionError, match=f'"{filters[0]["id"]}" codec'):
+        chain.open_decoder()(encoded, values)

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import struct
+
 import lz4.block
 import lz4.frame
 import numpy as np
 import pytest
+import xxhash
 from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from chunkwise.core.codec.lz4 import compress_block, decompress_block, decompress_frame
+from chunkwise.core.base.limits import SizeBound, bounded
+from chunkwise.core.codec.lz4 import (
+    Lz4Java,
+    compress_block,
+    decode_lz4_hdf5,
+    decompress_block,
+    decompress_frame,
+)
 from chunkwise.errors import DataCorruptionError
 
 NOISE = np.random.default_rng(0)
@@ -110,3 +120,138 @@ def test_blocks_both_ways(data, times):
         if wrong >= 0:
             with pytest.raises(DataCorruptionError, match="lz4"):
                 decompress_block(memoryview(block), wrong)
+
+
+def _header(flags, *, content=b"", block_size=4):
+    head = bytes([flags, block_size << 4]) + content
+    return b"\x04\x22\x4d\x18" + head + bytes([xxhash.xxh32_intdigest(head) >> 8 & 0xFF])
+
+
+WHOLE = frame(RAW[:40], store_size=True, block_checksum=True)
+WRONG_FRAMES = {
+    "version": (_header(0x20), "bad frame header"),
+    "reserved bit": (_header(0x62), "bad frame header"),
+    "block size": (_header(0x60, block_size=3), "bad frame header"),
+    "dictionary": (_header(0x61, content=bytes(4)), "frame needs a dictionary"),
+    "header": (_header(0x60)[:-1] + b"\0", "checksum mismatch in the header"),
+    "size": (_header(0x68, content=(41).to_bytes(8, "little")), "holds 41 bytes, expected 40"),
+    "huge size": (_header(0x68, content=(2**50).to_bytes(8, "little")), "holds 1125899906842624 bytes"),
+    "block": (WHOLE[:25] + bytes([WHOLE[25] ^ 1]) + WHOLE[26:], "checksum mismatch in the block that ends"),
+    "long block": (_header(0x60) + b"\1\0\1\x80" + bytes(65537 + 4), "a block of 65537 bytes"),
+    "more": (_header(0x60) + b"\x29\0\0\x80" + bytes(41 + 4), "holds more than the expected"),
+    "less": (_header(0x60) + b"\x27\0\0\x80" + bytes(39 + 4), "holds 39 bytes, expected 40"),
+    "behind": (frame(RAW[:40]) + b"xy", "2 bytes after the end of the frame"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_FRAMES)
+@pytest.mark.parametrize("known", [True, False])
+def test_wrong_frames(case, known):
+    """Whether the size is known or limited."""
+    encoded, message = WRONG_FRAMES[case]
+    with bounded(SizeBound(40, "it may have", DataCorruptionError)):
+        if case == "less" and not known:
+            assert bytes(decompress_frame(memoryview(encoded), None)) == bytes(39)
+            return
+        with pytest.raises(DataCorruptionError, match=message):
+            decompress_frame(memoryview(encoded), 40 if known else None)
+
+
+def test_short_blocks_that_refer_to_short_ones():
+    """The content so far may be shorter than the first length of a sequence can say."""
+    for n in (1, 5, 14, 15, 16, 300):
+        data = RAW[:n] * 3 + b"end of it"
+        encoded = frame(data, block_linked=True, flush_every=n, auto_flush=True)
+        assert bytes(decompress_frame(memoryview(encoded), len(data))) == data
+
+
+def test_a_block_of_nothing():
+    assert bytes(decompress_block(memoryview(b"\0"), 0)) == b""
+    with pytest.raises(DataCorruptionError, match="block is not empty"):
+        decompress_block(memoryview(b"\0\0"), 0)
+
+
+def _hdf5(data, block):
+    parts = [struct.pack(">QI", len(data), block)]
+    for at in range(0, len(data), block):
+        piece = data[at : at + block]
+        packed = min(bytes(compress_block(piece)), piece, key=len)
+        parts.append(struct.pack(">I", len(packed)) + packed)
+    return b"".join(parts)
+
+
+HDF5 = _hdf5(RAW[:5000], 1024)
+WRONG_HDF5 = {
+    "header": (HDF5[:11], "the header is cut off"),
+    "size": (_hdf5(RAW[:4999], 1024), "the header claims 4999 bytes, but expected 5000"),
+    "no blocks": (struct.pack(">QI", 5000, 0) + bytes(100), "the header claims blocks of 0 bytes"),
+    "no size of a block": (HDF5[: 18 + int.from_bytes(HDF5[12:16])], "3976 bytes are missing"),
+    "half a block": (HDF5[:100], "5000 bytes are missing"),
+    "block": (struct.pack(">QII", 5000, 5000, 30) + b"\xff" * 30, "lz4: .*a block of 5000 bytes"),
+    "small block": (struct.pack(">QII", 5000, 5000, 8) + b"\xff" * 20, "lz4: block of 8 bytes can't hold"),
+    "huge block": (struct.pack(">QII", 5000, 2**32 - 1, 30) + b"\xff" * 30, "lz4: .*a block of 5000 bytes"),
+}
+
+
+def test_chunks_of_the_filter_of_hdf5():
+    for n, block in ((0, 1024), (1, 1024), (5000, 1024), (5120, 1024), (5000, 2**30), (50, 7)):
+        encoded = _hdf5(RAW[:n], block)
+        for nbytes in (n, None):
+            assert decode_lz4_hdf5(encoded, nbytes) == RAW[:n]
+    with (
+        bounded(SizeBound(4999, "it may have", DataCorruptionError)),
+        pytest.raises(DataCorruptionError, match="claims 5000 bytes"),
+    ):
+        decode_lz4_hdf5(HDF5, None)
+
+
+@pytest.mark.parametrize("case", WRONG_HDF5)
+def test_wrong_chunks_of_the_filter_of_hdf5(case):
+    encoded, message = WRONG_HDF5[case]
+    with pytest.raises(DataCorruptionError, match=f'"imagecodecs_lz4h5" codec: {message}'):
+        decode_lz4_hdf5(encoded, 5000)
+
+
+def test_a_block_of_hdf5_that_is_larger_than_any_of_lz4():
+    """Its size has no place in 31 bits; the chunk must be large enough for the header to be believed."""
+    n = 2**31
+    encoded = struct.pack(">QII", n, n, 8_500_000) + bytes(8_500_000)
+    with pytest.raises(DataCorruptionError, match='"imagecodecs_lz4h5" codec: lz4: '):
+        decode_lz4_hdf5(encoded, n)
+
+
+def _alike():
+    """Return a bare block that begins with its decoded size, and its content.
+
+    A token for one literal, which is 0, and a match of offset 1, whose length goes on; then five literals.
+    """
+    n = 0x0001001F
+    length = n - 1 - 4 - 15 - 5
+    block = n.to_bytes(4, "little") + b"\xff" * (length // 255) + bytes([length % 255]) + b"\x50hello"
+    return block, bytes(n - 5) + b"hello"
+
+
+def test_n5_chunks_in_the_framings_of_others():
+    """LZ4 frames, a size before a block, and a bare block, which may begin like a size."""
+    decode = Lz4Java.parse("n5", "lz4", {}).open_decoder
+    data = RAW[:300]
+    block = bytes(compress_block(data))
+    sized = len(data).to_bytes(4, "little") + block
+    for encoded in (frame(data), block, sized):
+        assert bytes(decode(300)(encoded)) == data
+    assert bytes(decode(None)(frame(data))) == data
+    alike, content = _alike()
+    assert bytes(decode(len(content))(alike)) == content
+    with pytest.raises(DataCorruptionError, match="not an LZ4Block stream"):
+        decode(None)(block)
+    with pytest.raises(DataCorruptionError, match="lz4"):
+        decode(301)(sized)
+
+
+@pytest.mark.parametrize(("nbytes", "message"), [(301, "holds 300 bytes, expected 301"), (299, "more than")])
+def test_n5_streams_of_another_size(nbytes, message):
+    codec = Lz4Java.parse("n5", "lz4", {})
+    encoded = codec.open_encoder()(RAW[:300])
+    assert bytes(codec.open_decoder(300)(encoded)) == RAW[:300]
+    with pytest.raises(DataCorruptionError, match=message):
+        codec.open_decoder(nbytes)(encoded)

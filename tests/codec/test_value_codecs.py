@@ -14,6 +14,7 @@ from chunkwise.core.codec.bytes import PackBits
 from chunkwise.core.codec.chain import parse_codec, parse_codecs, prepare_chain
 from chunkwise.core.codec.protocol import ChunkSpec
 from chunkwise.core.codec.vlen import VlenArray
+from chunkwise.core.codec.zarr2 import parse_zarr2
 from chunkwise.errors import CodecError, DataCorruptionError, InvalidArgumentError
 from chunkwise.testing.codec_contract import chunk_of, numbers
 
@@ -59,6 +60,18 @@ def test_bitround_integers(values, keepbits):
     assert [f for f, v in zip(found, values, strict=True) if v != lowest] == [
         expected(v) for v in values if v != lowest
     ]
+
+
+@pytest.mark.parametrize("keepbits", range(1, 9))
+def test_bitround_unsigned_integers(keepbits):
+    """The highest bit is no sign."""
+    values = np.arange(256, dtype="u1")
+    codec = parse_codec({"name": "bitround", "configuration": {"keepbits": keepbits}}).bind(chunk_of(values))
+    out = codec.open_encoder(chunk_of(values))(values)
+    for value, found in zip(values.tolist(), out.tolist(), strict=True):
+        unit = 1 << max(0, value.bit_length() - keepbits)
+        expected = unit * round(value / unit)  # half to even
+        assert found == expected or (expected == 256 and found in (0, 255, 256 - unit)), value
 
 
 def test_bitround_keeps_what_is_not_finite():
@@ -422,3 +435,20 @@ def test_vlen_array_rounds_floats_and_changes_nothing_else():
         values[0] = wrong
         with pytest.raises(CodecError, match="vlen-array"):
             codec.open_encoder(item)(values)
+
+
+@pytest.mark.parametrize("name", ["vlen-utf8", "vlen-bytes"])
+def test_vlen_stores_what_is_missing_as_nothing_and_refuses_other_elements(name):
+    """Zero is NumPy's element of an array of objects that was never set."""
+    item = ChunkSpec((4,), np.dtype("O"), np.zeros((), "O"))
+    chain = prepare_chain(parse_zarr2(None, [{"id": name}], np.dtype("O"), "C"), item)
+    full, empty = ("é", "") if name == "vlen-utf8" else (b"\xff", b"")
+    out = np.empty(4, "O")
+    chain.open_decoder()(chain.open_encoder()(np.array([full, None, 0, np.int8(0)], "O")), out)
+    assert out.tolist() == [full, empty, empty, empty]
+    for value in (1, np.int64(-1), True, 0.0, [], "x" if full == b"\xff" else b"x"):
+        values = np.empty(4, "O")
+        values[:] = full
+        values[2] = value
+        with pytest.raises(CodecError, match=f'"{name}" codec encodes .*, but received: '):
+            chain.open_encoder()(values)

@@ -16,6 +16,7 @@ import pytest
 import tensorstore
 from child_process import forked_exit_code
 
+import chunkwise
 from chunkwise.core.engine.batch import Batch
 from chunkwise.core.engine.derived_futures import Countdown, WriteFutures, gather, map_future
 from chunkwise.core.engine.future import BrokenPromiseError, Future, Promise
@@ -342,6 +343,15 @@ def test_deferred_work_starts_once_when_asked_for():
 
     assert asyncio.run(main()) == 3
     assert started == [1, 1, 1]
+
+
+@pytest.mark.parametrize("library", [chunkwise, tensorstore], ids=["chunkwise", "tensorstore"])
+def test_an_error_of_a_callback_that_is_called_at_once_is_raised(library):
+    promise, future = library.Promise.new()
+    promise.set_result(3)
+    with pytest.raises(ZeroDivisionError):
+        future.add_done_callback(lambda done: 1 // 0)
+    assert future.result() == 3
 
 
 @pytest.mark.parametrize(

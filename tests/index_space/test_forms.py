@@ -244,6 +244,9 @@ EDGES: dict[str, tuple[Any, Any]] = {
     "True and an index array": ([0, 0], lambda ts: ts.d[1][True, [1, 2]]),
     "two index arrays": ([0, 0], lambda ts: ts.d[1, 0][True, [1, 2], [0, 1]]),
     "False": ([0, 0], lambda ts: ts.d[0, 1][2:4, False, [1]]),
+    "twice": ([0] * 4, lambda ts: ts.d[0, 3, 0, 1].label["a", "b", "c", "d"]),
+    "three twice": ([0] * 4, lambda ts: ts.d[3, 1, 3, 1].translate_by[1]),
+    "more than there are": ([0] * 2, lambda ts: ts.d[1, 0, 1].translate_by[1]),
     "no range": ([0] * 4, lambda ts: ts.d[3:1].label["a"]),
     "no range down": ([0] * 4, lambda ts: ts.d[1:3:-1].label["a"]),
 }

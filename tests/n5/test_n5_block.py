@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from chunkwise.core.codec.bz2_lzma import Bzip2
 from chunkwise.core.codec.lz4 import Lz4Java
 from chunkwise.core.codec.n5_block import N5Block
 from chunkwise.core.codec.n5_parts import compression_to_json, parse_compression
@@ -352,3 +353,38 @@ def test_lz4_bit_flips_are_found_by_the_checksum():
             decoder(raw)
         raw[at] ^= 1
     assert bytes(decoder(raw)) == payload
+
+
+def test_many_layouts_of_blocks_are_read_by_one_decoder(monkeypatch):
+    """Also those that it doesn't keep."""
+    monkeypatch.setattr("chunkwise.core.codec.n5_block._MAX_LAYOUTS", 3)
+    values = np.arange(1, 49, dtype="i2").reshape(6, 8)
+    item = item_of((6, 8), "i2")
+    read = codec_of({"type": "raw"}, item).open_decoder(item)
+    for _ in range(2):
+        for n in range(1, 7):
+            part = values[:, :n] if n > 3 else values[:n]
+            out = np.full((6, 8), 7, "i2")
+            read(encode(np.ascontiguousarray(part), {"type": "raw"}), out)
+            np.testing.assert_array_equal(out[: part.shape[0], : part.shape[1]], part)
+
+
+class _Shorter(Bzip2):
+    """A compressor of a plug-in that loses a byte, and sees nothing wrong."""
+
+    def open_decoder(self, decoded_nbytes):
+        return lambda data: bytes(data)[:-1]
+
+    def open_encoder(self):
+        return bytes
+
+
+def test_payloads_of_another_size_are_refused_whoever_decoded_them():
+    item = item_of((4,), "u1")
+    decode = N5Block((_Shorter(1),)).bind(item).open_decoder(item)
+    out = np.zeros(4, "u1")
+    decode(header(0, 4) + bytes([1, 2, 3, 4, 0]), out)
+    assert out.tolist() == [1, 2, 3, 4]
+    for payload, message in ((bytes(4), "Not enough data"), (bytes(6), "remaining length: 1")):
+        with pytest.raises(DataCorruptionError, match=message):
+            decode(header(0, 4) + payload, out)

@@ -228,3 +228,22 @@ def test_z5py_reads_and_is_read(compression, tmp_path):
     (folder / "1").write_bytes(write_block(encode_elements(values[:3], (4,), "u8"), codecs))
     with z5py.File(str(tmp_path / "a.n5"), mode="r", use_zarr_format=False) as root:
         np.testing.assert_array_equal(root["x"].read_chunk((1,)), values[:3])
+
+
+def test_what_each_mode_can_not_hold():
+    block = N5BlockData(2, (), 3, b"abc")
+    for decode in (lambda data: decode_elements(data, "u1"), decode_strings):
+        with pytest.raises(DataCorruptionError, match=r"Unexpected N5 chunk mode: 2$"):
+            decode(block)
+    for mode in (0, 1):
+        with pytest.raises(DataCorruptionError, match=f"Unexpected N5 chunk mode: {mode}; expected 2"):
+            decode_object(block._replace(mode=mode))
+    with pytest.raises(DataCorruptionError, match="header promises 4"):
+        decode_object(block._replace(n_elements=4))
+    with pytest.raises(DataCorruptionError, match="Expected header of length 6, but chunk has size 5"):
+        parse_header(b"\0\2\0\0\0")
+    with pytest.raises(CodecError, match="needs 6 multisets, not 1"):
+        encode_label_multiset([((1, 1),)], (2, 3))
+    for entry in ((2**64, 1), (-1, 1), (1, 2**31), ("a", 1)):
+        with pytest.raises(CodecError, match=r"label multiset .*: "):
+            encode_label_multiset([(entry,)], (1,))

@@ -105,3 +105,19 @@ def test_tables_that_begin_where_24_bits_end_are_refused():
 def test_other_data_types_are_refused():
     with pytest.raises(CodecError, match="uint32 and uint64, not for uint16"):
         coders((1, 4, 4, 4), "u2", (4, 4, 4))
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "uint64"])
+@pytest.mark.parametrize("last", [0, 3])
+def test_indices_beyond_the_chunk_may_lead_anywhere(dtype, last):
+    """Writers leave any bits behind the last element of a block that the chunk cuts off; not before."""
+    _, decode = coders((1, 1, 1, 3), dtype, (4, 1, 1))
+    table = np.array([5, 7], dtype).view("<u4").tolist()
+    indices = 0 | 1 << 2 | 0 << 4 | 3 << 6  # of two bits; the fourth element lies outside the chunk
+    words = [1, 2 << 24 | 2 + 1, 2, indices, *table]
+    values = np.zeros((1, 1, 1, 3), dtype)
+    decode(np.array(words, "<u4").tobytes(), values)
+    assert values.reshape(-1).tolist() == [5, 7, 5]
+    words[3] = 3 << 4 | last << 6
+    with pytest.raises(DataCorruptionError, match="a table ends beyond"):
+        decode(np.array(words, "<u4").tobytes(), values)

@@ -237,11 +237,9 @@ def decode_lz4_hdf5(encoded: Buffer, decoded_nbytes: int | None) -> bytes:
             raise _hdf5_corrupt(f"{left} bytes are missing")
         if size != n:
             try:
-                piece = numcodecs.lz4.decompress(struct.pack("<i", n) + piece)
-            except (RuntimeError, ValueError) as e:
-                raise _hdf5_corrupt(str(e)) from e
-        if len(piece) != n:
-            raise _hdf5_corrupt(f"a block has {len(piece)} bytes, but expected {n}")
+                piece = bytes(decompress_block(memoryview(piece), n))
+            except DataCorruptionError as e:
+                raise _hdf5_corrupt(e.message) from e.__cause__
         parts.append(piece)
         at, left = at + size, left - n
     return b"".join(parts)

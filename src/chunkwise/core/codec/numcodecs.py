@@ -63,6 +63,8 @@ Frozen: TypeAlias = "tuple[tuple[str, JSON], ...]"
 
 _Apply = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
+_ERRORS = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)  # of codecs of NumCodecs
+
 
 def _dtype(value: JSON, member: str) -> np.dtype[Any]:
     try:
@@ -151,7 +153,7 @@ class NumcodecsFilter(ArrayToArray):
             with np.errstate(all="ignore"):  # the fill value, for example NaN, may be one that no element has
                 fill = np.asarray(self._instance().encode(item.fill_value.reshape(1))).reshape(-1)[:1]
                 fill = fill.astype(dtype).reshape(())
-        except (TypeError, ValueError, OverflowError):
+        except _ERRORS:
             fill = np.zeros((), dtype)
         return ChunkSpec(self._encoded_shape(item), dtype, fill)
 
@@ -165,7 +167,7 @@ class NumcodecsFilter(ArrayToArray):
             try:
                 with np.errstate(all="ignore"):
                     result = np.asarray(instance.encode(np.ascontiguousarray(array)))
-            except (TypeError, ValueError, OverflowError) as e:
+            except _ERRORS as e:
                 raise CodecError(f'"{self.id}" codec: {e}') from e
             return _checked(self.id, result, encoded, CodecError)
 
@@ -178,7 +180,7 @@ class NumcodecsFilter(ArrayToArray):
             try:
                 with np.errstate(all="ignore"):
                     result = np.asarray(instance.decode(np.ascontiguousarray(array)))
-            except (TypeError, ValueError, IndexError, OverflowError) as e:
+            except _ERRORS as e:
                 raise DataCorruptionError(f'"{self.id}" codec: {e}') from e
             return _checked(self.id, result, item, DataCorruptionError)
 
@@ -219,6 +221,11 @@ class Delta(NumcodecsFilter):
 
     name, id = "numcodecs.delta", "delta"
     required, optional = ("dtype",), ("astype",)
+
+    def open_encoder(self, item: ChunkSpec) -> _Apply:
+        if item.dtype.kind in "bM":  # sums of differences are other booleans, and times have no sum
+            raise CodecError(f'"delta" codec encodes {item.dtype}, but can\'t restore it')
+        return super().open_encoder(item)
 
 
 class FixedScaleOffset(NumcodecsFilter):
@@ -317,7 +324,7 @@ class NumcodecsBytes(BytesToBytes):
                     raise size_error(id, n, decoded_nbytes or 0)
             try:
                 decoded = byte_view(instance.decode(np.frombuffer(view, np.uint8)))
-            except (RuntimeError, TypeError, ValueError) as e:
+            except _ERRORS as e:
                 raise DataCorruptionError(f'"{id}" codec: {e}') from e
             if decoded_nbytes is not None and len(decoded) != decoded_nbytes:
                 raise size_error(id, len(decoded), decoded_nbytes)
@@ -331,7 +338,7 @@ class NumcodecsBytes(BytesToBytes):
         def encode(decoded: Buffer) -> Buffer:
             try:
                 return byte_view(instance.encode(np.frombuffer(decoded, np.uint8)))
-            except (RuntimeError, TypeError, ValueError) as e:
+            except _ERRORS as e:
                 raise CodecError(f'"{id}" codec: {e}') from e
 
         return encode

@@ -197,8 +197,8 @@ class MsgPack2(ArrayToBytes):
         def decode(encoded: Buffer, out: npt.NDArray[Any]) -> None:
             try:
                 items = unpack(bytes(encoded), raw=self.raw, strict_map_key=False)
-            except ValueError as e:
-                raise DataCorruptionError(f'"msgpack2" codec: {e}') from e
+            except (TypeError, ValueError) as e:  # a TypeError for keys without a hash; some have no text
+                raise DataCorruptionError(f'"msgpack2" codec: {str(e) or type(e).__name__}') from e
             _decode_items("msgpack2", items, item, out)
 
         return decode

@@ -85,7 +85,7 @@ def read_picture(format: str, data: Buffer, decode: Callable[[Any], npt.NDArray[
             return decode(picture)
     except ChunkwiseError:
         raise
-    except (OSError, ValueError, SyntaxError, EOFError, image.DecompressionBombError) as e:
+    except (OSError, RuntimeError, ValueError, SyntaxError, image.DecompressionBombError) as e:
         text = str(e).partition(" <_io.")[0]
         raise DataCorruptionError(f"Failed to decode {format.upper()}: {text}") from e
 
@@ -217,6 +217,10 @@ class ImagePlanes(ArrayToBytes):
                     f"{self.format}: picture has {picture.width} x {picture.height} pixels, "
                     f"but the chunk has {n_pixels}"
                 )
+            # In the header of a PNG: Pillow makes 8 bits of 16 if there are several channels.
+            depth = buffer[24] if self.format == "png" else 8
+            if depth > 8 * item.dtype.itemsize:
+                raise DataCorruptionError(f"png: picture has {depth} bits, but the chunk has {item.dtype}")
             if wide:
                 decoded: npt.NDArray[Any] = _imagecodecs("reading").png_decode(bytes(buffer))
                 return decoded
@@ -224,7 +228,7 @@ class ImagePlanes(ArrayToBytes):
 
         def decode(buffer: Buffer, out: npt.NDArray[Any]) -> None:
             found = read_picture(self.format, buffer, lambda picture: pixels(buffer, picture))
-            if found.size != n_pixels * n_channels or found.dtype.itemsize > item.dtype.itemsize:
+            if found.size != n_pixels * n_channels:
                 raise DataCorruptionError(
                     f"{self.format}: picture has {found.shape[2:] or 1} channels of {found.dtype}, "
                     f"but the chunk has {n_channels} of {item.dtype}"

@@ -68,13 +68,18 @@ def _open_decoder(name: str, item: ChunkSpec, implementation: Any) -> DecodeInto
     return decode
 
 
+def _is_missing(value: Any) -> bool:
+    """Return True for None and for the zeros of an array of objects that was never filled."""
+    return value is None or (isinstance(value, int | np.integer) and value == 0)
+
+
 def _open_encoder(
     name: str, implementation: Any, missing: object, valid: tuple[type, ...], what: str
 ) -> Encode:
     def prepare(value: Any) -> Any:
         if isinstance(value, valid):
             return value
-        if value is None or (isinstance(value, int | np.integer) and value == 0):
+        if _is_missing(value):
             return missing
         raise CodecError(f'"{name}" codec encodes {what}, but received: {value!r}')
 
@@ -216,7 +221,7 @@ class VlenArray(ArrayToBytes):
         def encode(array: npt.NDArray[Any]) -> Buffer:
             values = np.empty(array.size, object)
             for i, value in enumerate(array.flat):
-                if value is None or (isinstance(value, int) and value == 0):
+                if _is_missing(value):
                     values[i] = b""
                     continue
                 values[i] = _element_bytes(value, stored)

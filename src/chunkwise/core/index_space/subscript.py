@@ -199,7 +199,7 @@ def check_distinct(dims: Sequence[int], rank: int) -> None:
     if len(dims) > rank:
         raise InvalidArgumentError(f"Number of dimensions ({len(dims)}) exceeds input rank ({rank}).")
     if len(set(dims)) != len(dims):
-        again = sorted({d for i, d in enumerate(dims) if d in dims[:i]})
+        again = dict.fromkeys(d for i, d in enumerate(dims) if d in dims[:i])
         raise InvalidArgumentError(
             f"Input dimensions {{{', '.join(map(str, again))}}} specified more than once"
         )

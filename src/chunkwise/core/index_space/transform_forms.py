@@ -262,8 +262,6 @@ def parse_bounds(members: Members, prefix: str) -> tuple[list[Bounds], tuple[str
         lo, implicit_lo = default if lower is None else lower[i]
         implicit_hi = True
         hi = UPPER
-        if not uppers:
-            lo, hi = half_open(lo, UPPER)
         for kind, values in uppers.items():
             lo, hi = _upper_interval(kind, lo, values[i][0])
             implicit_hi = values[i][1]
