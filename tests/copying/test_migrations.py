@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import numpy as np
@@ -12,7 +13,7 @@ import chunkwise as cw
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.protocol import KvStoreDriver
 from chunkwise.core.trees.location import Location
-from chunkwise.errors import AlreadyExistsError, ChunkwiseError, StorageError
+from chunkwise.errors import AbortedError, AlreadyExistsError, ChunkwiseError, StorageError
 
 VALUES = np.arange(24, dtype="i4").reshape(4, 6)
 
@@ -91,6 +92,20 @@ def test_a_document_that_is_another() -> None:
         with pytest.raises(AlreadyExistsError, match=r"t/x/zarr\.json.* exists already"):
             _migrate(place_in(store, "t/"), what)
         assert contents(store) == before
+
+
+@pytest.mark.parametrize("plain", [True, False])
+@pytest.mark.parametrize("what", ["array", "tree"])
+def test_attributes_that_others_change_meanwhile_are_kept(what: str, plain: bool) -> None:
+    counting = FailingStore(_filled(False), lambda: None, 0, plain=plain)
+    _migrate(place_in(counting, "t/"), what)
+    for at in range(1, counting.n_calls + 1):
+        store = _filled(False)
+        changed = FailingStore(store, lambda s=store: s.write("t/x/.zattrs", b'{"of": "y"}'), at, plain=plain)
+        with contextlib.suppress(AbortedError):
+            _migrate(place_in(changed, "t/"), what)
+        kept = cw.open_group(place_in(store, "t/"))["x"].attrs.asdict()
+        assert kept == {"of": "y"} or "t/x/.zattrs" in contents(store), at
 
 
 def test_a_group_in_which_a_node_cant_be_migrated_is_refused_by_name() -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 from chunkwise.copying.array_template import regular_grid
+from chunkwise.copying.change_documents import change_documents
 from chunkwise.copying.conventions import is_hdmf_file, level_names, ome_attributes
 from chunkwise.copying.losses import finite_attributes
 from chunkwise.copying.resolve import resolve
-from chunkwise.core.base.binding import JSON, dump, load_json
+from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.chain import codec_to_json
@@ -24,16 +23,13 @@ from chunkwise.core.driver.zarr2.metadata import parse_metadata as parse_zarr2
 from chunkwise.core.driver.zarr3.metadata import make_document
 from chunkwise.core.driver.zarr3.metadata import parse_metadata as parse_zarr3
 from chunkwise.core.dtypes.zarr3 import to_zarr3
-from chunkwise.core.kvstore.atomic import AtomicWritable
-from chunkwise.core.kvstore.protocol import MISSING_GENERATION, KvStoreDriver, offers
 from chunkwise.core.trees.attributes import node_attributes
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.consolidated_tree import consolidate, is_consolidated, renew_copies_above
 from chunkwise.core.trees.location import Location, located
 from chunkwise.core.trees.node import Node, find_documented
-from chunkwise.core.trees.walk import walk
+from chunkwise.core.trees.walk import WalkedNode, walk
 from chunkwise.errors import (
-    AlreadyExistsError,
     ChunkwiseError,
     FailedPreconditionError,
     UnsupportedError,
@@ -43,7 +39,6 @@ from chunkwise.errors import (
 __all__ = [
     "MigratedNode",
     "Migration",
-    "change_documents",
     "migrate",
     "migrate_array",
     "migrate_tree",
@@ -89,8 +84,15 @@ def migrate_array(node: Node, *, apply: bool, keep_old: bool) -> Migration:
     planned = planned._replace(notes=(*planned.notes, *notes_above(location)), applied=apply)
     if apply:
         kv, path = location.store, location.path
-        removed = [path + key for key in planned.removed]
-        change_documents(kv, {path + "zarr.json": dump(planned.document).encode()}, removed)
+
+        def written(planned: Migration) -> dict[str, bytes]:
+            return {path + "zarr.json": dump(planned.document).encode()}
+
+        def again() -> dict[str, bytes]:
+            found = find_documented(location, node.format)
+            return {} if found is None else written(plan_migration(old_node(found), keep_old=keep_old))
+
+        change_documents(kv, written(planned), [path + key for key in planned.removed], again)
         try:
             update_consolidated(kv, path)
         except ChunkwiseError as e:
@@ -211,52 +213,6 @@ def old_node(node: Node) -> Node:
     return node
 
 
-def change_documents(kv: KvStoreDriver, written: Mapping[str, bytes], removed: Sequence[str]) -> None:
-    """Write new documents, then delete others; after an error all are as they were.
-
-    Raises
-    ------
-    AlreadyExistsError
-        If there is another document with one of the names.
-    """
-    there = {key: found for key in written if (found := kv.read(key).value) is not None}
-    for key, value in there.items():
-        if not _is_same_json(bytes(value), written[key]):
-            raise AlreadyExistsError(f"{kv.describe(key)} exists already")
-    new = {key: value for key, value in written.items() if key not in there}
-    store: object = kv
-    if offers(store, AtomicWritable):
-        conditions = dict.fromkeys(new, MISSING_GENERATION)
-        changed = store.write_all({**new, **dict.fromkeys(removed)}, conditions=conditions)
-        if changed is not None:
-            raise AlreadyExistsError(f"{kv.describe(changed)} exists already")
-        return
-    undo: list[Callable[[], object]] = []
-    try:
-        for key, value in new.items():
-            generation = kv.write(key, value, if_equal=MISSING_GENERATION)
-            if generation is None:
-                raise AlreadyExistsError(f"{kv.describe(key)} exists already")
-            undo.append(partial(kv.delete, key, if_equal=generation))
-        for key in removed:
-            old = kv.read(key).value
-            if old is not None:
-                undo.append(partial(kv.write, key, bytes(old), if_equal=MISSING_GENERATION))
-                kv.delete(key)
-    except BaseException:  # an interrupt too
-        for step in reversed(undo):
-            with suppress(ChunkwiseError):  # the store may have failed permanently: then both are there
-                step()
-        raise
-
-
-def _is_same_json(a: bytes, b: bytes) -> bool:
-    try:
-        return repr(load_json(a)) == repr(load_json(b))
-    except ChunkwiseError:
-        return False
-
-
 # -- hierarchies --------------------------------------------------------------------------------------
 
 # 1. The migration of every array is planned first; if one can't be migrated, nothing is written.
@@ -361,25 +317,23 @@ def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNod
             f"{root.location.text} is an NWB or HDMF file, whose references depend on the format; "
             f"`chunkwise nwb repack --format {root.rules.successor} {root.location.text}` rewrites it"
         )
-    found = [each._replace(node=old_node(each.node)) for each in walk(root) if not each.node.implicit]
-    nodes = [each for each in found if each.node.format != each.node.rules.successor]
-    report = _with_axes([_plan(name, node, keep_old) for name, node in nodes])
+    found, nodes, report = _plan_all(root, keep_old)
     if not apply or not report or any(node.error for node in report):
         return report
-    written: dict[str, bytes] = {}
     removed: list[str] = []
     # Zarr v3 groups around some of the nodes have copies too.
     consolidated = [node for _, node in found if node.rules.consolidated_member and is_consolidated(node)]
     kv = root.location.store
     for (_, node), migrated in reversed(list(zip(nodes, report, strict=True))):
         path = node.location.path
-        written[path + "zarr.json"] = dump(migrated.document).encode()
         removed += [path + key for key in migrated.removed if key != ".zmetadata"]
         if node.kind == "group" and kv.read(path + ".zmetadata").value is not None:
             consolidated.append(node)
     # First, since the members that it names are removed.
     old = [node.location.path + ".zmetadata" for node in consolidated if not node.rules.consolidated_member]
-    change_documents(kv, written, [*old, *removed])
+    change_documents(
+        kv, _written(nodes, report), [*old, *removed], lambda: _written(*_plan_all(root, keep_old)[1:])
+    )
     try:
         renew_copies_above(root.location, format="zarr3" if keep_old else None)  # old ones have their copies
         for node in consolidated:
@@ -387,6 +341,19 @@ def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNod
     except ChunkwiseError as e:
         raise prefix(e, "The tree is migrated, but not its consolidated metadata") from None
     return report
+
+
+def _plan_all(root: Node, keep_old: bool) -> tuple[list[WalkedNode], list[WalkedNode], list[MigratedNode]]:
+    """Return all nodes, those that aren't migrated yet, and the results for these."""
+    found = [each._replace(node=old_node(each.node)) for each in walk(root) if not each.node.implicit]
+    nodes = [each for each in found if each.node.format != each.node.rules.successor]
+    return found, nodes, _with_axes([_plan(name, node, keep_old) for name, node in nodes])
+
+
+def _written(nodes: Sequence[WalkedNode], report: Sequence[MigratedNode]) -> dict[str, bytes]:
+    """Return the new documents, those of children before their group's."""
+    pairs = reversed(list(zip(nodes, report, strict=True)))
+    return {each.node.location.path + "zarr.json": dump(done.document).encode() for each, done in pairs}
 
 
 def _plan(name: str, node: Node, keep_old: bool) -> MigratedNode:
