@@ -389,7 +389,7 @@ def test_adapted(library):
 
 
 def test_a_part_of_a_chunk_that_can_only_be_written_in_a_transaction():
-    """What is not there can't be kept beside the part; whole chunks are written, and nothing at all if not."""
+    """What is not there can't be kept beside the part."""
     written = []
     array = chunkwise.virtual_chunked(
         None,
@@ -399,9 +399,9 @@ def test_a_part_of_a_chunk_that_can_only_be_written_in_a_transaction():
         chunk_layout=chunkwise.ChunkLayout(chunk_shape=[2]),
     )
     transaction = chunkwise.Transaction()
-    array.with_transaction(transaction)[0:1].write(3).result()
     with pytest.raises(ValueError, match="Write-only virtual chunked view requires chunk-aligned writes"):
-        transaction.commit_sync()
+        array.with_transaction(transaction)[0:1].write(3).result()
+    transaction.commit_sync()
     assert written == []
     with chunkwise.Transaction() as transaction:
         array.with_transaction(transaction)[2:4].write([5, 6]).result()
