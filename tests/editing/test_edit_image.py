@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 import chunkwise as cw
 from chunkwise.cli.main import main
-from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.errors import DataCorruptionError, InvalidArgumentError, UnsupportedError
 
 VALUES = np.random.default_rng(0).integers(0, 60000, (8, 20, 24)).astype("u2")
 
@@ -193,6 +194,9 @@ def test_channels(version: str, tmp_path: Path) -> None:
         ({"translation": {"x": float("nan")}}, "a number"),
         ({"units": {"x": 3}}, "text or None"),
         ({"scale": {"x": 7}, "channels": {5: "a"}}, "number of a channel"),
+        ({"channels": [3]}, "channels: expected text for channel 0, but received 3"),
+        ({"colors": [""]}, "colors: channel 0: expected six hexadecimal digits"),
+        ({"name": "a"}, "a name is for one of several"),
     ],
 )
 def test_a_wrong_value_changes_nothing(given: dict[str, Any], match: str, tmp_path: Path) -> None:
@@ -200,6 +204,126 @@ def test_a_wrong_value_changes_nothing(given: dict[str, Any], match: str, tmp_pa
     files = _files(tmp_path)
     with pytest.raises(InvalidArgumentError, match=match):
         cw.edit_image(path, **given)
+    assert _files(tmp_path) == files
+
+
+EXTREMES: list[tuple[dict[str, Any], str]] = [
+    ({"scale": {"x": 10**400}}, "scale: x: expected a number, but received 1000"),
+    ({"translation": {"x": -(10**400)}}, "translation: x: expected a number, but received -1000"),
+    ({"scale": {"x": 1.5e308}}, "would have voxels of (inf|1.5e.308) at .* along x, which no number can say"),
+    ({"scale": {"x": 5e-324}}, "would have voxels of 0.0 at"),
+    ({"scale": {"x": 1e-310, "z": 2.0}}, "would have voxels of 1e-310 at"),
+    ({"scale": {"x": 1.5e307}, "translation": {"x": 1.79e308}}, "at inf along x"),
+]
+
+
+@pytest.mark.parametrize("kind", ["ome-ngff-0.4", "whole", "n5-viewer", "cosem", "paintera", "bdv"])
+def test_numbers_that_cannot_be_stored_change_nothing(kind: str, tmp_path: Path) -> None:
+    place = KINDS[kind](tmp_path)
+    files = _files(tmp_path)
+    for given, match in EXTREMES:
+        with pytest.raises(InvalidArgumentError, match=match):
+            cw.edit_image(place, **given)
+        assert _files(tmp_path) == files, given
+
+
+def test_a_shift_of_less_than_a_millionth_of_a_voxel_is_none(tmp_path: Path) -> None:
+    place = KINDS["n5-viewer"](tmp_path)
+    assert cw.edit_image(place, translation={"x": 1e-7}).translations[0][0] == 0
+
+
+@pytest.mark.parametrize("kind", ["n5-viewer", "paintera", "bdv"])
+def test_a_change_that_is_not_read_back_is_not_made(kind: str, tmp_path: Path) -> None:
+    """N5 has no unit for pixels: readers take them for none."""
+    place = KINDS[kind](tmp_path)
+    files = _files(tmp_path)
+    with pytest.raises(DataCorruptionError, match=r"member says otherwise: .* in \['', '', ''\], not"):
+        cw.edit_image(place, scale={"x": 3}, units={"x": "pixel", "y": "pixel", "z": "pixel"})
+    assert _files(tmp_path) == files
+
+
+@pytest.mark.parametrize("first", [{}, {"resolution": [1.0, 1.0, 1.0]}])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {"pixelResolution": [1.0, 1.0, 1.0]},
+        {"pixelResolution": {"unit": "um"}},
+        {"pixelResolution": {"unit": "um", "dimensions": [1.0, 1.0, 1.0]}},
+        {"pixelResolution": None, "resolution": None, "units": None},
+        {"unit": None},
+        {"units": []},
+        {"units": ["um", "um", "um"]},
+    ],
+)
+@pytest.mark.parametrize("path", ["a.n5", "a.n5/setup0/timepoint0"])
+def test_members_of_n5_that_say_only_a_part(
+    path: str, attributes: dict[str, Any], first: dict[str, Any], tmp_path: Path
+) -> None:
+    """What no member has is added, whichever others are there: of a group, or of a level."""
+    group = cw.create_group(tmp_path / path, format="n5")
+    group.attrs.update(attributes)
+    for number in range(2):
+        group.create_array(f"s{number}", VALUES[:: 2**number, :: 2**number, :: 2**number])
+    group["s0"].attrs.update(first)
+    group["s1"].attrs.update({"units": ["m", "m", "m"], "resolution": [7.0, 7.0, 7.0]})  # nobody reads it
+    image = cw.edit_image(tmp_path / path, scale=[2, 3, 4], units=["nm", "nm", "nm"])
+    assert image.scales == ((2, 3, 4), (4, 6, 8)) and [axis.unit for axis in image.axes] == ["nm"] * 3
+    image = cw.edit_image(tmp_path / path, units=[None, None, None])
+    assert image.scales == ((2, 3, 4), (4, 6, 8)) and [axis.unit for axis in image.axes] == [""] * 3
+
+
+_PLACE, _UNITS = {"scale": {"x": 3}, "translation": {"x": 5}}, {"units": dict.fromkeys("xyz", "nm")}
+_REGISTRATION = "<ViewRegistration .*?</ViewRegistration>"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "size", "given"),
+    [
+        ('setup="0"', 'setup="00"', (2, 2, 4), _PLACE),
+        ("<id>0</id>", "<id> 000 </id>", (2, 2, 4), {**_PLACE, **_UNITS}),
+        ("<affine>.*?</affine>", "", (1, 1, 1), _PLACE),
+        ("<ViewTransform.*?</ViewTransform>", "", (1, 1, 1), _PLACE),
+        (_REGISTRATION, "", (2, 2, 4), {"scale": {"x": 3}}),
+        (f"<voxelSize>.*?</voxelSize>|{_REGISTRATION}", "", (1, 1, 1), {"scale": {"x": 3}, **_UNITS}),
+        (f"<size>[^<]*[.].*?</size>|{_REGISTRATION}", "", (1, 1, 1), {"scale": {"x": 3}, **_UNITS}),
+        ("<unit>.*?</unit>", "", (2, 2, 4), {**_PLACE, **_UNITS}),
+    ],
+)
+def test_files_of_bigdataviewer_that_lack_members(
+    old: str, new: str, size: tuple[float, ...], given: dict[str, Any], tmp_path: Path
+) -> None:
+    place = KINDS["bdv"](tmp_path)
+    file = place.parent.with_suffix(".xml")
+    text, n = re.subn(old, new, file.read_text(), flags=re.DOTALL)
+    assert n
+    file.write_text(text)
+    before = cw.open_multiscale(place)
+    image = cw.edit_image(place, **given)
+    unit = "nm" if "units" in given else before.axes[0].unit
+    assert image.scales[0] == (3, *size[1:]) and [axis.unit for axis in image.axes] == [unit] * 3
+    assert image.translations[0] == (5 if "translation" in given else 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        (_REGISTRATION, "", "no ViewRegistration of setup 0"),
+        ("<ViewSetup>.*?</ViewSetup>", "", "no ViewSetup of setup 0"),
+        ("<id>0</id>", "<id>²</id>", "ViewSetup: id: expected a number, but found '²'"),
+        ("<id>0</id>", f"<id>{'9' * 5000}</id>", "ViewSetup: id: expected a number, but found '999"),
+        ("<affine>.*?</affine>", "<affine>1 0 x</affine>", "affine: expected 12 numbers, but found '1 0 x'"),
+    ],
+)
+def test_files_of_bigdataviewer_that_have_no_place_for_it(
+    old: str, new: str, match: str, tmp_path: Path
+) -> None:
+    place = KINDS["bdv"](tmp_path)
+    file = place.parent.with_suffix(".xml")
+    file.write_text(re.sub(old, new, file.read_text(), flags=re.DOTALL), encoding="utf-8")
+    files = _files(tmp_path)
+    with pytest.raises((UnsupportedError, InvalidArgumentError), match=match):
+        cw.edit_image(place, translation={"x": 5})
     assert _files(tmp_path) == files
 
 

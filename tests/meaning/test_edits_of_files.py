@@ -29,6 +29,10 @@ def test_setups_that_a_file_describes(tmp_path: Path, title: str) -> None:
     before = place.read_bytes()
     with pytest.raises(UnsupportedError, match="no ViewRegistration of setup 0"):
         cw.edit_image(place, name="setup0", translation={"z": 5})
+    with pytest.raises(UnsupportedError, match="one unit for all axes of space, not nm"):
+        cw.edit_image(place, name="setup0", units={"x": "nm", "y": "um", "z": "nm"})
+    with pytest.raises(InvalidArgumentError, match="expected a number"):
+        cw.edit_image(place, name="setup0", scale={"x": 10**400})
     assert place.read_bytes() == before
     place.write_text(place.read_text().replace("</SpimData>", f"{_PLACED}</SpimData>"))
     names = [axis.name for axis in cw.open_multiscale(place)["setup0"].axes]

@@ -62,6 +62,7 @@ __all__ = [
     "is_text",
     "left_out_attributes",
     "node_attributes",
+    "on_trial",
     "read_attributes",
     "to_json_value",
     "with_added",
@@ -352,9 +353,14 @@ def change_attributes(node: Node, change: _Change) -> dict[str, JSON]:
 def with_added(location: Location, added: Mapping[str, Mapping[str, JSON]]) -> Location:
     """Return a location whose nodes, at and below it, have added attributes; these are given by path."""
     if added:
-        location = location._replace(store=PendingStore(location.store, lambda *_: None))
+        location = on_trial(location)
         add_attributes(location, added)
     return location
+
+
+def on_trial(location: Location) -> Location:
+    """Return a location where what is written stays in memory, and is read back."""
+    return location._replace(store=PendingStore(location.store, lambda *_: None))
 
 
 def add_attributes(location: Location, added: Mapping[str, Mapping[str, JSON]]) -> None:

@@ -42,7 +42,7 @@ from chunkwise.images.conventions.bdv_file import (
     read_bdv_file,
 )
 from chunkwise.images.conventions.convention import Change, Edit, NewImage, n_images
-from chunkwise.images.conventions.n5 import N5Convention, Nodes
+from chunkwise.images.conventions.n5 import N5Convention, Nodes, expect_one_unit
 from chunkwise.images.conventions.n5_group import N5Group, attributes_if_there
 from chunkwise.images.conventions.ome_groups import ImageCollection, Options, image_in, image_of
 from chunkwise.images.multiscale.image import MultiscaleImage
@@ -122,9 +122,6 @@ class _Bdv(N5Convention):
     def check_affine(self) -> None:
         raise UnsupportedError("translation: a container without an XML file has no positions")
 
-    def missing(self, change: Change, found: set[str]) -> dict[str, JSON]:
-        return {} if "resolution" in found else super().missing(change, found)
-
     def _file(self, location: Location) -> tuple[tuple[Location, str], int] | None:
         """Return where the XML file of a setup, or a time of one, is, and the number of the setup."""
         setup = location if _number(location, "setup") >= 0 else location.parent
@@ -162,6 +159,7 @@ def edits_of_file(image: MultiscaleImage, file: Location, setup: Location, chang
     if len(dims) < 3:
         raise UnsupportedError(f"{file.text}: a setup without x, y and z can't be edited")
     new = _of_time(change, image, 3)
+    expect_one_unit(new.units, BDV.name)
 
     def in_order(place: Transformation) -> Transformation:
         return Transformation(*(tuple(part[dim] for dim in dims) for part in place))

@@ -206,16 +206,16 @@ def _registrations(root: Element, where: str) -> dict[int, dict[int, npt.NDArray
 
 
 def _attribute(view: Element, name: str, where: str) -> int:
-    text = view.get(name, "")
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise InvalidArgumentError(f"{where}: {view.tag}: {name}: expected a number, but found {text!r}")
-    return int(text)
+    return _number(view.get(name, ""), f"{where}: {view.tag}: {name}")
 
 
 def _integer(element: Element, path: str, where: str) -> int:
-    text = (element.findtext(path) or "").strip()
-    if not text.isdigit():
-        raise InvalidArgumentError(f"{where}: {path}: expected a number, but found {text!r}")
+    return _number((element.findtext(path) or "").strip(), f"{where}: {path}")
+
+
+def _number(text: str, where: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise InvalidArgumentError(f"{where}: expected a number, but found {text[:100]!r}")
     return int(text)
 
 
@@ -334,17 +334,21 @@ def edited_bdv_file(value: bytes, setup: int, old: Transformation, change: Chang
     """Return the file with the size and unit of a setup, whose registrations get a last step."""
     parser = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))
     root = ElementTree.fromstring(value, parser)
-    for element in root.iterfind("SequenceDescription/ViewSetups/ViewSetup"):
-        if (element.findtext("id") or "").strip() == str(setup):
-            _edit_voxel(element, change)
+    where = "the XML file"
+    elements = root.iterfind("SequenceDescription/ViewSetups/ViewSetup")
+    setups = [element for element in elements if _integer(element, "id", f"{where}: ViewSetup") == setup]
+    for element in setups:
+        _edit_voxel(element, change)
     new = change.places[0]
     by = np.array(change.factors[:3])
     shift = np.array(new.translation[:3]) - by * np.array(old.translation[:3])
     last = np.diag([*by, 1.0])
     last[:3, 3] = shift
-    views = [v for v in root.iterfind("ViewRegistrations/ViewRegistration") if v.get("setup") == str(setup)]
-    if shift.any() and not views:
-        raise UnsupportedError(f"translation: the XML file has no ViewRegistration of setup {setup}")
+    registered = root.iterfind("ViewRegistrations/ViewRegistration")
+    views = [view for view in registered if _attribute(view, "setup", where) == setup]
+    if shift.any() and not (setups and views):
+        lacking = "ViewRegistration" if setups else "ViewSetup"
+        raise UnsupportedError(f"translation: {where} has no {lacking} of setup {setup}")
     for view in views if (last != np.eye(4)).any() else ():
         affine = view.find("ViewTransform/affine")
         if affine is None:

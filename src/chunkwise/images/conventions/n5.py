@@ -41,6 +41,7 @@ from chunkwise.images.conventions.n5_group import (
     axes_and_sizes,
     axis_names,
     check_one_unit,
+    described,
     with_sizes,
 )
 from chunkwise.images.conventions.ome_groups import ImageCollection, image_in
@@ -61,7 +62,7 @@ from chunkwise.images.multiscale.metadata import (
 )
 from chunkwise.n5.label_multisets import open_label_multisets
 
-__all__ = ["AxesAndLevels", "N5Convention", "Nodes", "Stack", "level_offset"]
+__all__ = ["AxesAndLevels", "N5Convention", "Nodes", "Stack", "expect_one_unit", "level_offset"]
 
 _NEARLY = 1e-6  # of a voxel
 _AFFINE, _OFFSET = "affineTransform", "offset"
@@ -193,9 +194,8 @@ class N5Convention(PyramidConvention):
     def edits(self, image: MultiscaleImage, location: Location, change: Change) -> list[Edit]:
         """Return the edits of groups and levels: sizes change by the same factors wherever they are."""
         space = [dim for dim, axis in enumerate(image.axes) if axis.type == "space"]
-        if self.has_one_unit and len({change.units[dim] for dim in space}) > 1:
-            shown = ", ".join(change.units[dim] or "none" for dim in space)
-            raise UnsupportedError(f"units: {self.name} has one unit for all axes of space, not {shown}")
+        if self.has_one_unit:
+            expect_one_unit([change.units[dim] for dim in space], self.name)
         levels = [location.child(path) for path in image.paths]
         if any(_kind(at) != "array" for at in levels):
             raise InvalidArgumentError(
@@ -207,7 +207,7 @@ class N5Convention(PyramidConvention):
         for at in (*groups, *levels):
             if any(name in known[at.path] for name in ("resolution", "pixelResolution", "units", "unit")):
                 edits.append(Edit(at, None, partial(with_sizes, change=change, space=space)))
-        found = {name for own in known.values() for name in own}
+        found = {name for at in (*groups, levels[0]) for name in described(known[at.path])}
         return [*edits, Edit(groups[0], None, lambda stored: {**stored, **self.missing(change, found)})]
 
     def _groups(self, image: MultiscaleImage, location: Location) -> list[Location]:
@@ -254,13 +254,20 @@ class N5Convention(PyramidConvention):
         """Raise UnsupportedError unless a level can have an affine transformation."""
 
     def missing(self, change: Change, found: set[str]) -> dict[str, JSON]:
-        """Return the attributes of the group of the levels that nothing has had so far, of those `found`."""
+        """Return the attributes of the group of the levels that are in none so far; `found` are."""
         out: dict[str, JSON] = {}
-        if change.resizes() and not {"resolution", "pixelResolution"} & found:
+        if change.resizes() and "resolution" not in found:
             out["resolution"] = list(change.places[0].scale)
-        if any(change.units) and not {"units", "unit", "pixelResolution"} & found:
+        if any(change.units) and "units" not in found:
             out["units"] = list(change.units)
         return out
+
+
+def expect_one_unit(units: Sequence[str], name: str) -> None:
+    """Raise UnsupportedError unless all axes of space are to have one unit."""
+    if len(set(units)) > 1:
+        shown = ", ".join(unit or "none" for unit in units)
+        raise UnsupportedError(f"units: {name} has one unit for all axes of space, not {shown}")
 
 
 def _kind(location: Location) -> str:

@@ -302,6 +302,15 @@ def with_sizes(stored: dict[str, JSON], change: Change, space: Sequence[int]) ->
     return out
 
 
+def described(attributes: Mapping[str, JSON]) -> set[str]:
+    """Return which of ``resolution`` and ``units`` attributes have, in any of the forms of these."""
+    pixels = attributes.get("pixelResolution")
+    both = isinstance(pixels, dict) and pixels.get("dimensions") is not None
+    sizes = both or isinstance(pixels, list) or attributes.get("resolution") is not None
+    units = both or "unit" in attributes or isinstance(attributes.get("units"), list)
+    return {name for name, has in (("resolution", sizes), ("units", units)) if has}
+
+
 def _times(sizes: list[Any], change: Change, space: Sequence[int]) -> list[float]:
     dims = range(len(change.factors)) if len(sizes) == len(change.factors) else space
     return [plain(n * change.factors[dim]) for n, dim in zip(sizes, dims, strict=True)]

@@ -1,12 +1,13 @@
 """``edit_image``: scale, units, position and channels of an image, changed as its convention has them.
 
-A change consists of edits of documents.  All are tried before the first is written, and the image is read
-again afterwards, to find members that contradict the change.
+A change consists of edits of documents.  All are made in memory first, and the image is read with them, to
+find members that contradict the change before anything is written.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -21,13 +22,13 @@ from chunkwise.errors import (
     UnsupportedError,
 )
 from chunkwise.extension.inside import dump, read_bounded, with_storage_options
-from chunkwise.extension.trees import Location, LocationLike, require_node
+from chunkwise.extension.trees import Location, LocationLike, on_trial, require_node
 from chunkwise.images.conventions.convention import Change, Edit, plain
 from chunkwise.images.conventions.known import convention_of
 from chunkwise.images.conventions.ome_groups import ImageCollection
 from chunkwise.images.conventions.ome_metadata import color_of
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.metadata import Transformation, symbol_of, unit_in
+from chunkwise.images.multiscale.metadata import Transformation, is_number, symbol_of, unit_in
 from chunkwise.images.multiscale.open import Multiscale, open_multiscale
 
 __all__ = ["chosen_image", "edit_image"]
@@ -36,6 +37,8 @@ T = TypeVar("T")
 
 _MOST_TRIES = 100
 _SHOWN = 10
+_NEARLY = 2e-6  # of a voxel
+_LEAST = sys.float_info.min  # smaller numbers lose digits
 
 
 def edit_image(
@@ -88,6 +91,8 @@ def edit_image(
         If there is no image, or no such axis or channel, or a value is wrong.  Nothing is changed then.
     UnsupportedError
         If the convention has no place for it.  Nothing is changed then.
+    DataCorruptionError
+        If another member says otherwise.  Nothing is changed then, unless others wrote it meanwhile.
 
     Examples
     --------
@@ -112,7 +117,9 @@ def edit_image(
         names={number: str(name) for number, name in names.items()},
         colors={number: _color(color, number) for number, color in shown.items()},
     )
-    _apply(_edits(image, found, name, change))
+    edits = _edits(image, found, name, change)
+    _try(found, name, change)
+    _apply(edits)
     changed = chosen_image(open_multiscale(place), name)
     _check(changed, change)
     return changed
@@ -147,10 +154,23 @@ def _edits(image: MultiscaleImage, found: ResolvedPlace, name: str | None, chang
     return edits_of_file(image, found.file, below, change)
 
 
+def _try(found: ResolvedPlace, name: str | None, change: Change) -> None:
+    """Make all edits in memory, and raise an error unless the image then has the change."""
+    at = found.location if found.file is None else found.file
+    assert at is not None, "its image has edits"
+    trial = on_trial(at)
+    seen = resolve(trial, found.context)
+    edits = _edits(chosen_image(open_multiscale(seen), name), seen, name, change)
+    if any(edit.location.store is not trial.store for edit in edits):  # the container is in another store
+        for location, key, edit in edits:
+            edit(_bytes(location, key)[0] if key is not None else Attributes(require_node(location)).asdict())
+        return
+    _apply(edits)
+    _check(chosen_image(open_multiscale(resolve(trial, found.context)), name), change)
+
+
 def _apply(edits: Sequence[Edit]) -> None:
-    """Make all edits, after each was tried; those of one document see each other's results."""
-    for location, key, change in edits:
-        change(_bytes(location, key)[0] if key is not None else Attributes(require_node(location)).asdict())
+    """Make all edits; those of one document see each other's results."""
     for location, key, change in edits:
         if key is None:
             Attributes(require_node(location)).change(change)
@@ -204,13 +224,19 @@ def _change(image: MultiscaleImage, scale: object, units: object, translation: o
     for level in image._metadata.levels:
         by_dim = zip(*level.place, first.translation, starts, factors, strict=True)
         pairs = [(plain(s * f), plain(start + (t - old) * f)) for s, t, old, start, f in by_dim]
+        for axis, (size, start) in zip(image.axes, pairs, strict=True):
+            if not (_LEAST <= size < math.inf and math.isfinite(start)):
+                raise InvalidArgumentError(
+                    f"scale, translation: level {level.path} would have voxels of {size} at {start} along "
+                    f"{axis.name}, which no number can say"
+                )
         places.append(Transformation(tuple(s for s, _ in pairs), tuple(t for _, t in pairs)))
     return Change(tuple(symbols), tuple(factors), tuple(places))
 
 
 def _number(value: object, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise InvalidArgumentError(f"{where}: expected a number, but received {value!r}")
+    if not is_number(value):
+        raise InvalidArgumentError(f"{where}: expected a number, but received {dump(value)[:200]}")
     return float(value)
 
 
@@ -272,10 +298,9 @@ def _check(image: MultiscaleImage, change: Change) -> None:
     found = [tuple(level.place) for level in image._metadata.levels]
     pairs = zip(found, change.places, strict=True)
     same = all(
-        math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
+        math.isclose(size, a, rel_tol=1e-9) and math.isclose(at, b, rel_tol=1e-9, abs_tol=_NEARLY * a)
         for place, wanted in pairs
-        for ours, theirs in zip(place, wanted, strict=True)
-        for a, b in zip(ours, theirs, strict=True)
+        for size, at, a, b in zip(*place, *wanted, strict=True)
     )
     if not same or tuple(axis.unit for axis in image.axes) != change.units:
         raise DataCorruptionError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, TypeGuard
 
 from chunkwise import TensorStore, Unit
 from chunkwise.errors import InvalidArgumentError
@@ -399,7 +399,7 @@ def expect_text(value: object, where: str, what: str) -> str:
 
 def expect_numbers(value: object, rank: int, where: str, *, positive: bool = False) -> tuple[float, ...]:
     """Return `rank` finite numbers; raise InvalidArgumentError for anything else."""
-    if not (isinstance(value, Sequence) and len(value) == rank and all(_is_number(n) for n in value)) or (
+    if not (isinstance(value, Sequence) and len(value) == rank and all(is_number(n) for n in value)) or (
         positive and not all(n > 0 for n in value)
     ):
         what = "positive numbers" if positive else "numbers"
@@ -407,7 +407,8 @@ def expect_numbers(value: object, rank: int, where: str, *, positive: bool = Fal
     return tuple(float(n) for n in value)
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Return True for a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     try:
