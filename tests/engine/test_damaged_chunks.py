@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import chunkwise as cw
+from chunkwise.errors import TooLargeError
 
 SHAPE = (5, 6)
 DATA = np.arange(1, 31, dtype="int32").reshape(SHAPE)
@@ -114,7 +115,7 @@ def test_a_chunk_that_fits_in_no_memory_is_named() -> None:
     assert array.kvstore is not None
     array.kvstore["c/0"] = value = gzip.compress(b"abc")
     for work in (array[:4].read, lambda: array[:4].write(1)):
-        with pytest.raises(ValueError, match=r'"a/c/0": a chunk of shape .* does not fit into memory'):
+        with pytest.raises(TooLargeError, match=r'"a/c/0": a chunk of shape .* does not fit into memory'):
             work().result()
     assert array.kvstore["c/0"] == value
     assert array[2**45 : 2**45 + 3].read().result().tolist() == [0, 0, 0]
