@@ -44,7 +44,12 @@ BUILD = ROOT / "build" / "mutants"
 GROUPS = {
     "engine": (
         ["core/engine/*.py"],
-        ["tests/engine", "tests/api/test_batch.py", "tests/api/test_transaction.py"],
+        [
+            "tests/engine",
+            "tests/api/test_batch.py",
+            "tests/api/test_transaction.py",
+            "tests/drivers/test_zarr3_fields.py",
+        ],
     ),
     "plan": (["core/plan/*.py"], ["tests/plan", "tests/engine", "tests/virtual"]),
     "grid": (["core/grid.py"], ["tests/grid", "tests/plan", "tests/engine/test_read_write.py"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import chunkwise as cw
+from chunkwise.errors import TooLargeError
 
 SHAPE = (5, 6)
 DATA = np.arange(1, 31, dtype="int32").reshape(SHAPE)
@@ -98,6 +100,25 @@ def test_a_chunk_that_is_too_large_is_replaced_too(kind: str, tmp_path: Path) ->
     expected[CHUNK] = 7
     np.testing.assert_array_equal(array.read().result(), expected)
     assert path.stat().st_size < 1000
+
+
+def test_a_chunk_that_fits_in_no_memory_is_named() -> None:
+    """Metadata may claim any size; missing chunks of it are read, and the stored one stays."""
+    metadata = {
+        "shape": [2**46],
+        "data_type": "uint8",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2**45]}},
+        "codecs": ["bytes", {"name": "gzip", "configuration": {"level": 1}}],
+    }
+    spec = {"driver": "zarr3", "kvstore": "memory://a/", "metadata": metadata}
+    array = cw.open(spec, create=True).result()
+    assert array.kvstore is not None
+    array.kvstore["c/0"] = value = gzip.compress(b"abc")
+    for work in (array[:4].read, lambda: array[:4].write(1)):
+        with pytest.raises(TooLargeError, match=r'"a/c/0": a chunk of shape .* does not fit into memory'):
+            work().result()
+    assert array.kvstore["c/0"] == value
+    assert array[2**45 : 2**45 + 3].read().result().tolist() == [0, 0, 0]
 
 
 def test_a_field_of_all_elements_does_not_replace_it(tmp_path: Path) -> None:

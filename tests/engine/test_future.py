@@ -11,6 +11,7 @@ import threading
 import time
 import types
 import weakref
+from collections import deque
 
 import pytest
 import tensorstore
@@ -352,6 +353,19 @@ def test_an_error_of_a_callback_that_is_called_at_once_is_raised(library):
     with pytest.raises(ZeroDivisionError):
         future.add_done_callback(lambda done: 1 // 0)
     assert future.result() == 3
+
+
+def test_a_callback_that_is_registered_while_the_future_is_completed_is_called():
+    class Late(deque):
+        def append(self, callback):
+            promise.set_result(3)  # as another thread may, just before
+            super().append(callback)
+
+    promise, future = Promise.new()
+    future._callbacks = Late()
+    seen = []
+    future.add_done_callback(seen.append)
+    assert seen == [future]
 
 
 @pytest.mark.parametrize(

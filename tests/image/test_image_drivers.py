@@ -230,3 +230,30 @@ def test_a_picture_is_known_by_its_first_bytes_only():
             assert sniff(other.ljust(12)) == (format if known else None), other
     for other in (b"", b"RIFF1234WAVE", b"1234ftypmp42", b"II*\1"):
         assert sniff(other) is None
+
+
+def test_what_is_said_of_a_picture_before_it_is_read(tmp_path):
+    """It is one chunk, which is read as a whole."""
+    Image.fromarray(np.arange(60, dtype="u1").reshape(4, 5, 3)).save(tmp_path / "a.png")
+    a = cw.open({"driver": "png", "kvstore": f"file://{tmp_path}/a.png"}).result()
+    for view, n in ((a, 1), (a[1:2, 3], 1), (a[:0], 0)):
+        told = str(view.explain()).splitlines()
+        assert f'local file "{tmp_path}/a.png"' in told[0]
+        assert [line.split()[-1] for line in told[1:3]] == [str(n), str(n)]
+        assert told[5].split() == ["decoded", "bytes", str(60 * n)]
+    assert str(cw.stack([a, a]).explain()).splitlines()[2].split() == ["requests", "2"]
+    found = a.storage_statistics(query_not_stored=True, query_fully_stored=True).result()
+    assert (found.not_stored, found.fully_stored) == (False, True)
+    found = a[:0].storage_statistics(query_not_stored=True, query_fully_stored=True).result()
+    assert (found.not_stored, found.fully_stored) == (True, True)
+    inside = a.with_transaction(cw.Transaction())
+    np.testing.assert_array_equal(inside.read().result(), a.read().result())
+
+
+def test_a_bmp_of_four_bytes_that_is_cut_off(tmp_path):
+    """Pillow would not notice."""
+    Image.fromarray(np.arange(80, dtype="u1").reshape(4, 5, 4), "RGBA").save(tmp_path / "b.bmp")
+    raw = (tmp_path / "b.bmp").read_bytes()
+    (tmp_path / "b.bmp").write_bytes(raw[:-9])
+    with pytest.raises(ValueError, match=f"Failed to decode BMP: {len(raw) - 9} bytes, expected {len(raw)}"):
+        cw.open({"driver": "bmp", "kvstore": f"file://{tmp_path}/b.bmp"}).result()

@@ -245,3 +245,14 @@ def test_what_only_chunkwise_says(tmp_path: Path) -> None:
             make(ours)
     for path in _files(ours.place):
         assert path.endswith("/.zarray"), "of the array that was to be resized"
+
+
+@pytest.mark.parametrize("ts", [tensorstore, chunkwise], ids=["tensorstore", "chunkwise"])
+def test_json_values_that_are_not_written(ts: Any, tmp_path: Path) -> None:
+    array = ts.open({"driver": "json", "kvstore": f"file://{tmp_path}/x.json"}).result()
+    array[ts.newaxis][0:0].write(3).result()
+    with pytest.raises((TypeError, ValueError)):
+        array.write(np.array(object(), object)).result()
+    assert list(tmp_path.iterdir()) == []
+    array.write({"a": 1}).result()
+    assert (tmp_path / "x.json").read_bytes() == b'{"a":1}'

@@ -386,3 +386,23 @@ def test_adapted(library):
     assert library.downsample(store, [2], "mean").read().result().tolist() == [0, 6, 20]
     stacked = library.overlay([store, library.array(np.array([-1, -2])).translate_to[2]])
     assert stacked.read().result().tolist() == [0, 1, -1, -2, 16, 25]
+
+
+def test_a_part_of_a_chunk_that_can_only_be_written_in_a_transaction():
+    """What is not there can't be kept beside the part."""
+    written = []
+    array = chunkwise.virtual_chunked(
+        None,
+        lambda domain, chunk, parameters: written.append((domain.origin, chunk.tolist())),
+        dtype="u1",
+        domain=chunkwise.IndexDomain(shape=[4]),
+        chunk_layout=chunkwise.ChunkLayout(chunk_shape=[2]),
+    )
+    transaction = chunkwise.Transaction()
+    with pytest.raises(ValueError, match="Write-only virtual chunked view requires chunk-aligned writes"):
+        array.with_transaction(transaction)[0:1].write(3).result()
+    transaction.commit_sync()
+    assert written == []
+    with chunkwise.Transaction() as transaction:
+        array.with_transaction(transaction)[2:4].write([5, 6]).result()
+    assert written == [((2,), [5, 6])]

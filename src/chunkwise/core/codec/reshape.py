@@ -98,7 +98,7 @@ class Reshape(ArrayToArray):
                 sizes.append(entry)
         if -1 in sizes:
             known = prod(size for size in sizes if size != -1)
-            sizes[sizes.index(-1)] = prod(source) // known if known else 0
+            sizes[sizes.index(-1)] = prod(source) // known
         if prod(sizes) != prod(source):
             raise InvalidArgumentError(
                 f'"reshape" codec: a chunk of shape {list(source)} has {prod(source)} elements, '
