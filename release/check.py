@@ -213,8 +213,8 @@ def test_installed(sdist: Path, wheel: Path, tests: list[str]) -> None:
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         where = [python, "-c", "import chunkwise; assert 'site-packages' in chunkwise.__file__"]
         run(*where, cwd=source, env=environment)
-        in_turn = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "-m", "not slow"]  # as make test
-        run(python, "-m", "pytest", *in_turn, *tests, cwd=source, env=environment)
+        as_in_make_test = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "-m", "not slow"]
+        run(python, "-m", "pytest", *as_in_make_test, *tests, cwd=source, env=environment)
         run(python, "-m", "chunkwise", "completion", "bash", env=environment, stdout=subprocess.DEVNULL)
 
 

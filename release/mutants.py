@@ -65,7 +65,7 @@ GROUPS = {
     ),
     "files": (
         ["core/kvstore/files/*.py", "core/kvstore/compare_and_swap.py", "core/kvstore/caches.py"],
-        ["tests/kvstore"],
+        ["tests/kvstore", "tests/api/test_cache_pool.py", "tests/trees/test_symbolic_links.py"],
     ),
     "copying": (
         ["copying/journal.py", "copying/fence.py", "copying/planned_copy.py"],

@@ -38,3 +38,16 @@ def test_the_lower_bounds_of_a_stored_array_are_explicit_the_upper_ones_not() ->
     with pytest.raises(ValueError, match="explicit lower bound"):
         store.resize(inclusive_min=[1]).result()
     assert store.resize(exclusive_max=[9]).result().shape == (9,)
+
+
+def test_a_size_of_one_dimension_is_told_where_it_belongs() -> None:
+    """As in h5py and zarr-python: ``resize(20)``, ``resize((20,))``."""
+    spec = {"driver": "zarr3", "kvstore": "memory://"}
+    store = chunkwise.open(spec, create=True, dtype="uint8", shape=[4]).result()
+    for call in (lambda: store.resize(20), lambda: store.resize(exclusive_max=np.int64(20))):
+        with pytest.raises(TypeError, match=r"exclusive_max=\[20\]"):
+            call()
+    with pytest.raises(ValueError, match="explicit lower bound") as raised:
+        store.resize((20,))
+    assert "exclusive_max=" in "".join(raised.value.__notes__)
+    assert store.resize(exclusive_max=[20]).result().shape == (20,)

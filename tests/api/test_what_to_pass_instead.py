@@ -42,6 +42,14 @@ def test_text_without_a_size_needs_its_type(tmp_path: Path, dtype: Any) -> None:
         ts.create_array(tmp_path / "a", shape=(2,), dtype=dtype)
 
 
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+@pytest.mark.parametrize(("dtype", "sized"), [("S", "S5"), (np.dtype("S"), "S5"), ("S0", "S5"), ("V", "V5")])
+def test_bytes_without_a_size_name_what_has_one(tmp_path: Path, dtype: Any, sized: str, format: str) -> None:
+    with pytest.raises(NotImplementedError, match=f'"{sized}" has elements of 5 bytes, "string" of any'):
+        ts.create_array(tmp_path / "a", shape=(2,), dtype=dtype, format=format)
+    assert ts.create_array(tmp_path / "a", shape=(2,), dtype=sized, format=format).dtype.name == sized
+
+
 @pytest.mark.parametrize("missing", [None, math.nan, pandas.NA, pandas.NaT])
 @pytest.mark.parametrize("dtype", ["U5", "S5", "ustring", "string"])
 def test_missing_values_are_no_text(tmp_path: Path, dtype: str, missing: Any) -> None:

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from cli_arrays import Run, make
+from cli_trees import files
 
 import chunkwise as cw
 from chunkwise import errors
@@ -188,3 +189,60 @@ def test_a_path_that_leads_into_a_file_is_told_how_to_write(run: Run, tmp_path: 
     assert result.status == 1
     assert f'is an HDF5 file, whose content is "{tmp_path / "a.h5"}|hdf5:group/data"' in result.err
     assert "nothing is there" in run("info", tmp_path / "b.h5" / "group").err
+
+
+REFUSED = [
+    ("cp a.zarr out --dry-run --prices {bad", "prices: expected JSON, but received '{bad'"),
+    ("cp a.zarr out --dry-run --prices none.json", "prices: expected JSON or the name of a file with it"),
+    ('cp a.zarr out --dry-run --prices {"get":1}', 'prices: expected {"get": ..., "put": ...}'),
+    ("cp a.zarr out --prices {}", "--prices goes with --dry-run"),
+    ("cp a.zarr out --dtype u1 --cast scale --part 1/2", "each part would read the whole source first"),
+    ("cp a.zarr out --part 1/2 --overwrite", "--overwrite would let each part delete"),
+    ("cp -r a.zarr out --layout bdv", "--layout"),
+    ("cp -r g.zarr out --format zarr1", "Zarr v1 has no groups"),
+    ("cp g.zarr out", "g.zarr is a group; -r copies it with all that is in it"),
+    ("mv plain out", 'at plain: it is a directory of something else: "file"'),
+    ("mv nested out", "nested is a directory that is neither an array nor a group"),
+    ("rm -r nested", "nested is a directory that is neither an array nor a group; nothing is deleted"),
+    ("mv g.zarr/link out", "g.zarr/link is a link; it can be moved in its own hierarchy only"),
+    ("mv none out", "none"),
+    ("rm plain", 'at plain: it is a directory of something else: "file"'),
+    ("rm g.zarr", "-r deletes it with all that is in it"),
+    ("zip g.zarr out/", '"out/" names a directory; expected the name of the archive'),
+    ("slice a.zarr --png out.png --orthogonal --depth 16", "--orthogonal pictures have a --depth of 8"),
+    ("slice a.zarr --orthogonal", "--orthogonal needs --png OUT"),
+    ("slice rgb.zarr --png out.png --depth 16", "pictures of three colours have a --depth of 8"),
+    ("slice records.zarr --npy out.npy", "elements of type json can't be saved as .npy"),
+    ("slice large.zarr --png out.png", "choose a smaller --region"),
+    ("slice a.zarr --region ...,... --npy out.npy", 'has more than one "..."'),
+    ("stack out.json", "there are no layers"),
+    ("stack out.json a.zarr --axes x", "--axes: expected 2 names, for 10 × 6"),
+    ("image image.zarr --scale x=1,2", "--scale: expected values, or some by name"),
+    ("image image.zarr --scale x=1,x=2", '--scale: a name occurs twice in "x=1,x=2"'),
+    ("serve a.zarr --no-token --token t", "--token and --no-token exclude each other"),
+    ("serve a.zarr --port 99999", "--port: "),
+    ("view a.zarr --headless out.gif", ".png"),
+]
+
+
+@pytest.mark.parametrize(("words", "text"), REFUSED)
+def test_what_is_refused_changes_nothing(
+    run: Run, tmp_path: Path, words: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    make(tmp_path / "a.zarr", "zarr3", np.ones((10, 6), "f4"), (4, 4))
+    make(tmp_path / "rgb.zarr", "zarr3", np.ones((10, 6, 3), "u1"), (4, 4, 3))
+    group = cw.create_group("g.zarr")
+    group.create_array("x", np.arange(4))
+    group.create_link("link", "/g.zarr/x")
+    cw.create_array("records.zarr", shape=(2,), dtype="json", format="zarr2")
+    cw.create_array("large.zarr", shape=(100_000, 100_000), chunks=(1000, 1000), dtype="u1")
+    cw.downsample_pyramid("a.zarr", "image.zarr", levels=2).result()
+    make(tmp_path / "nested/x", "zarr3", np.ones(3), (2,))
+    Path("plain").mkdir()
+    Path("plain/file").write_text("kept")
+    before = files(tmp_path)
+    result = run(*words.split())
+    assert result.status in (1, 2) and result.out == ""
+    assert text in result.err, result.err
+    assert files(tmp_path) == before

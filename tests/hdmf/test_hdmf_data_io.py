@@ -15,7 +15,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf.data_utils import DataChunkIterator
 
 import chunkwise as cw
-from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, UnsupportedError
 from chunkwise.hdmf import ZarrDataIO, ZarrIO, open_store
 
 DATA = np.arange(60, dtype="i4").reshape(20, 3)
@@ -70,6 +70,60 @@ def test_compressors_that_n5_calls_otherwise(codec: Any, document: dict[str, Any
 def test_an_unknown_codec_is_told_by_name(format: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match=r'dataset /a: .*"bogus"'):
         _document(tmp_path / "a", format, compressor="bogus")
+
+
+GZIP = {"zarr2": {"id": "gzip", "level": 2}, "zarr3": {"name": "gzip", "configuration": {"level": 2}}}
+OBJECTS: list[tuple[Any, dict[str, Any]]] = [
+    # A codec, and the last codec of the document in each format; the error, if it is text.
+    (zarr.codecs.GzipCodec(level=2), {**GZIP, "n5": {"type": "gzip", "level": 2, "useZlib": False}}),
+    (
+        {"type": "gzip", "level": 2, "useZlib": True},
+        {**GZIP, "n5": {"type": "gzip", "level": 2, "useZlib": True}},
+    ),
+    ({"id": "zlib", "level": 2}, {"zarr2": {"id": "zlib", "level": 2}, "zarr3": GZIP["zarr3"]}),
+    (zarr.codecs.BytesCodec(endian="little"), {"zarr2": None, "zarr3": None, "n5": None}),
+    ("none", {"zarr2": None, "zarr3": None, "n5": None}),
+    ({"type": "raw"}, {"zarr2": None, "zarr3": None, "n5": None}),
+    ({"name": "bytes", "configuration": {"endian": "big"}}, {"zarr2": '"bytes" can\'t be written in'}),
+    ({"type": "xz", "preset": 6}, {"zarr2": "xz", "zarr3": "xz", "n5": {"type": "xz", "preset": 6}}),
+    (numcodecs.JSON(), {"zarr3": '"json2" can\'t be written in'}),
+    (["gzip", "zstd"], {"n5": "N5 has one compressor, but 2 are given"}),
+    *(
+        (codec, dict.fromkeys(("zarr2", "zarr3", "n5"), error))
+        for codec, error in {
+            5: "Expected a codec, but received: 5",
+            "bogus": '"bogus"',
+            "zstd:99": "99",
+            "pickle": "pickle",
+        }.items()
+    ),
+    (numcodecs.Pickle(), dict.fromkeys(("zarr2", "zarr3", "n5"), '"pickle" is refused')),
+    ({"x": 1}, dict.fromkeys(("zarr2", "zarr3", "n5"), "none of the members name, id, type")),
+]
+
+
+@pytest.mark.parametrize(("codec", "outcomes"), OBJECTS, ids=lambda value: str(value)[:40])
+def test_a_codec_in_each_format_for_a_dataset_and_for_a_file(
+    codec: Any, outcomes: dict[str, Any], tmp_path: Path
+) -> None:
+    """What is refused for all datasets of a file is what is refused for one, and nothing is written."""
+    for format, expected in outcomes.items():
+        path = tmp_path / format
+        if isinstance(expected, str):
+            with pytest.raises(ChunkwiseError, match=expected):
+                _document(path, format, compressor=codec)
+            with pytest.raises(OptionError, match=f"codec: .*{expected}"):
+                ZarrIO(tmp_path / "b", mode="w", format=format, codec=codec)
+            assert not (tmp_path / "b").exists()
+            continue
+        document = _document(path, format, compressor=codec)
+        last = {"zarr2": "compressor", "n5": "compression"}.get(format)
+        found = document[last] if last else document["codecs"][-1]
+        nothing = {"zarr3": {"name": "bytes", "configuration": {"endian": "little"}}, "n5": {"type": "raw"}}
+        assert found == (nothing.get(format) if expected is None else expected)
+        with ZarrIO(tmp_path / "b", mode="w", format=format, codec=codec, force_overwrite=True) as io:
+            io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("a", DATA)]))
+        assert open_store(tmp_path / "b").tree.nodes["/a"].document == document
 
 
 def test_n5_says_what_it_lacks(tmp_path: Path) -> None:

@@ -349,6 +349,15 @@ def test_cycles_end_and_a_link_may_lead_to_a_link(tmp_path: Path) -> None:
         ("s3://bucket/x/a.zarr", "..\\b.zarr", False, "s3://bucket/x/b.zarr"),
         ("https://h/x/a.zarr?sig=1", "../b.zarr", False, "https://h/x/b.zarr?sig=1"),
         ("s3://bucket/a.zarr", "../../b.zarr", False, None),
+        ("s3://bucket/x/a.zarr", "./y/./b.zarr", True, "s3://bucket/x/y/b.zarr"),
+        ("s3://bucket/x/a.zarr", "https://h/b.zarr", False, "https://h/b.zarr"),
+        ("s3://bucket/x/a.zarr", "/b.zarr", False, "/b.zarr"),
+        (
+            "zip+s3://bucket/x/a.zip|zip:in/a.zarr",
+            "../b.zarr",
+            False,
+            "zip+s3://bucket/x/a.zip|zip:/in/b.zarr",
+        ),
     ],
 )
 def test_sources_are_joined_by_the_rules_of_paths_and_urls(
@@ -370,6 +379,7 @@ def test_sources_are_written_relative() -> None:
     assert relative_source("s3://b/x/raw.zarr", "s3://b/p.zarr") == "../x/raw.zarr"
     assert relative_source("s3://b/raw.zarr", "s3://c/p.zarr") is None
     assert relative_source("/d/a.zarr", "/d/a.zarr") == "."
+    assert relative_source("/d/a.zarr", "s3://b/p.zarr") is None
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 import sys
 import threading
+import zlib
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -19,7 +21,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from nwb_content import file_of, new_file
 from pynwb import TimeSeries
 
-from chunkwise.errors import InvalidArgumentError, OutOfBoundsError, UnsupportedError
+from chunkwise.errors import DataCorruptionError, InvalidArgumentError, OutOfBoundsError, UnsupportedError
 from chunkwise.hdmf import NWBZarrIO, Reference, ZarrIO, open_store, read_nwb
 from chunkwise.hdmf.model.tree import COPIES
 
@@ -201,6 +203,15 @@ def test_a_file_on_a_plain_web_server(tmp_path: Path, server: str, format: str) 
         )
         assert list(nwb.keywords[:]) == ["a", "bb"]
     if format == "n5":
+        for copies in (
+            b"no zlib",
+            zlib.compress(b"no JSON"),
+            zlib.compress(b"[]"),
+            zlib.compress(b'{"store": 1}'),
+        ):
+            (tmp_path / "a" / COPIES).write_bytes(copies)
+            with pytest.raises(DataCorruptionError, match=re.escape(COPIES)):
+                read_nwb(f"{server}/a")
         (tmp_path / "a" / COPIES).unlink()
         with pytest.raises(UnsupportedError, match=r"mode r\+"):
             read_nwb(f"{server}/a")

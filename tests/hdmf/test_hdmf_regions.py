@@ -82,6 +82,9 @@ def test_checklist_regions_of_every_type_and_place(tmp_path: Path, kind: str, fo
         assert isinstance(attribute, ReferenceBuilder)
         assert attribute.builder is data
         np.testing.assert_array_equal(attribute.data(), expected)
+        boxes = attribute.selection if kind in ("blocks", "scattered") else [attribute.selection]
+        picked = [np.ravel(DATA[box]) for box in boxes]
+        np.testing.assert_array_equal(np.sort(np.concatenate(picked)), np.sort(np.ravel(expected)))
         assert root.attributes["plain"] is root.groups["group"]
 
         regions = root.datasets["regions"].data
@@ -123,14 +126,43 @@ def test_checklist_regions_of_targets_that_grew_or_shrank(tmp_path: Path, format
                     root.datasets["regions"].data[0]
 
 
-def test_checklist_regions_out_of_range_are_not_written() -> None:
-    data = DatasetBuilder("data", DATA)
-    for region in ([6], [(0, 4)], (slice(None), 4), {"type": "slices", "slices": [[0, 7, 1], [0, 4, 1]]}):
-        with pytest.raises(IndexError):
-            RegionReference(region, data)
-    for region in (["x"], (slice(None),) * 3, np.ones((2, 2), bool)):
-        with pytest.raises((ValueError, IndexError)):
-            RegionReference(region, data)
+NO_REGIONS: list[tuple[Any, str]] = [
+    ([6], "6"),
+    ([(0, 4)], "4"),
+    ((slice(None), 4), "4"),
+    ([(0, 1, 2)], r"point \[0, 1, 2\] for a dataset of rank 2"),
+    ({"type": "slices", "slices": [[0, 7, 1], [0, 4, 1]]}, r"reaches up to \[7, 4\]"),
+    (["x"], r"list of integers or of coordinates, but received: \['x'\]"),
+    ((slice(None),) * 3, "3"),
+    (np.ones((2, 2), bool), r"mask of shape \(2, 2\) for a dataset of shape \(6, 4\)"),
+    ((np.newaxis, 0), "slices, integers or one list"),
+    (([0, 1], [0, 1]), "only one axis may have a list"),
+    ((slice(None, None, -1), [0]), "only one axis may have a list"),
+    (([0, 1], slice(0, 4, 2)), "slices of step 1 on the others"),
+]
+
+
+@pytest.mark.parametrize(("region", "error"), NO_REGIONS, ids=lambda value: str(value)[:30])
+def test_checklist_regions_out_of_range_are_not_written(region: Any, error: str) -> None:
+    with pytest.raises((ValueError, IndexError), match=error):
+        RegionReference(region, DatasetBuilder("data", DATA))
+
+
+def test_a_scalar_has_no_region_but_all() -> None:
+    one = DatasetBuilder("one", np.float32(5))
+    assert RegionReference(..., one).region == {"type": "all", "shape": []}
+    for region in ([0], slice(0, 1), [(0,)]):
+        with pytest.raises((ValueError, IndexError), match=r"scalar|rank 0|dimension|indices"):
+            RegionReference(region, one)
+
+
+@pytest.mark.parametrize(
+    "index", [[], ([], slice(None)), ([0, 1], slice(2, 2)), np.zeros(SHAPE, bool)], ids=str
+)
+def test_regions_of_no_elements(index: Any) -> None:
+    region = RegionReference(index, DatasetBuilder("data", DATA)).region
+    assert select_region(DATA, region).size == 0
+    assert same_region(region, {"type": "none", "ndim": 2, "shape": list(SHAPE)})
 
 
 @pytest.mark.parametrize("form", ["spec", "compat"])
@@ -222,6 +254,10 @@ def test_masks_select_in_c_order(mask: Any) -> None:
     [
         {},
         {"type": "cube", "shape": [2]},
+        {"type": "blocks", "shape": [2], "blocks": 5},
+        {"type": "blocks", "shape": [2], "blocks": [[[1]]]},
+        {"type": "points", "shape": [2], "points": 5},
+        {"type": "points", "shape": 2, "points": [[0]]},
         {"type": "slices", "shape": [2], "slices": [[0, 1, 0]]},
         {"type": "slices", "shape": [2], "slices": [[1, 0, 1]]},
         {"type": "slices", "shape": [2, 2], "slices": [[0, 1, 1]]},

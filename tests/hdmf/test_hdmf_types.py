@@ -268,6 +268,81 @@ def test_what_does_not_fit_the_declared_type_is_refused(tmp_path: Path, values: 
         io.write_builder(GroupBuilder("root", datasets=[builder]))
 
 
+AB = np.dtype([("a", "i4"), ("b", "O")])
+IN_AB = np.dtype([("n", "i4"), ("in", AB)])
+# Values of a dataset, others that it can't take, and the error.
+REFUSED: list[tuple[Any, Any, str]] = [
+    (np.array([1.5]), np.array([1 + 2j]), r"\(1\+2j\) does not fit float64"),
+    (np.array([1]), np.array([1 + 2j]), r"\(1\+2j\) does not fit int64"),
+    (np.array([1.5], "f4"), np.array([1e300]), r"1e\+300 does not fit float32"),
+    (np.array([1.5]), np.array(["1.5"]), "text is not a number"),
+    (np.array([1], "M8[D]"), np.array([1], "M8[s]"), r"1970-01-01T00:00:01 does not fit datetime64\[D\]"),
+    (np.array([1], "m8[ns]"), np.array([2**62], "m8[s]"), r"does not fit timedelta64\[ns\]"),
+    (["text"], [5], "Expected str, but received: 5"),
+    (["text"], [b"\xff"], "bytes that are not UTF-8"),
+    ([b"bytes"], [5], "Expected bytes, but received: 5"),
+    (np.array([(1, "x")], AB), ["ab"], "a row of 2 members, but received: 'ab'"),
+    (np.array([(1, "x")], AB), [5], "a row of 2 members, but received: 5"),
+    (np.array([(1, "x")], AB), [(1,)], r"a row of 2 members, but received: \(1,\)"),
+    (np.array([(1, "x")], AB), [(2**40, "x")], "does not fit int32"),
+    (np.array([(1, "x")], AB), np.array([(1, 5)], AB), "Expected str, but received: 5"),
+    (np.array([(1, "x")], AB), np.array([(1,)], [("a", "i4")]), "members a, but expected a, b"),
+    (
+        np.array([(1, "x")], AB),
+        np.array([(1, "x")], [("b", "i4"), ("c", "O")]),
+        "members b, c, but expected a, b",
+    ),
+    (np.array([(1, (2, "x"))], IN_AB), [(1, (2,))], r"a row of 2 members, but received: \(2,\)"),
+]
+
+
+@pytest.mark.each_once
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(("values", "others", "error"), REFUSED, ids=lambda value: str(value)[:40])
+def test_rows_that_would_not_be_kept_are_refused(
+    tmp_path: Path, format: str, values: Any, others: Any, error: str
+) -> None:
+    with ZarrIO(tmp_path, "w", format=format, force_overwrite=True) as io:
+        io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("d", values)]))
+    files = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    dataset = open_store(tmp_path).dataset("/d")
+    for change in (lambda: dataset.append(others), lambda: dataset.write(slice(0, 1), others)):
+        with pytest.raises(InvalidArgumentError, match=error):
+            change()
+        assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == files
+
+
+KEPT: list[tuple[Any, Any, list[Any]]] = [
+    (np.array([1.5]), np.array([2 + 0j]), [1.5, 2.0]),
+    (np.array([1]), np.array([2.0]), [1, 2]),
+    (np.array([1], "m8[s]"), np.array([2000], "m8[ms]"), np.array([1, 2], "m8[s]").tolist()),
+    (["text"], [None], ["text", ""]),
+    (["text"], [b"bytes"], ["text", "bytes"]),
+    (["text"], [datetime.date(2026, 1, 2)], ["text", "2026-01-02"]),
+    ([b"bytes"], [None], [b"bytes", b""]),
+    ([b"bytes"], ["text"], [b"bytes", b"text"]),
+    ([b"bytes"], [datetime.date(2026, 1, 2)], [b"bytes", b"2026-01-02"]),
+    (np.array([(1, "x")], AB), [[2, "y"]], [(1, "x"), (2, "y")]),
+    (np.array([(1, "x")], AB), np.array([("y", 2)], [("b", "U1"), ("a", "i8")]), [(1, "x"), (2, "y")]),
+    (np.array([(1, "x")], AB), np.array([(2, "y")], "i8,U1"), [(1, "x"), (2, "y")]),
+    (np.array([(1, (2, "x"))], IN_AB), [(2, np.array((3, "y"), AB))], [(1, (2, "x")), (2, (3, "y"))]),
+]
+
+
+@pytest.mark.each_once
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(("values", "more", "expected"), KEPT, ids=lambda value: str(value)[:40])
+def test_rows_of_other_types_are_kept_if_they_fit(
+    tmp_path: Path, format: str, values: Any, more: Any, expected: list[Any]
+) -> None:
+    with ZarrIO(tmp_path, "w", format=format, force_overwrite=True) as io:
+        io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("d", values)]))
+    dataset = open_store(tmp_path).dataset("/d")
+    dataset.append(more)
+    for opened in (dataset, open_store(tmp_path, consolidated=False).dataset("/d")):
+        assert opened.read().tolist() == expected
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_attributes_that_are_no_numbers_in_json(tmp_path: Path, format: str) -> None:
     attributes = {

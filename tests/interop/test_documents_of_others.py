@@ -87,6 +87,70 @@ def test_fill_values_of_two_readings_are_refused(tmp_path: Path, dtype: Any, fil
         _read(_zarr2(tmp_path / "a", {}, dtype=dtype, fill_value=fill))
 
 
+@pytest.mark.parametrize("dtype", [">i4", "<f8", "|S2", "|b1"])
+@pytest.mark.parametrize("fill", [None, [1]], ids=["none", "list"])
+def test_fill_values_of_netcdf(tmp_path: Path, dtype: str, fill: Any) -> None:
+    """netCDF-C 4.8.0 left it out, or put it into a list: copied, consolidated, and written on."""
+    fill = fill and np.ones(1, dtype).tolist()
+    if dtype == "|S2" and fill:
+        fill = ["MQA="]  # base64
+    one = np.zeros(2, dtype) if fill is None else np.ones(2, dtype)
+    (tmp_path / "g").mkdir()
+    (tmp_path / "g/.zgroup").write_text('{"zarr_format": 2}')
+    for name, size in (("a", 4), ("b", 6)):
+        path = _zarr2(tmp_path / "g" / name, {"0": np.ones(2, dtype).tobytes()}, dtype=dtype, shape=[size])
+        document = json.loads((path / ".zarray").read_text())
+        del document["fill_value"]
+        (path / ".zarray").write_text(
+            json.dumps(document if fill is None else {**document, "fill_value": fill})
+        )
+    group = ts.open_group(tmp_path / "g", "r+")
+    ts.copy_tree(tmp_path / "g", tmp_path / "copy")
+    assert ts.diff(tmp_path / "g", tmp_path / "copy") == []
+    group["a"].resize(exclusive_max=[5]).result()
+    group.consolidate()
+    assert not any(report.bad for report in ts.verify(tmp_path / "g"))
+    written = json.loads((tmp_path / "g/a/.zarray").read_text())
+    assert written["fill_value"] == (fill and fill[0])
+    for opened in (group, ts.open_group(tmp_path / "g"), ts.open_group(tmp_path / "copy")):
+        for name in "ab":
+            np.testing.assert_array_equal(opened[name][1:4], np.concatenate([np.ones(1, dtype), one]))
+
+
+def test_lists_that_are_fill_values(tmp_path: Path) -> None:
+    """Of objects in JSON; a list of several is none."""
+    path = _zarr2(tmp_path / "a", {}, dtype="|O", filters=[{"id": "json2"}], fill_value=[1])
+    assert _read(path).tolist() == [[1]] * 4
+    with pytest.raises(ChunkwiseError, match="fill_value"):
+        _read(_zarr2(tmp_path / "b", {}, fill_value=[1, 2]))
+
+
+@pytest.mark.parametrize("kind", ["zarr2", "zarr3", "n5", "zarr2 consolidated", "zarr3 consolidated"])
+def test_whole_numbers_with_a_point(tmp_path: Path, kind: Any) -> None:
+    """JSON has one type of number, so ``3.0`` is 3: in each document of a tree, which is written on."""
+    group = ts.create_group(tmp_path / "g", format=kind.split()[0])
+    group.create_array("a", np.arange(6), chunks=[2])
+    if "consolidated" in kind:
+        group.consolidate()
+    for path in (tmp_path / "g").rglob("*"):
+        if path.name in ("zarr.json", ".zarray", ".zgroup", ".zmetadata", "attributes.json"):
+            document = json.loads(path.read_text(), parse_int=float)
+            path.write_text(json.dumps(document))
+    assert not any(report.bad for report in ts.verify(tmp_path / "g"))
+    for opened in (ts.open_group(tmp_path / "g"), ts.open_group(tmp_path / "g", "r+")):
+        np.testing.assert_array_equal(opened["a"][1:6], np.arange(1, 6))
+    opened.attrs["k"] = 1
+    opened["a"].attrs["k"] = 2
+    assert opened["a"].append([6]) == (7,)
+    opened = ts.open_group(tmp_path / "g")
+    assert (opened.attrs, opened["a"].attrs) == ({"k": 1}, {"k": 2})
+    np.testing.assert_array_equal(opened["a"], np.arange(7))
+    assert "(7)  chunks 2  " in str(opened.tree())
+    assert not any(report.bad for report in ts.verify(tmp_path / "g"))
+    ts.copy_tree(tmp_path / "g", tmp_path / "copy")
+    assert ts.diff(tmp_path / "g", tmp_path / "copy") == []
+
+
 def test_sizes_of_one_dimension_as_numbers(tmp_path: Path) -> None:
     """The values, the summary, and what is written when the array grows."""
     values = np.array([1, 2], "<i4")
@@ -97,6 +161,9 @@ def test_sizes_of_one_dimension_as_numbers(tmp_path: Path) -> None:
     assert (document["shape"], document["chunks"]) == ([3], [1])
     np.testing.assert_array_equal(_read(path), [1, 2, 0])
     assert not any(report.bad for report in ts.verify(path))
+    path = _zarr2(tmp_path / "b", {"0": values.tobytes()}, shape=2, chunks=2)
+    assert ts.open_array(path, "r+").append([3]) == (3,)
+    np.testing.assert_array_equal(_read(path), [1, 2, 3])
 
 
 def test_the_level_that_java_has_by_default(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 import errno
 import os
+from functools import partial
 
 import pytest
 
 from chunkwise.core.kvstore.files import exchange as file_exchange
+from chunkwise.core.kvstore.files import file_store
 from chunkwise.core.kvstore.files import protocol as file_protocol
 from chunkwise.core.kvstore.files import read as file_read
 from chunkwise.core.kvstore.files.file_store import FileStore
@@ -32,8 +34,8 @@ def read_by_store(path, starts, stops, change):
         file_read.regular_status = status
 
 
-def read_open(path, starts, stops, change, *, memory=None):
-    opened = file_read.OpenFile(str(path), "default")
+def read_open(path, starts, stops, change, *, memory=None, io_mode="default"):
+    opened = file_read.OpenFile(str(path), io_mode)
     try:
         change()
         return opened.read(starts, stops, memory)
@@ -45,7 +47,41 @@ def read_into(path, starts, stops, change):
     return read_open(path, starts, stops, change, memory=memoryview(bytearray(200)))
 
 
-@pytest.mark.parametrize("read", [read_by_store, read_open, read_into])
+def read_one_by_one(path, starts, stops, change, *, io_mode="default"):
+    store, size = FileStore(path.parent, io_mode=io_mode), path.stat().st_size
+    change()
+    status = file_store.regular_status
+    file_store.regular_status = lambda fd: Known(status(fd), size)
+    try:
+        return [store.read(path.name, byte_range=(a, b)).value for a, b in zip(starts, stops, strict=True)]
+    finally:
+        file_store.regular_status = status
+
+
+class Known:
+    """The status of a file that had another size a moment before."""
+
+    def __init__(self, status, size):
+        self._status = status
+        self.st_size = size
+
+    def __getattr__(self, name):
+        return getattr(self._status, name)
+
+
+READS = {
+    "store": read_by_store,
+    "open": read_open,
+    "into": read_into,
+    "open, mapped": partial(read_open, io_mode="memmap"),
+    "open, direct": partial(read_open, io_mode="direct"),
+    "one": read_one_by_one,
+    "one, mapped": partial(read_one_by_one, io_mode="memmap"),
+    "one, direct": partial(read_one_by_one, io_mode="direct"),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
 @pytest.mark.parametrize("left", [0, 1, 39, 40, 41, 60, 99, 100])
 def test_ranges_of_a_file_that_becomes_shorter(tmp_path, read, left):
     """What is still there is read; a range that is not is an error, never other bytes."""

@@ -126,6 +126,26 @@ def test_what_zarr_python_writes(tmp_path, format):
     assert check_consolidated(require_node(group.location)) == []
 
 
+def test_what_zarr_python_adds_without_consolidating(tmp_path, format):
+    """A reader of the copy doesn't find it, and is told how to; a reader of the nodes does."""
+    path = str(tmp_path / "x")
+    theirs = zarr.create_group(path, zarr_format=FORMATS[format])
+    theirs.create_group("s")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        zarr.consolidate_metadata(path, zarr_format=FORMATS[format])
+    zarr.open_group(path, mode="a", use_consolidated=False).create_group("s/new")
+    for copy in (cw.open_group(path), cw.open_group(path)["s"]):
+        with pytest.raises(KeyError) as raised:
+            copy["/s/new"]
+        assert "consolidated=False" in "".join(raised.value.__notes__)
+    nodes = cw.open_group(path, consolidated=False)
+    assert nodes["s/new"].path == "s/new"
+    with pytest.raises(KeyError) as raised:
+        nodes["s/old"]
+    assert "consolidated" not in "".join(getattr(raised.value, "__notes__", ()))
+
+
 def test_both_write_the_same(tmp_path, format):
     cw.create_group(tmp_path / "x", format=format).create_array("s/t/a", data=[1], attributes={"i": 1})
     group = cw.open_group(tmp_path / "x", "r+")

@@ -181,6 +181,44 @@ def test_texts_that_fit_are_added(tmp_path: Path, format: str) -> None:
     assert read(tmp_path / "a").tolist() == ["foo", "bar", "ba", "", "é", "xyz"]
 
 
+OBJECTS: dict[str, list[Any]] = {
+    "bytes": [b"a", b"", b"longer"],
+    "zeros at the end": [b"a\0", b"\0"],
+    "NumPy's bytes": [np.bytes_(b"a"), b"b"],
+    "NumPy's text": [np.str_("a"), "é"],
+}
+
+
+@pytest.mark.each_once
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("case", OBJECTS)
+@pytest.mark.parametrize("format", FORMATS)
+def test_objects_are_text_or_bytes_of_any_length(tmp_path: Path, format: str, case: str, lazy: bool) -> None:
+    values = np.array(OBJECTS[case], object)
+    if format == "n5" and isinstance(values[0], bytes):
+        with pytest.raises(InvalidArgumentError, match="N5 has no data type"):
+            write_dataset(dataset(values, lazy), tmp_path / "a", format=format)
+        return
+    write_dataset(dataset(values, lazy), tmp_path / "a", format=format)
+    write_dataset(xr.open_dataset(tmp_path / "a", engine="chunkwise"), tmp_path / "b")  # what was read, too
+    write_dataset(dataset(values, lazy) if lazy else dataset([values[0] * 9]), tmp_path / "b", append_dim="i")
+    assert read(tmp_path / "a").tolist() == values.tolist()
+    assert read(tmp_path / "b").tolist() == [*values, *(values if lazy else [values[0] * 9])]
+    if format != "n5":
+        theirs = xr.open_dataset(tmp_path / "a", engine="zarr", consolidated=False).load()["n"].values
+        assert theirs.tolist() == values.tolist()
+
+
+def test_text_that_is_too_long_is_told_what_holds_it(tmp_path: Path) -> None:
+    write_dataset(dataset(["a"]), tmp_path / "a", format="zarr3")
+    with pytest.raises(InvalidArgumentError) as raised:
+        write_dataset(dataset(["long"]), tmp_path / "a", append_dim="i")
+    assert "astype(object)" in "".join(raised.value.__notes__)
+    write_dataset(dataset(np.array(["a"], object)), tmp_path / "a", mode="a")
+    write_dataset(dataset(["long"]), tmp_path / "a", append_dim="i")
+    assert read(tmp_path / "a").tolist() == ["a", "long"]
+
+
 @pytest.mark.each_once
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("format", FORMATS)

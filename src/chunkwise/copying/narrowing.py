@@ -12,7 +12,7 @@ import numpy.typing as npt
 from chunkwise.core.api.copy import divide
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.threads import new_lock
-from chunkwise.core.codec.cast_value import cast_values, is_integer, value_range
+from chunkwise.core.codec.cast_value import cast_values, holds, is_integer, value_range
 from chunkwise.core.dtypes.conversion import Conversion, convertible
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.concurrent_requests import work_through
@@ -68,11 +68,11 @@ class Narrowing:
         if self.rule == "scale":
             values = self._scaled(values)
         misfits = _misfits(values, memory)
+        refused = _specials(values, memory)
         if self.rule == "error":
-            fractions = _fractions(values) if is_integer(memory) else np.zeros(values.shape, bool)
-            self._refuse(values, misfits | fractions)
-        elif is_integer(memory) and not is_integer(values.dtype):
-            self._refuse(values, ~np.isfinite(values.astype(np.float64)))
+            refused |= misfits
+            refused |= _fractions(values) if is_integer(memory) else False
+        self._refuse(values, refused)
         rule = "wrap" if self.rule == "wrap" else "clamp"
         if self.rule != "scale":  # otherwise the rounded extremes
             with self._lock:
@@ -163,6 +163,16 @@ def _misfits(values: Array, target: np.dtype[Any]) -> npt.NDArray[np.bool_]:
     with np.errstate(all="ignore"):
         rounded = real.astype(target).astype(np.float64)
         return np.asarray(np.isfinite(real) & ~(np.abs(rounded) <= high), bool)
+
+
+def _specials(values: Array, target: np.dtype[Any]) -> npt.NDArray[np.bool_]:
+    """Return where there are infinities, or NaN, that `target` lacks."""
+    found = np.zeros(values.shape, bool)
+    if not is_integer(values.dtype):
+        for value, is_it in ((np.inf, np.isinf), (np.nan, np.isnan)):
+            if is_integer(target) or not holds(value, target):
+                found |= is_it(values)
+    return found
 
 
 def _fractions(values: Array) -> npt.NDArray[np.bool_]:

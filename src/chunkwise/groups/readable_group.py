@@ -19,7 +19,7 @@ from chunkwise.core.trees.node import Node, find_node, is_name, split_path
 from chunkwise.core.trees.node_attributes import Attributes
 from chunkwise.core.trees.tree import ResolvedNode, Tree, group_links, resolve
 from chunkwise.core.trees.walk import UNREADABLE, look_ahead
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NodeNotFoundError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NodeNotFoundError, noted
 from chunkwise.groups.lazy_array import lazy_array
 
 if TYPE_CHECKING:
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["ReadableGroup"]
 
 _IN_SHORT = {"depth": 1, "attributes": True, "most": 20}
+_FROM_COPY = (
+    "the group is read from its consolidated metadata; consolidated=False finds what other software has "
+    "added without updating it"
+)
 
 
 class ReadableGroup(Resolvable):
@@ -124,7 +128,8 @@ class ReadableGroup(Resolvable):
     def _find(self, path: str) -> ResolvedNode:
         found = resolve(self._tree, split_path(path, self.path), self._node.format)
         if found is None:
-            raise NodeNotFoundError(f"{dump(path)} in {self._tree.location(self._names).text}")
+            note = "" if self._tree.snapshot is None else _FROM_COPY
+            raise noted(NodeNotFoundError(f"{dump(path)} in {self._tree.location(self._names).text}"), note)
         return found
 
     @classmethod

@@ -102,7 +102,7 @@ class Encoded(NamedTuple):
     """A variable in its stored form."""
 
     variable: Any  # with elements in their stored type, lazy if they were
-    dtype: Any  # of the array; "ustring" for text of any length
+    dtype: Any  # of the array; "ustring" for text of any length, "string" for bytes
     fill_value: Any  # marks missing values
     attributes: dict[str, Any]  # as JSON, without "_FillValue"
     layout: dict[str, Any]  # members of LAYOUT that were asked for, or that the variable came with
@@ -231,10 +231,7 @@ def _typed(name: str, variable: Any, format: str) -> tuple[Any, Any]:
     if mark is str:
         return variable, "ustring"
     if mark is bytes:
-        from xarray.coding.strings import ensure_fixed_length_bytes
-
-        variable = ensure_fixed_length_bytes(variable)
-        return variable, variable.dtype
+        return variable, "string"
     missing = _n_missing_text(variable)
     if missing:
         raise InvalidArgumentError(
@@ -253,7 +250,4 @@ def _n_missing_text(variable: Any) -> int:
 
 def _kind_of_objects(variable: Any) -> type | None:
     values: npt.NDArray[Any] = np.asarray(variable.data)
-    kinds = {type(value) for value in values.flat}
-    if kinds <= {str}:
-        return str
-    return bytes if kinds == {bytes} else None
+    return next((kind for kind in (str, bytes) if all(isinstance(v, kind) for v in values.flat)), None)

@@ -17,13 +17,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, noted
 from chunkwise.extension.trees import FILL_VALUE
 
 __all__ = ["EncodingCheck"]
 
 _BLOCK = 1 << 18
 """Number of elements that are compared at a time."""
+
+_ANY_LENGTH = (
+    'elements of type object have any length: mode="a" replaces the stored variable by one that is '
+    "astype(object)"
+)
 
 
 class EncodingCheck(NamedTuple):
@@ -90,9 +95,10 @@ class EncodingCheck(NamedTuple):
                     held = (
                         f"{encoded.dtype}: {of} of at most {n} {'bytes' if of == 'bytes' else 'characters'}"
                     )
-                raise InvalidArgumentError(
+                error = InvalidArgumentError(
                     f'variable "{self.name}": {_shown(value)} can\'t be stored as {held}{what}'
                 )
+                raise noted(error, _ANY_LENGTH if self.is_added and encoded.dtype.kind in "US" else "")
 
     def _check_numbers(self, given: npt.NDArray[Any], encoded: npt.NDArray[Any]) -> None:
         stored = self._as_read(encoded)

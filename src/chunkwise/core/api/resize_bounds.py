@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from operator import index
 from typing import TypeAlias
 
+import numpy as np
+
 from chunkwise.core.arrays.protocol import ResizeRequest
 from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
@@ -17,6 +19,10 @@ Bounds: TypeAlias = Sequence[int | None]
 
 def as_bounds(values: Iterable[int | None] | None) -> list[int | None] | None:
     """Return a user's bounds as a list; raise TypeError for anything but integers and None."""
+    if isinstance(values, int | np.integer):
+        raise TypeError(
+            f"expected a bound for each dimension, such as exclusive_max=[{values}], not {values}"
+        )
     return None if values is None else [None if v is None else index(v) for v in values]
 
 

@@ -132,7 +132,7 @@ _NAMES: Mapping[str, Rows] = {
         Instead('array["x"]', "a field of records"): "fields",
         Instead("array[...] = value"): "fill",
         Instead("array.fill_value"): "fillvalue",
-        _NO_CLOSE: "flush",
+        _NO_CLOSE: "close flush",
         Instead("array[selection].read().result()"): "get_basic_selection",
         Instead("array.vindex[indices].read().result()"): "get_coordinate_selection get_mask_selection",
         Instead("array.oindex[indices].read().result()"): "get_orthogonal_selection",

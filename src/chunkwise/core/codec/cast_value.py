@@ -45,7 +45,7 @@ from chunkwise.errors import (
     prefixed,
 )
 
-__all__ = ["CastValue", "cast_values", "is_integer", "is_number", "parse_number", "value_range"]
+__all__ = ["CastValue", "cast_values", "holds", "is_integer", "is_number", "parse_number", "value_range"]
 
 _Apply = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
@@ -122,8 +122,8 @@ def _cast_to_float(
         result = wide.astype(target)
     floating = wide.dtype.kind == "f"
     finite = np.isfinite(wide) if floating else np.ones(wide.shape, bool)
-    infinite = _holds(np.inf, target)
-    if floating and not _holds(np.nan, target):
+    infinite = holds(np.inf, target)
+    if floating and not holds(np.nan, target):
         _reject_special(np.isnan(wide), "NaN", target)
     if floating and not infinite:
         _reject_special(np.isinf(wide), "infinity", target)
@@ -146,7 +146,7 @@ def _cast_to_float(
     return np.where(outside, np.where(wide < 0, _scalar(ends[0], target), _scalar(ends[1], target)), result)
 
 
-def _holds(value: float, target: np.dtype[Any]) -> bool:
+def holds(value: float, target: np.dtype[Any]) -> bool:
     """Return True if `target` can hold this infinity or NaN."""
     with np.errstate(all="ignore"):
         return bool(np.array_equal(np.array(value).astype(target).astype(np.float64), value, equal_nan=True))

@@ -28,6 +28,7 @@ __all__ = [
     "parse_zarr2",
     "stored_dtype",
     "to_zarr2",
+    "unsupported",
 ]
 
 _PLAIN = {
@@ -110,11 +111,18 @@ def _gap(i: int, dtype: np.dtype[Any]) -> str:
     return f"f{i}" if dtype.kind == "V" and dtype.names is None else ""
 
 
+def unsupported(dtype: DataType) -> UnsupportedError:
+    """Return the error for a data type that Zarr doesn't have; it says what holds bytes."""
+    sized = {"char": "S5", "byte": "V5"}.get(dtype.name)
+    hint = f'; "{sized}" has elements of 5 bytes, "string" of any number' if sized else ""
+    return UnsupportedError(f"Data type not supported: {dtype.name}{hint}")
+
+
 def to_zarr2(dtype: DataType, endian: str = "little") -> JSON:
     """Return member ``dtype`` of a Zarr v2 array for `dtype`; raise UnsupportedError if there is none."""
     # For string, ustring and json it is ``"|O"``; the caller adds the filter for it.
     if dtype.kind in ("char", "byte", "extension"):
-        raise UnsupportedError(f"Data type not supported: {dtype.name}")
+        raise unsupported(dtype)
     if dtype.memory_dtype.hasobject:
         return "|O"
     if dtype.name in _PLAIN:

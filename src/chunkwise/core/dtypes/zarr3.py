@@ -30,6 +30,7 @@ from chunkwise.core.dtypes.extension import find_extension
 from chunkwise.core.dtypes.fill_value import parse_element, print_element
 from chunkwise.core.dtypes.fixed import members_of
 from chunkwise.core.dtypes.names import ZARR3, pack
+from chunkwise.core.dtypes.zarr2 import unsupported
 from chunkwise.errors import InvalidArgumentError, SpecError, UnsupportedError, prefixed
 
 __all__ = ["fill_value_to_zarr3", "parse_fill_value_zarr3", "parse_zarr3", "to_zarr3"]
@@ -159,7 +160,7 @@ def to_zarr3(dtype: DataType) -> JSON:
                 raise UnsupportedError(f'Zarr v3 has no data type for field "{name}" of shape {list(shape)}')
             fields.append({"name": name, "data_type": to_zarr3(member)})
         return {"name": "struct", "configuration": {"fields": fields}}
-    raise UnsupportedError(f"Data type not supported: {dtype.name}")
+    raise unsupported(dtype)
 
 
 def parse_fill_value_zarr3(value: JSON, dtype: DataType) -> npt.NDArray[Any]:

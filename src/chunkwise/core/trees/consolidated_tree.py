@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from chunkwise.core.arrays.metadata_observers import HOLDERS, metadata_changed
 from chunkwise.core.base.binding import JSON, MISSING
+from chunkwise.core.driver.chunked.documents import usual_form
 from chunkwise.core.driver.zarr3.metadata import parse_metadata
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.kvstore.key_range import KeyRange
@@ -322,7 +323,7 @@ def _problems(stored: Mapping[str, JSON] | None, true: Mapping[str, JSON], forma
 def _comparable(document: JSON) -> str:
     """Return text that is equal for equivalent documents."""
     if isinstance(document, dict):
-        document = {key: value for key, value in document.items() if key not in _SAYS_NOTHING}
+        document = {k: value for k, value in usual_form(document).items() if k not in _SAYS_NOTHING}
         if document.get("node_type") == "array":
             document = _normal_zarr3(document)
         if document.get("attributes") == {}:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from chunkwise.core.arrays.open_chunked import open_chunked
-from chunkwise.core.base.binding import JSON
+from chunkwise.core.base.binding import JSON, expect_int
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.stored_array import StoredArray
 from chunkwise.core.driver.tree_format import FormatName
@@ -105,10 +105,11 @@ class NewRows:
 
 
 def _shape_in(document: JSON, array: Growing) -> tuple[int, ...]:
-    shape = document.get(tree_format(array.format).shape_member) if isinstance(document, dict) else None
+    format = tree_format(array.format)
+    shape = format.usual_form(document).get(format.shape_member) if isinstance(document, dict) else None
     if not isinstance(shape, list) or not array.axis < len(shape):
         raise NotFoundError(f"there is no longer an array at {array.location.text}")
-    return tuple(shape)
+    return tuple(map(expect_int, shape))
 
 
 def _check_size(array: Growing, size: int, before: int) -> None:

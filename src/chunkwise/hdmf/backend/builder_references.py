@@ -18,7 +18,7 @@ from chunkwise.hdmf.backend.h5_values import h5_dataset_of
 from chunkwise.hdmf.model.attributes import data_type_of, object_id_of
 from chunkwise.hdmf.model.place import canonical_source, relative_source
 from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path
-from chunkwise.hdmf.model.region import normalize_region, select_region
+from chunkwise.hdmf.model.region import hyperslab_axes, normalize_region, select_region
 from chunkwise.hdmf.model.values import shape_of
 from chunkwise.hdmf.opening import is_hdf5
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning
@@ -214,9 +214,8 @@ class RegionReference(_Base or ReferenceBuilder):  # type: ignore[misc, unused-i
         if kind == "blocks":
             boxes = [tuple(slice(f, t + 1) for f, t in zip(*box, strict=True)) for box in region["blocks"]]
             return boxes[0] if len(boxes) == 1 else boxes
-        if kind == "hyperslab" and all(b == 1 for b in region["block"]):
-            terms = zip(region["start"], region["stride"], region["count"], strict=True)
-            return tuple(slice(a, a + s * (n - 1) + 1 if n else a, s) for a, s, n in terms)
+        if kind == "hyperslab":
+            return np.ix_(*hyperslab_axes(region))
         return Ellipsis if kind == "all" else []
 
     def data(self) -> Any:

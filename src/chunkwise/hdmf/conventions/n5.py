@@ -208,8 +208,8 @@ def restore_number(values: npt.NDArray[Any], element: Element) -> npt.NDArray[An
     dtype = element.memory_dtype
     if values.dtype == dtype:
         return values
-    if n5_type(dtype) == dtype:
-        return values.astype(dtype)
+    if n5_type(dtype) != values.dtype:
+        raise DataCorruptionError(f"numbers are stored as {values.dtype}, but declared as {dtype}")
     return values.astype(bool) if dtype.kind == "b" else values.view(dtype)
 
 

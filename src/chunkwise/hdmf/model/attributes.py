@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumen
 from chunkwise.extension.trees import LINK_ATTRIBUTES, has_non_finite, to_json_value
 from chunkwise.hdmf.model.element import Element, bytes_, compound, element_of_word, number, reference, text
 from chunkwise.hdmf.model.reference import Reference, parse_reference
-from chunkwise.hdmf.model.values import as_values
+from chunkwise.hdmf.model.values import as_values, shape_of
 
 __all__ = [
     "ATTR_DTYPES",
@@ -155,14 +156,17 @@ def _restored(value: Any, word: Any) -> Any:
         if isinstance(word, dict):
             shape = tuple(word["shape"])
             element = element_of_word(word["members"])
-            return as_values(_as_rows(value, len(shape), element), element, shape)[()]
+            rows = _as_rows(value, len(shape), element)
+            found = shape_of(rows, _is_row)  # shorter if an axis is empty
+            return as_values(rows, element, shape)[()] if found == shape[: len(found)] else value
         if word == "bytes":
             return _as_bytes(value)
-        dtype = np.dtype(word)
-        if dtype.kind not in "biuf":
+        element = element_of_word(word)
+        if element.dtype is None or element.dtype.kind not in "biuf":
             return value
-        return np.asarray(value, dtype) if isinstance(value, list) else dtype.type(value)
-    except (KeyError, TypeError, ValueError, OverflowError):
+        values = as_values(_with_non_finite(value), element)
+        return values if isinstance(value, list) else values[()]
+    except (KeyError, TypeError, ValueError):
         return value  # written by other software; the JSON value is the best guess
 
 
@@ -177,7 +181,21 @@ def _as_member(value: Any, element: Element) -> Any:
     if element.kind == "compound":
         return _as_rows(value, 0, element)
     is_float = element.dtype is not None and element.dtype.kind == "f"
-    return float(value) if is_float and isinstance(value, str) else value  # N5 has "NaN"
+    return _with_non_finite(value) if is_float else value
+
+
+def _is_row(item: Any) -> bool:
+    return isinstance(item, tuple)
+
+
+_NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def _with_non_finite(value: Any) -> Any:
+    """Return lists of numbers with those that `finite_attributes` made text."""
+    if isinstance(value, list):
+        return [_with_non_finite(item) for item in value]
+    return _NON_FINITE.get(value, value) if isinstance(value, str) else value
 
 
 def _as_bytes(value: Any) -> Any:

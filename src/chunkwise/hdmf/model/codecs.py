@@ -138,14 +138,13 @@ def codec_document(codec: Any, format: Format) -> dict[str, Any]:
 
 def check_compressor(codec: Any, format: Format) -> None:
     """Raise OptionError unless `codec` says how arrays of a format are compressed."""
-    if codec is None or isinstance(codec, bool) or codec == "auto" or format not in DEFAULT_COMPRESSOR:
+    if codec == "auto" or format not in DEFAULT_COMPRESSOR:
         return
-    for one in codec if isinstance(codec, list | tuple) else [codec]:
-        try:
-            codec_document(one, format)
-        except ChunkwiseError as e:
-            if not isinstance(e, _LackingError) or tree_format(format).codecs.has_filters:
-                raise OptionError(f"codec: {e.message}") from None
+    try:
+        with warnings.catch_warnings(action="ignore"):  # they come when it is used
+            Settings(compressor=codec).compressors(format)
+    except ChunkwiseError as e:
+        raise OptionError(f"codec: {e.message}") from None
 
 
 def _with_level(text: str, format: Format) -> Any:

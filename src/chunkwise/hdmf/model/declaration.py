@@ -76,10 +76,11 @@ def _zarr2(node: HdmfNode) -> Declaration:
         if element.kind == "number" and isinstance(word, str):
             element = number(element.memory_dtype, _agreed(word, element.memory_dtype))
         return Declaration(element, scalar)
-    if isinstance(word, list) or word in REFERENCE_WORDS | REGION_WORDS:
+    name = word if isinstance(word, str) else ""
+    if isinstance(word, list) or name in REFERENCE_WORDS | REGION_WORDS:
         return Declaration(element_of_word(word), scalar)
     # Text without a declared type is a cached specification.
-    is_text = (isinstance(word, str) and word in TEXT_WORDS) or (codec == "json2" and scalar)
+    is_text = name in TEXT_WORDS or (codec == "json2" and scalar)
     return Declaration(text if is_text and not isinstance(stored, list) else None, scalar)
 
 

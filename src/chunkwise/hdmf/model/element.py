@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -193,11 +194,8 @@ def element_of_word(word: Any, depth: int = 0) -> Element:
     if word in BYTES_WORDS or word[:2] in ("|S", "<S"):
         return bytes_
     name = {"int": "int64", "float": "float64", "uint": "uint32", "short": "int16"}.get(word, word)
-    try:
-        dtype = np.dtype(name)
-    except TypeError:
-        try:
-            dtype = DataType(name).memory_dtype
-        except InvalidArgumentError:
-            raise DataCorruptionError(f'unknown type name "{word[:100]}"') from None
-    return number(dtype, word)
+    for parse in (np.dtype, lambda name: DataType(name).memory_dtype):
+        # NumPy reads some names as programs for several types, and fails as a parser does.
+        with suppress(TypeError, ValueError, SyntaxError):
+            return number(parse(name), word)
+    raise DataCorruptionError(f'unknown type name "{word[:100]}"')

@@ -36,6 +36,9 @@ from chunkwise.hdmf.pickles.safe_pickle import UnsafePickleError
 
 __all__ = ["PhysicalArray", "object_filter"]
 
+_LARGEST = 1 << 24
+"""Elements of a chunk that is read at once."""
+
 _HDMF_MEMBERS = ("hdmf_attributes", "hdmf_n5")
 """Members of N5 documents that the format doesn't define."""
 
@@ -171,10 +174,12 @@ class PhysicalArray:
 
     @property
     def single_key(self) -> str | None:
-        """Key of the only chunk, which scalars and most columns have; None for other arrays."""
+        """Key of the only chunk, a small one, which scalars and most columns have; None for other arrays."""
         stored = self.stored
         chunk = stored.grid.chunk_shape
         if stored.shard is not None or stored.field is not None or chunk is None:
+            return None
+        if math.prod(chunk) > _LARGEST:  # which may be far more than there is
             return None
         if any(n > c or n == 0 for n, c in zip(stored.shape, chunk, strict=True)):
             return None
@@ -350,8 +355,9 @@ class _HdmfZarr2Format(Zarr2Format):
 
 def _refuse_pickles(document: dict[str, Any], codec: str | None) -> None:
     """Raise UnsafePickleError for a pickle anywhere but in the place of the filter that makes objects."""
-    filters = enumerate(document.get("filters") or ())
-    steps = [("compressor", document.get("compressor")), *((f"filter {i}", step) for i, step in filters)]
+    filters = document.get("filters")
+    listed = enumerate(filters if isinstance(filters, list) else ())
+    steps = [("compressor", document.get("compressor")), *((f"filter {i}", step) for i, step in listed)]
     for where, step in steps:
         if isinstance(step, dict) and step.get("id") == "pickle" and (where != "filter 0" or codec is None):
             of = " of an array without objects" if where == "filter 0" else ""

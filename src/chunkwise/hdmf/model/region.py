@@ -26,7 +26,7 @@ import numpy.typing as npt
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError, OutOfBoundsError
 from chunkwise.extension.inside import position, positions
 
-__all__ = ["normalize_region", "parse_region", "same_region", "select_region"]
+__all__ = ["hyperslab_axes", "normalize_region", "parse_region", "same_region", "select_region"]
 
 # -- the JSON form ------------------------------------------------------------------------------------
 
@@ -223,12 +223,17 @@ def select_region(dataset: Any, region: Mapping[str, Any]) -> npt.NDArray[Any]:
     return _blocks(dataset, region["blocks"])
 
 
+def hyperslab_axes(region: Mapping[str, Any]) -> list[npt.NDArray[np.intp]]:
+    """Return the indices along each axis that a hyperslab selects."""
+    terms = zip(region["start"], region["stride"], region["count"], region["block"], strict=True)
+    return [
+        (np.arange(count)[:, None] * stride + np.arange(block) + start).reshape(-1)
+        for start, stride, count, block in terms
+    ]
+
+
 def _hyperslab(dataset: Any, region: Mapping[str, Any]) -> npt.NDArray[Any]:
-    axes = []
-    for start, stride, count, block in zip(
-        region["start"], region["stride"], region["count"], region["block"], strict=True
-    ):
-        axes.append((np.arange(count)[:, None] * stride + np.arange(block) + start).reshape(-1))
+    axes = hyperslab_axes(region)
     if any(a.size == 0 for a in axes):
         return np.empty([a.size for a in axes], getattr(dataset, "dtype", object))
     # One read of the bounding box, then the regular grid inside it.

@@ -56,25 +56,24 @@ def map_members(
 
 
 def infer_element(values: npt.NDArray[Any]) -> Element:
-    """Return the type of stored objects without a declared type, from the first value that shows it."""
-    for value in values.reshape(-1).tolist():
-        if isinstance(value, Mapping) and "path" in value:
-            return reference
-        if isinstance(value, str):
-            return text
-        if isinstance(value, bytes):
-            return bytes_
-        if isinstance(value, list):
-            return compound([(f"f{i}", infer_element(_boxed(item))) for i, item in enumerate(value)])
-        if isinstance(value, bool | int | float) and not (type(value) is int and value == 0):
-            return number({bool: "bool", int: "int64", float: "float64"}[type(value)])
+    """Return the type of stored objects without a declared type; the first that isn't missing decides."""
+    return _inferred(values.reshape(-1).tolist())
+
+
+def _inferred(values: Sequence[Any]) -> Element:
+    there = [value for value in values if value is not None and not (type(value) is int and value == 0)]
+    first = there[0] if there else ""
+    if isinstance(first, Mapping) and "path" in first:
+        return reference
+    if isinstance(first, bytes):
+        return bytes_
+    if isinstance(first, list) and first:
+        rows = [row for row in there if isinstance(row, list) and len(row) == len(first)]
+        return compound([(f"f{i}", _inferred(column)) for i, column in enumerate(zip(*rows, strict=True))])
+    if isinstance(first, bool | int | float):
+        types = set(map(type, there))
+        return number("float64" if float in types else "int64" if int in types else "bool")
     return text
-
-
-def _boxed(value: Any) -> npt.NDArray[Any]:
-    out = np.empty(1, object)
-    out[0] = value
-    return out
 
 
 def to_logical(values: npt.NDArray[Any], element: Element) -> npt.NDArray[Any]:
@@ -82,7 +81,7 @@ def to_logical(values: npt.NDArray[Any], element: Element) -> npt.NDArray[Any]:
     if element.kind == "number":
         if values.dtype == object:
             try:
-                return values.astype(element.memory_dtype)
+                return _as_number(values, element)
             except (TypeError, ValueError, OverflowError) as e:
                 raise DataCorruptionError(f"a value is no {element.name}: {e}") from None
         return values
@@ -109,7 +108,8 @@ def _one(value: Any, element: Element) -> Any:
     if kind == "compound":
         return _row(value, element)
     if kind == "number":
-        if isinstance(value, bool | int | float):
+        whole = element.dtype is not None and element.dtype.kind in "biu"
+        if isinstance(value, bool | int) or (isinstance(value, float) and (not whole or value.is_integer())):
             return value
     elif _is_missing(value):
         return _MISSING[kind]
@@ -285,12 +285,15 @@ def _as_number(values: npt.NDArray[Any], element: Element) -> npt.NDArray[Any]:
         values.dtype.kind != "O" or any(isinstance(v, str | bytes) for v in values.reshape(-1).tolist())
     ):
         raise TypeError("text is not a number")
+    given, wanted = values.dtype.kind, dtype.kind
     with np.errstate(all="ignore"):
-        out = values.astype(dtype)
-        if dtype.kind in "biu" and values.dtype.kind in "biufO":
+        out = (values.real if given == "c" and wanted in "biuf" else values).astype(dtype)
+        if wanted in "biu" and given in "biufcO":
             lost = np.asarray(out != values)
-        elif dtype.kind == "f" and values.dtype.kind == "f":
-            lost = np.isinf(out) & ~np.isinf(values)
+        elif wanted == "f" and given in "fc":
+            lost = (np.isinf(out) & ~np.isinf(values)) | (values.imag != 0)
+        elif wanted in "mM" and given == wanted:
+            lost = ~np.isnat(values) & (out.astype(values.dtype) != values)
         else:
             return out
     if lost.any():
@@ -340,16 +343,17 @@ def _as_records(data: Any, element: Element, shape: Sequence[int] | None) -> npt
     memory = element.memory_dtype
     if isinstance(data, np.ndarray | np.void) and data.dtype.names is not None:
         source = np.asarray(data)
-        if source.dtype == memory:
+        if source.dtype == memory and not memory.hasobject:
             return source
-        names = source.dtype.names
-        assert names is not None
-        if len(names) != len(element.members):
-            raise InvalidArgumentError(f"records have members {names}, but expected {memory.names}")
+        names, own = data.dtype.names, [m.name for m in element.members]
+        by_name = set(names) == set(own)
+        # Names that say nothing, such as f0 and f1, are those of columns in order.
+        if not by_name and (len(names) != len(own) or set(names) & set(own)):
+            raise InvalidArgumentError(
+                f"records have members {', '.join(names)}, but expected {', '.join(own)}"
+            )
         out = np.zeros(source.shape, memory)
-        # By name where they agree, else by position.
-        for member, name in zip(element.members, names, strict=True):
-            name = member.name if member.name in names else name
+        for member, name in zip(element.members, own if by_name else names, strict=True):
             out[member.name] = as_values(source[name], member.element, source.shape)
         return out
     found = shape_of(data, _is_row) if shape is None else tuple(shape)
@@ -364,18 +368,20 @@ def _as_records(data: Any, element: Element, shape: Sequence[int] | None) -> npt
     out = np.zeros(found, memory)
     flat = out.reshape(-1)
     for i, item in enumerate(_flat(data, len(found))):
-        parts = list(item)
-        if len(parts) != len(element.members):
-            raise InvalidArgumentError(f"a row has {len(parts)} members, but expected {len(element.members)}")
-        flat[i] = tuple(
-            _member(part, member.element) for part, member in zip(parts, element.members, strict=True)
-        )
+        flat[i] = _member(item, element)
     return out
 
 
 def _member(value: Any, element: Element) -> Any:
     if element.kind == "compound":
-        return tuple(_member(v, m.element) for v, m in zip(value, element.members, strict=True))
+        row = value[()] if isinstance(value, np.ndarray) else value  # one without dimensions is its element
+        is_row = isinstance(row, list | tuple | np.void | np.ndarray)
+        parts = list(row) if is_row else []
+        if len(parts) != len(element.members):
+            raise InvalidArgumentError(
+                f"Expected a row of {len(element.members)} members, but received: {value!r:.100}"
+            )
+        return tuple(_member(v, m.element) for v, m in zip(parts, element.members, strict=True))
     if element.kind == "number":
         return as_values(value, element)[()]
     return _object(value, element)

@@ -225,13 +225,18 @@ class StoreContent:
 def stored_shape(store: StoreContent, path: str) -> tuple[int, ...]:
     """Return the shape of a dataset that is not an array, as stored."""
     attributes = store.tree.nodes[path].attributes
-    return encoded_shape(attributes.get("_ENCODED") or attributes.get("_EMPTY"))
+    try:
+        return encoded_shape(attributes.get("_ENCODED") or attributes.get("_EMPTY"))
+    except DataCorruptionError as e:
+        raise prefix(e, f'dataset "{path}"') from None
 
 
 def read_encoded(store: StoreContent, path: str, element: Element, key: Any) -> npt.NDArray[Any]:
     """Return values of a dataset of N5 that is not an array: an encoded group, or an empty one."""
     shape = stored_shape(store, path)
     if "_EMPTY" in store.tree.nodes[path].attributes:
+        if math.prod(shape):
+            raise DataCorruptionError(f"a dataset of shape {shape} has no values: it is marked as empty")
         values = np.empty(shape, element.memory_dtype)
     else:
         values = _decoded(store, path, element, shape)
@@ -243,17 +248,26 @@ def _decoded(store: StoreContent, path: str, element: Element, shape: tuple[int,
     node = store.tree.nodes.get(path)
     n = math.prod(shape)
     if node is not None and node.is_array:
-        return restore_number(store.physical(path).read(), element).reshape(shape)
+        array = store.physical(path)
+        if element.kind != "number" or array.size != n:
+            raise DataCorruptionError(
+                f"array {path} has {array.size} values of {array.dtype}, but expected {n} of {element.name}"
+            )
+        return restore_number(array.read(), element).reshape(shape)
     if element.kind != "compound":
 
         def read(child: str, start: int, stop: int) -> npt.NDArray[Any]:
             return store.physical(join_path(path, child)).read(slice(start, stop))
 
         return decode_items(read, n, element).reshape(shape)
-    out = np.zeros(shape, element.memory_dtype)
-    for i, member in enumerate(element.members):
-        if n:
-            out[member.name] = _decoded(store, join_path(path, str(i)), member.element, shape)
+    if not n:
+        return np.empty(shape, element.memory_dtype)
+    columns = [
+        _decoded(store, join_path(path, str(i)), m.element, shape) for i, m in enumerate(element.members)
+    ]
+    out = np.empty(shape, element.memory_dtype)  # now that as many values are there
+    for member, column in zip(element.members, columns, strict=True):
+        out[member.name] = column
     return out
 
 

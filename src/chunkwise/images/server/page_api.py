@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -44,6 +46,7 @@ _MOST_FOUND = 200
 _MOST_CELLS = 10_000
 _MOST_COLORS = 10_000  # of labels; the others have those that any label has
 _SEARCH_SECONDS = 2.0
+_INTEGER = re.compile("-?[0-9]{1,18}")
 
 
 def page_content(sources: Sources, name: str, query: Mapping[str, str]) -> Content:
@@ -263,14 +266,14 @@ def _contrast(sources: Sources, path: tuple[str, ...], query: Mapping[str, str])
     image = _found_image(sources, path)
     texts = _texts(query, "at")
     view = contrast_level(image.views, {dim: 0 for dim, at in enumerate(texts) if at})
-    over = [float(text) for text in query.get("over", "").split(",") if text] or None
-    if over is not None and (len(over) != 2 or not np.isfinite(over).all()):
-        raise InvalidArgumentError("over: expected two numbers")
-    numbers = [float(text) for text in query.get("percentiles", "").split(",") if text] or PERCENTILES
-    if len(numbers) != 2 or not 0 <= numbers[0] < numbers[1] <= 100:
+    over = _two_numbers(query, "over")
+    numbers = _two_numbers(query, "percentiles") or PERCENTILES
+    if not 0 <= numbers[0] < numbers[1] <= 100:
         raise InvalidArgumentError("percentiles: expected two numbers from 0 to 100")
     fixed = {}
     base = image.levels[0].view.shape
+    if len(texts) > len(base) or (any(texts) and not view.size):
+        raise InvalidArgumentError(f"at: {query['at']!r} is outside of {base}")
     for dim, at in enumerate(texts):
         if at:
             index = int(at) * view.shape[dim] // max(1, base[dim])
@@ -383,21 +386,37 @@ _CALLS: dict[str, Callable[[Sources, tuple[str, ...], Mapping[str, str]], Conten
 
 
 def _texts(query: Mapping[str, str], name: str, n: int | None = None) -> list[str]:
-    texts = query[name].split(",") if name in query else []
+    texts = query[name].split(",") if query.get(name) else []
     if n is not None and len(texts) != n:
-        raise InvalidArgumentError(f"{name}: expected {n} values, but received {query.get(name)!r}")
-    if not all(text == "" or text.lstrip("-").isdecimal() for text in texts):
-        raise InvalidArgumentError(f"{name}: expected integers, but received {query[name]!r}")
+        raise InvalidArgumentError(f"{name}: expected {n} values, but received {query.get(name, '')[:100]!r}")
+    if not all(text == "" or _INTEGER.fullmatch(text) for text in texts):
+        raise InvalidArgumentError(f"{name}: expected integers, but received {query[name][:100]!r}")
     return texts
 
 
 def _integers(query: Mapping[str, str], name: str, n: int | None = None) -> list[int]:
-    return [int(text) for text in _texts(query, name, n) if text]
+    texts = _texts(query, name, n)
+    if n is not None and "" in texts:
+        raise InvalidArgumentError(f"{name}: expected {n} values, but received {query[name]!r}")
+    return [int(text) for text in texts if text]
 
 
 def _integer(query: Mapping[str, str], name: str, default: int) -> int:
     found = _integers(query, name)
     return found[0] if found else default
+
+
+def _two_numbers(query: Mapping[str, str], name: str) -> tuple[float, float] | None:
+    text = query.get(name, "")
+    if not text:
+        return None
+    try:
+        low, high = map(float, text.split(","))
+    except ValueError:
+        low = high = math.nan
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise InvalidArgumentError(f"{name}: expected two numbers, but received {text[:100]!r}")
+    return low, high
 
 
 def _plain(value: object) -> Any:

@@ -100,12 +100,24 @@ _SIZES = ("shape", "chunks")
 _OPTIONAL = ("attributes", "dimension_names", "storage_transformers")
 
 
+def _sizes(value: JSON) -> JSON:
+    items = value if isinstance(value, list) else [value] if type(value) in (int, float) else None
+    if items is None:
+        return value
+    return [int(n) if isinstance(n, float) and n.is_integer() else n for n in items]
+
+
 def usual_form(document: Mapping[str, JSON]) -> dict[str, JSON]:
     """Return a document of Zarr v2 or v3 with its members in the usual form."""
     out = dict(document)
     version = out.get("zarr_format")
     if version in (2, 3):
-        out.update({name: [out[name]] for name in _SIZES[: 4 - version] if type(out.get(name)) is int})
+        out["zarr_format"] = int(version)
+        out.update({name: _sizes(out[name]) for name in _SIZES[: 4 - int(version)] if name in out})
+    if version == 2 and "shape" in out:  # netCDF-C 4.8.0 left the fill value out, or put it into a list
+        fill, dtype = out.setdefault("fill_value", None), out.get("dtype")
+        if isinstance(fill, list) and len(fill) == 1 and isinstance(dtype, str) and dtype != "|O":
+            out["fill_value"] = fill[0]
     if version == 3:
         for name in _OPTIONAL:
             if name in out and out[name] is None:

@@ -80,7 +80,7 @@ class Zarr2Metadata(NamedTuple):
             return None
         if document.get("chunks") != self.document["chunks"]:
             return None
-        return self._replace(shape=tuple(shape), document=dict(document))
+        return self._replace(shape=tuple(shape), document=usual_form(document))
 
     def resized(self, shape: tuple[int, ...]) -> Zarr2Metadata:
         """Return the metadata of the array with another shape."""

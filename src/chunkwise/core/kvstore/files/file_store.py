@@ -61,6 +61,7 @@ from chunkwise.core.kvstore.files.protocol import generation_of, remove_stale
 from chunkwise.core.kvstore.files.read import (
     LOADERS,
     OpenFile,
+    load_range,
     open_file_reader,
     open_for_reading,
     open_into_reader,
@@ -174,7 +175,9 @@ class FileStore(StoreBase):
                 begin, end = (0, size) if byte_range is None else resolve_range(*byte_range, size)
                 if self.io_mode != "memmap" or held() is not None:  # a map needs no memory
                     check_size(end - begin, path, *(byte_range or ()))
-                return Stamped(LOADERS[self.io_mode](fd, begin, end), generation, now)
+                load = LOADERS[self.io_mode]
+                value = load(fd, begin, end) if byte_range is None else load_range(load, fd, begin, end)
+                return Stamped(value, generation, now)
             finally:
                 os.close(fd)
         except MISSING:

@@ -35,6 +35,7 @@ from chunkwise.errors import ChunkwiseError
 __all__ = [
     "LOADERS",
     "OpenFile",
+    "load_range",
     "open_file_reader",
     "open_for_reading",
     "open_into_reader",
@@ -251,7 +252,7 @@ class OpenFile:
                 resolve_range(start, stop, size)
         try:
             if load is not None:
-                return [memoryview(load(fd, *span)) for span in zip(starts, stops, strict=True)]
+                return [load_range(load, fd, *span) for span in zip(starts, stops, strict=True)]
             out, n_bytes = [], sum(stops) - sum(starts)
             if memory is None or len(memory) < n_bytes:
                 memory = np.empty(n_bytes, np.uint8).data
@@ -328,6 +329,14 @@ def _load_direct(fd: int, begin: int, end: int) -> Buffer:
         if not got or got % page:
             break
     return memory[begin - base : min(n, end - base)]
+
+
+def load_range(load: _Loader, fd: int, start: int, stop: int) -> memoryview:
+    """Return the bytes of a range of an open file; raise if the file has become shorter meanwhile."""
+    found = memoryview(load(fd, start, stop))
+    if len(found) < stop - start:
+        resolve_range(start, stop, min(os.fstat(fd).st_size, stop - 1))
+    return found
 
 
 LOADERS: dict[str, _Loader] = {"default": _load, "memmap": _load_mapped, "direct": _load_direct}
