@@ -259,23 +259,23 @@ class NewStore:
         if self._replacement is not None:
             self.location = location.at(self._replacement.staging.path)
         self.is_first = state == "nothing" and chosen is None
-        self.mark = self._written_mark(self.location.path + UNFINISHED)
+        self.mark = new_owner().encode()
+        self._write_mark(self.location.path + UNFINISHED)
         if self._replacement is None:
             made = create_parents(location, format)
             self._made = made if self.is_first else None
 
-    def _written_mark(self, key: str) -> bytes:
-        """Write the mark of a new store; return its generation."""
+    def _write_mark(self, key: str) -> None:
         store = self._final.store
         while True:
-            generation = store.write(key, b"", if_equal=MISSING_GENERATION if self.is_first else None)
+            generation = store.write(key, self.mark, if_equal=MISSING_GENERATION if self.is_first else None)
             if generation is None:
                 raise AlreadyExistsError(f"another process is writing a store to {self._final.text}")
             if not self.is_first:
-                return generation
+                return
             try:
                 check_alone(store, key, generation, self._check_vacant)
-                return generation
+                return
             except HeldError as e:  # what was there is being replaced or deleted
                 e.wait()
 

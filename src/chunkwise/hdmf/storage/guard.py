@@ -17,8 +17,9 @@ from functools import partial
 from typing import Any
 
 from chunkwise.core.kvstore.places.staging import UNFINISHED
+from chunkwise.core.kvstore.protocol import MOST_LOST
 from chunkwise.errors import AbortedError, AlreadyExistsError, ChunkwiseError
-from chunkwise.extension import ByteRange, KvStoreDriver
+from chunkwise.extension import ByteRange, KvStoreDriver, Stamped
 from chunkwise.extension.inside import MISSING_GENERATION, GuardedStore, Written, traits_of
 from chunkwise.extension.n5 import is_marker
 from chunkwise.extension.trees import (
@@ -43,14 +44,14 @@ class StoreGuard:
 
     def __init__(self, store: StoreContent) -> None:
         self._store = store
-        self._mark: bytes | None = None  # generation of the mark of a new store
+        self._mark: bytes | None = None  # of a new store
         self._is_first = False  # nothing was at the place of a new store
         self._written: list[Written] = []
         self._looked = float("-inf")
 
     def begin(self, mark: bytes, *, is_first: bool) -> None:
-        """Take the generation of the mark of a new store."""
-        self._mark, self._is_first = mark or self._found_mark(), is_first
+        """Take the mark that was written to a new store."""
+        self._mark, self._is_first = mark, is_first
 
     def over(self, kv: KvStoreDriver) -> GuardedStore:
         """Return a store to which documents are written while this store is there."""
@@ -88,26 +89,27 @@ class StoreGuard:
             check_outside_arrays(self._store.location)
             self._check_root()
             if self._mark is not None:
-                self._check_mark()
-                kv, key = self._marked
-                how = {"if_equal": self._mark} if traits_of(kv).conditional_deletes else {}
-                if kv.delete(key, **how) is None:
-                    raise self._was_moved()
+                self._delete_mark()
         self._mark, self._is_first = None, False
         self._written.clear()
 
-    @property
-    def _marked(self) -> tuple[KvStoreDriver, str]:
+    def _check_mark(self) -> Stamped:
+        # In an archive, its generation changes with any key.
         location = self._store.location
-        return location.store, location.path + UNFINISHED
-
-    def _found_mark(self) -> bytes:
-        kv, key = self._marked
-        return kv.read(key).generation
-
-    def _check_mark(self) -> None:
-        if self._found_mark() != self._mark:
+        found = location.store.read(location.path + UNFINISHED)
+        if found.value is None or bytes(found.value) != self._mark:
             raise self._was_moved()
+        return found
+
+    def _delete_mark(self) -> None:
+        location = self._store.location
+        conditional = traits_of(location.store).conditional_deletes
+        for _ in range(MOST_LOST):
+            found = self._check_mark()
+            how = {"if_equal": found.generation} if conditional else {}
+            if location.store.delete(location.path + UNFINISHED, **how) is not None:
+                return
+        raise self._was_moved()
 
     def _check_root(self) -> None:
         """Raise AbortedError unless the documents of the root are there, and of this store."""
