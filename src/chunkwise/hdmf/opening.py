@@ -294,17 +294,28 @@ class NewStore:
         """Replace the old data by the new store, and return its location."""
         replacement = self._replacement
         if replacement is not None and self._is_file:
-            store: Any = self._final.store
-            new, old = replacement.staging.path[:-1], self._final.path[:-1]
-            if store.exchange_directories(new, old, f"{new}-old"):
-                store.delete(new)  # the file
-            else:
-                store.delete(old)
-                store.move_directory(new, old)
+            self._replace_file(replacement.staging.path[:-1])
         elif replacement is not None:
             replacement.commit()
         self._replacement = None
         return self._final
+
+    def _replace_file(self, new: str) -> None:
+        """Exchange the new store and a file, unless others have put something else in its place."""
+        store: Any = self._final.store
+        old = self._final.path[:-1]
+        if not store.exchange_directories(new, old, f"{new}-old"):  # in memory, or it is gone
+            store.delete(old)
+            store.move_directory(new, old)
+            return
+        try:
+            if any(store.list_children(f"{new}/")):
+                raise AlreadyExistsError(f"{self._final.text} was made by another process meanwhile")
+            check_outside_arrays(self._final)
+        except BaseException:
+            store.exchange_directories(new, old, f"{new}-old")
+            raise
+        store.delete(new)
 
     def discard(self) -> None:
         """Delete a new store that would have replaced old data, which stays."""
