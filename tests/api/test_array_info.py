@@ -133,3 +133,5 @@ def test_a_strategy_is_told_in_words(tmp_path: Path) -> None:
     strategy = str(a[3:40, 5].explain()).splitlines()[-1]
     told = "ranges of shards, decoded beside the result and copied to it, by the calling thread, "
     assert re.fullmatch(rf"strategy +{told}[\d,]+ bytes at a time", strategy)
+    nothing = a[3:3].explain()
+    assert "\nstrategy" not in str(nothing) and "0 requests" in repr(nothing)

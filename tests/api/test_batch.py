@@ -153,6 +153,15 @@ def test_a_batch_that_is_dropped_is_submitted():
     future = store.read("a", batch=chunkwise.Batch())
     gc.collect()
     assert future.result(timeout=10).state == "missing"
+    spec = {
+        "driver": "zarr",
+        "kvstore": "memory://",
+        "metadata": {"shape": [3], "chunks": [2], "dtype": "|u1"},
+    }
+    array = chunkwise.open(spec, create=True).result()
+    future = array.read(batch=chunkwise.Batch())
+    gc.collect()
+    assert future.result(timeout=10).tolist() == [0, 0, 0]
 
 
 def test_work_that_raises_fails_only_its_own_future():

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import threading
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from tests.trace_store import TraceStore
 
 import chunkwise as ts
+from chunkwise.core.base.catalogue import codecs
+from chunkwise.core.codec.protocol import BytesToBytes
 from chunkwise.core.kvstore.adapter.cache import CacheStore
 from chunkwise.core.kvstore.caches import ENTRY_OVERHEAD, CacheEntry, ValueCache
 from chunkwise.core.kvstore.memory import MemoryStore
@@ -100,6 +103,56 @@ def test_a_small_pool_reads_the_right_values() -> None:
     store.write(values).result()
     for _ in range(2):
         np.testing.assert_array_equal(store.read().result(), values)
+
+
+def test_cells_of_different_sizes_are_kept() -> None:
+    """Also those whose chunks differ in shape from the first."""
+    grid = {
+        "name": "rectilinear",
+        "configuration": {"kind": "inline", "chunk_shapes": [[1, 2, 3, 4], [2, 4]]},
+    }
+    metadata = {"shape": [10, 6], "data_type": "uint8", "chunk_grid": grid}
+    for chain in (["bytes"], ["bytes", {"name": "gzip"}]):
+        spec = {"driver": "zarr3", "kvstore": "memory://a/", "recheck_cached_data": False}
+        store = ts.open(
+            {**spec, "metadata": {**metadata, "codecs": chain}}, create=True, context=pool()
+        ).result()
+        values = np.arange(60, dtype="u1").reshape(10, 6)
+        store.write(values).result()
+        np.testing.assert_array_equal(store.read().result(), values)
+        assert store.kvstore is not None
+        store.kvstore.delete_range(ts.KvStore.KeyRange("c/", "c0")).result()
+        for where in (np.s_[:], np.s_[2:9, 1:3], np.s_[::3, ::-1]):
+            np.testing.assert_array_equal(store[where].read().result(), values[where])
+
+
+def test_a_codec_that_can_not_be_compared_is_read_as_any_other() -> None:
+    """Two arrays may have equal chunks then, and nobody knows: each decodes its own."""
+
+    @dataclass  # so it has no hash
+    class Turned(BytesToBytes):
+        name: ClassVar[str] = "turned"
+
+        @classmethod
+        def parse(cls, format: str, name: str, configuration: Any) -> Any:
+            return cls()
+
+        def to_json(self, format: str) -> dict[str, Any]:
+            return {}
+
+        def open_decoder(self, decoded_nbytes: int | None) -> Any:
+            return lambda data: bytes(data)[::-1]
+
+        def open_encoder(self) -> Any:
+            return lambda data: bytes(data)[::-1]
+
+    codecs.register("turned", Turned)
+    spec = {"driver": "zarr3", "kvstore": "memory://a/", "recheck_cached_data": True}
+    store = create(pool(), {**spec, "metadata": {"codecs": ["bytes", {"name": "turned"}]}})
+    store.write(np.arange(8, dtype="u1")).result()
+    for _ in range(2):
+        assert store.read().result().tolist() == list(range(8))
+        assert store[2:4].read().result().tolist() == [2, 3]
 
 
 def test_threads_that_change_parts_of_a_chunk_lose_nothing() -> None:

@@ -575,3 +575,26 @@ def test_reads_of_a_committed_transaction_hold_no_memory():
     inside.write("a", b"x" * 1000)
     transaction.commit_sync()
     assert inside.changes == {}
+
+
+@STORES
+@pytest.mark.parametrize("sharded", [False, True])
+def test_parts_that_make_a_chunk_the_fill_value_delete_it(url, sharded, tmp_path):
+    """As without a transaction, whether the last part comes from it or the store changes meanwhile."""
+    spec = {"driver": "zarr3", "kvstore": url.format(tmp_path)}
+    layout = {"write_chunk_shape": [4], "read_chunk_shape": [2 if sharded else 4]}
+    array = chunkwise.open(
+        spec, create=True, dtype="int32", shape=[12], chunk_layout=chunkwise.ChunkLayout(**layout)
+    ).result()
+    array.write(5).result()
+    transaction = chunkwise.Transaction()
+    inside = array.with_transaction(transaction)
+    inside[0:1].write(0).result()
+    inside[1:4].write(0).result()
+    inside[4:6].write(0).result()
+    array[6:8].write(0).result()
+    inside[8:10].write(0).result()
+    assert inside.read().result().tolist() == [0] * 10 + [5] * 2
+    transaction.commit_sync()
+    assert array.read().result().tolist() == [0] * 10 + [5] * 2
+    assert keys_of(array.kvstore) == ["c/2", "zarr.json"]

@@ -138,7 +138,7 @@ def terms(draw: st.DrawFn, n: int, kinds: set[str]) -> Any:
     inside = st.integers(-n, n - 1)
     if kind == "list":
         listed = draw(st.lists(inside, max_size=4) | st.lists(st.integers(-n - 1, n), min_size=1, max_size=4))
-        return np.array(listed, draw(st.sampled_from(["i8", "i2"])))
+        return np.array(listed, "i8").astype(draw(st.sampled_from(["i8", "i2", "u8"])))
     if kind == "mask":
         return np.array(
             draw(st.lists(st.booleans(), min_size=n, max_size=n + draw(st.integers(0, 9)) // 9)), bool

@@ -106,6 +106,9 @@ def test_mistakes_are_told_with_what_was_meant(run: Run, words: list[str], text:
     ("words", "text"),
     [
         (["attrs", "a.zarr", "set", "units", "mV"], "text is '\"mV\"'"),
+        (["attrs", "a.zarr", "set", "title", "two words"], "text is '\"two words\"'"),
+        (["attrs", "a.zarr", "set", "day", "2020-01-01"], "text is '\"2020-01-01\"'"),
+        (["attrs", "a.zarr", "set", "on", "True"], "; true is written so in JSON"),
         (["mv", "g.zarr/x", "g.zarr/h"], "a place in it is PATH/NAME"),
         (["cp", "a.npy", "b.zarr"], "numpy.load"),
     ],

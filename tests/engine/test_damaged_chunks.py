@@ -84,6 +84,35 @@ def test_all_elements_replace_it(kind: str, write: str, inside: bool, tmp_path: 
     np.testing.assert_array_equal(array.read().result(), expected)
 
 
+@pytest.mark.parametrize("kind", ["zarr", "zarr3"])
+def test_a_chunk_that_is_too_large_is_replaced_too(kind: str, tmp_path: Path) -> None:
+    """It isn't even read."""
+    array = _create(kind, tmp_path)
+    path = tmp_path / "a" / KEYS.get(kind, "c/1/1")
+    path.write_bytes(path.read_bytes() * 100_000)
+    for part in (array, PARTS["one"](array)):
+        with pytest.raises(ValueError, match="a chunk of this array may have"):
+            (part.read() if part is array else part.write(7)).result()
+    array[CHUNK].write(7).result()
+    expected = DATA.copy()
+    expected[CHUNK] = 7
+    np.testing.assert_array_equal(array.read().result(), expected)
+    assert path.stat().st_size < 1000
+
+
+def test_a_field_of_all_elements_does_not_replace_it(tmp_path: Path) -> None:
+    """The other fields would be lost."""
+    metadata = {"dtype": [["x", "<i4"], ["y", "<i2"]], "shape": [4], "chunks": [4]}
+    spec = {"driver": "zarr", "kvstore": f"file://{tmp_path}/", "field": "x", "metadata": metadata}
+    array = cw.open(spec, create=True).result()
+    array.write(5).result()
+    path = tmp_path / "0"
+    path.write_bytes(damaged := path.read_bytes()[:-3])
+    with pytest.raises(ValueError, match="to replace it, write all of its elements, or delete it first"):
+        array.write(7).result()
+    assert path.read_bytes() == damaged
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("part", PARTS)
 def test_a_part_does_not(kind: str, part: str, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 import tensorstore
 from child_process import forked_exit_code
 
+from chunkwise.core.engine.batch import Batch
 from chunkwise.core.engine.derived_futures import Countdown, WriteFutures, gather, map_future
 from chunkwise.core.engine.future import BrokenPromiseError, Future, Promise
 from chunkwise.errors import FailedPreconditionError
@@ -343,9 +344,28 @@ def test_deferred_work_starts_once_when_asked_for():
     assert started == [1, 1, 1]
 
 
-def test_pickle_is_refused():
-    with pytest.raises(TypeError, match="cannot pickle 'Future' object"):
-        pickle.dumps(Future(3))
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [
+        (lambda: Future(3), "Future"),
+        (lambda: WriteFutures.of(Future.ready(None), Future.ready(None)), "WriteFutures"),
+        (Batch, "Batch"),
+    ],
+)
+def test_pickle_is_refused(made, name):
+    with pytest.raises(TypeError, match=f"cannot pickle '{name}' object"):
+        pickle.dumps(made())
+
+
+def test_a_future_says_whether_its_work_has_begun():
+    _promise, future = Promise.new()
+    states = [Future.deferred(lambda promise: None), future, Future(3), Future.failed(ValueError())]
+    words = ["not begun", "pending", "done: 3", "failed: ValueError"]
+    assert [repr(one).partition(" at ")[2].partition(" ")[2] for one in states] == [w + ">" for w in words]
+    states[0].force()
+    future.cancel()
+    assert repr(states[0]).endswith(" failed: BrokenPromiseError>")  # nothing was promised
+    assert repr(future).endswith(" cancelled>")
 
 
 def test_importing_starts_no_thread_and_no_asyncio():

@@ -22,7 +22,11 @@ import pytest
 import chunkwise as ts
 from chunkwise.core.engine import completion
 from chunkwise.core.engine.abandoned_changes import abandoned
-from chunkwise.core.engine.pool import is_idle
+from chunkwise.core.engine.pool import Pool, is_idle
+from chunkwise.core.engine.read import read_into
+from chunkwise.core.engine.write import write_from
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.errors import CancelledError
 
 CHUNK = {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [64, 64]}}}
 N = 512
@@ -336,3 +340,82 @@ def test_interrupts_at_random_moments(tmp_path: Any, store: str, part: int) -> N
         while not is_idle():
             time.sleep(0.001)
         assert np.unique(region.read().result()).tolist() == [value]
+
+
+class _Held(MemoryStore):
+    """Holds the first request after `hold` was called, and counts them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered, self.open = threading.Event(), threading.Event()
+        self.open.set()
+        self.n_requests = 0
+
+    def hold(self) -> None:
+        self.open.clear()
+        self.entered.clear()
+        self.n_requests = 0
+
+    def _enter(self) -> None:
+        self.n_requests += 1
+        self.entered.set()
+        assert self.open.wait(60)
+
+    def read(self, key: str, **options: Any) -> Any:
+        self._enter()
+        return super().read(key, **options)
+
+    def open_reader(self) -> Any:
+        read = super().open_reader()
+
+        def held(*args: Any) -> Any:
+            self._enter()
+            return read(*args)
+
+        return held
+
+    def write(self, key: str, value: Any, **options: Any) -> Any:
+        self._enter()
+        return super().write(key, value, **options)
+
+
+@pytest.mark.timeout(100)
+@pytest.mark.parametrize("inner", [None, (2,)], ids=["chunks", "shards"])
+@pytest.mark.parametrize("way", ["read", "write", "downsample"])
+def test_what_a_worker_has_not_begun_is_not_done_after_its_job_was_cancelled(
+    inner: Any, way: str, stored_array: Any, request_of: Any
+) -> None:
+    array, store, pool = stored_array((64,), (4,), np.uint8, inner=inner), _Held(), Pool(1)
+    data = np.arange(1, 65, dtype=np.uint8)
+    write_from(array, store, request_of((64,)), data, pool=pool).result(60)
+    out = np.zeros(64, np.uint8)
+    ends: list[BaseException | None] = []
+
+    def work(_: int) -> None:
+        future: Any
+        if way == "read":
+            future = read_into(array, store, request_of((64,)), out, pool=pool)
+        elif way == "write":
+            future = write_from(array, store, request_of((64,)), np.full(64, 200, np.uint8), pool=pool)
+        else:
+            base = ts.virtual_chunked(
+                lambda domain, chunk, _: store.read("a/c/0") and chunk.fill(1),
+                dtype="uint8",
+                domain=ts.IndexDomain(shape=[64]),
+                chunk_layout=ts.ChunkLayout(chunk_shape=[4]),
+            )
+            future = ts.downsample(base, [2], "mean").read()
+        ends.append(future.exception())
+
+    store.hold()
+    job = pool.run([0], lambda stop: work, lambda: None, n_workers=1)
+    assert store.entered.wait(60)
+    job.cancel()
+    store.open.set()
+    pool.run([0], lambda stop: lambda _: None, lambda: None, n_workers=1).result(60)  # the thread is free
+    assert [type(e) for e in ends] == [CancelledError]
+    assert store.n_requests < 16
+    if way == "write":
+        read_into(array, store, request_of((64,)), out, pool=pool).result(60)
+        assert np.count_nonzero(out == 200) in range(1, 64)
+        np.testing.assert_array_equal(np.where(out == 200, data, out), data)

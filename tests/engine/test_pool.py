@@ -14,6 +14,7 @@ import pytest
 from child_process import forked_exit_code
 
 from chunkwise.core.engine.pool import Pool
+from chunkwise.errors import CancelledError
 
 
 def opening(work: Callable[[Any], None]) -> Callable[[Any], Callable[[Any], None]]:
@@ -88,6 +89,31 @@ def test_cancelling_stops_the_work() -> None:
     assert future.cancel()
     pool.run([0], opening(lambda b: None), lambda: None, n_workers=1).result(10)  # the thread is free again
     assert seen == [0]
+
+
+def test_work_from_inside_a_worker_ends_with_it() -> None:
+    pool, seen, ends = Pool(1), [], []
+    started, go_on = threading.Event(), threading.Event()
+
+    def inner(batch: int) -> None:
+        seen.append(batch)
+        started.set()
+        assert go_on.wait(60)
+
+    def work(batch: int) -> None:
+        try:
+            pool.run([1, 2, 3], opening(inner), lambda: None, n_workers=1).result()
+        except BaseException as e:
+            ends.append(e)
+            raise
+
+    future = pool.run([0], opening(work), lambda: None, n_workers=1)
+    assert started.wait(60)
+    future.cancel()
+    go_on.set()
+    pool.run([0], opening(lambda b: None), lambda: None, n_workers=1).result(60)  # the thread is free again
+    assert seen == [1], "what has not begun is not done any more"
+    assert [type(e) for e in ends] == [CancelledError]
 
 
 def test_work_from_inside_a_worker_does_not_wait_for_itself() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from chunkwise.core.base import catalogue
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.gzip import Gzip
 from chunkwise.core.codec.reshape import Transpose
+from chunkwise.core.engine import update
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.read import read_into
 from chunkwise.core.engine.write import write_from
@@ -297,6 +300,36 @@ def test_a_partial_write_is_done_again_if_the_chunk_changed(
     assert store.n_changes == 0
 
 
+def test_a_partial_write_does_not_wait_for_one_that_is_stuck(
+    stored_array: Any, request_of: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are done, and the one that waited leaves the lock to the one that has it."""
+    monkeypatch.setattr(update, "_PATIENCE", 0.01)
+    stuck, go_on = threading.Event(), threading.Event()
+
+    class Stuck(FileStore):
+        def write(self, key: str, value: Any, *, if_equal: bytes | None = None) -> bytes | None:
+            if not stuck.is_set():
+                stuck.set()
+                assert go_on.wait(60)
+            return super().write(key, value, if_equal=if_equal)
+
+    array, store = stored_array((4,), (4,), np.uint8), Stuck(tmp_path, sync=False)
+
+    def write(i: int) -> None:
+        values = np.array([i + 1], np.uint8)
+        write_from(array, store, request_of((4,), slice(i, i + 1)), values, pool=Pool(1)).result(60)
+
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(write, 0)
+        assert stuck.wait(60)
+        write(1)
+        assert bytes(store.read("a/c/0").value) == bytes([0, 2, 0, 0])
+        go_on.set()
+        first.result(60)
+    assert bytes(store.read("a/c/0").value) == bytes([1, 2, 0, 0])
+
+
 @pytest.mark.parametrize("inner", [None, (4,)])
 def test_concurrent_writers_of_one_chunk_lose_nothing(
     inner: Any, stored_array: Any, request_of: Any, tmp_path: Any
@@ -325,8 +358,6 @@ def _in_transaction(store: Any) -> PendingStore:
 
 @pytest.mark.parametrize("adapt", [lambda store: store, _in_transaction], ids=["outside", "in a transaction"])
 def test_slow_stores_get_many_requests_at_a_time(adapt: Any, stored_array: Any, request_of: Any) -> None:
-    import threading
-
     class Slow(MemoryStore):
         traits = DEFAULT_TRAITS._replace(request_concurrency=8)
         barrier = threading.Barrier(8)

@@ -156,6 +156,14 @@ def test_no_pages_beside_a_part_are_asked_for(ends: bool, step: int) -> None:
     assert asked.ranges == [(unit, unit + memory._UNIT)]
 
 
+def test_a_unit_of_less_than_a_page_is_not_asked_for() -> None:
+    """A system refuses the call for no pages, which would seem to say that it doesn't know it."""
+    asked, unit = Asked(), memory._UNIT
+    pages = ResultPages(3 * unit, 4 * unit + mmap.PAGESIZE - 1, asked)
+    pages.ask_for(3 * unit, 4 * unit + mmap.PAGESIZE - 1)
+    assert asked.ranges == [(3 * unit, 4 * unit)]
+
+
 def test_a_system_that_knows_no_such_call_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Asked(answer=-1)
     monkeypatch.setattr(memory, "_madvise", lambda: asked)

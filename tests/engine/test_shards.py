@@ -21,9 +21,10 @@ from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.read import read_into
 from chunkwise.core.engine.write import write_from
 from chunkwise.core.kvstore.files.file_store import FileStore
+from chunkwise.core.kvstore.files.read import OpenFile
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS
-from chunkwise.errors import DataCorruptionError, NotFoundError
+from chunkwise.errors import AbortedError, DataCorruptionError, NotFoundError
 
 MISSING = (2**64 - 1, 2**64 - 1)
 
@@ -383,3 +384,56 @@ def test_scattered_points_lie_in_many_shards(n_points: int, tmp_path: Path) -> N
     values[points] = np.arange(n_points)
     array.vindex[points].write(values[points]).result()
     np.testing.assert_array_equal(array, values)
+
+
+class AlwaysReplacing(MemoryStore):
+    """Replaces the shard with itself after each read of its index."""
+
+    def read(self, key: str, **options: Any) -> Any:
+        found = super().read(key, **options)
+        if options.get("byte_range") == (-68, None):
+            self.write(key, bytes(super().read(key).value))
+        return found
+
+
+@pytest.mark.parametrize("kind", ["file", "memory"])
+@pytest.mark.parametrize("selection", [(3, 3), (slice(0, 2), slice(0, 4))], ids=["one", "two"])
+def test_a_shard_that_is_replaced_again_and_again(
+    kind: str, selection: Any, small: Any, request_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No reader goes on forever."""
+    monkeypatch.setattr(OpenFile, "changed", lambda file: True)
+    store: Any = FileStore(tmp_path, sync=False) if kind == "file" else AlwaysReplacing()
+    store.write("a/c/0/0", bytes(range(16)) + index_of((0, 4), (4, 4), (8, 4), (12, 4)))
+    with pytest.raises(AbortedError, match=r'a/c/0/0" was replaced 100 times while it was read'):
+        read(small, store, request_of((8, 8), selection))
+
+
+@pytest.mark.parametrize("last", [(12, 4), (100, 4)], ids=["whole", "damaged"])
+def test_a_file_that_is_replaced_after_it_was_opened(
+    last: tuple[int, int], small: Any, request_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new shard is read, even if the old one is damaged."""
+    store = FileStore(tmp_path, sync=False)
+    store.write("a/c/0/0", bytes(range(16)) + index_of((0, 4), (4, 4), (8, 4), last))
+    changed = OpenFile.changed
+
+    def replace(file: OpenFile) -> bool:
+        monkeypatch.setattr(OpenFile, "changed", changed)
+        path = tmp_path / "a" / "c" / "0" / "0"
+        path.write_bytes(bytes(range(50, 66)) + index_of((0, 4), (4, 4), (8, 4), (12, 4)))
+        return True
+
+    monkeypatch.setattr(OpenFile, "changed", replace)
+    assert read(small, store, request_of((8, 8), (3, 3))) == 65
+
+
+def test_a_large_range_is_asked_for_by_its_last_byte_first(stored_array: Any, request_of: Any) -> None:
+    """A store may provide memory for a range before it knows that the value is shorter."""
+    n = 2**25
+    array, store = stored_array((4 * n,), (4 * n,), np.uint8, inner=(n,)), Recorder()
+    store.write("a/c/0", bytes(16) + index_of((0, n), MISSING, MISSING, MISSING))
+    with pytest.raises(DataCorruptionError, match=f"{n}"):
+        read(array, store, request_of((4 * n,), slice(0, 1)))
+    assert (n - 1, n) in store.requests
+    assert (0, n) not in store.requests

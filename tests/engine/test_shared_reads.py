@@ -9,6 +9,7 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chunkwise.core.engine import batch
 from chunkwise.core.engine.batch import Batch, SharedReads
 from chunkwise.core.engine.pool import Pool
 from chunkwise.core.engine.read import ArrayReader
@@ -185,3 +186,35 @@ def test_reads_that_register_at_the_same_time_are_all_counted():
     assert shared.take("array", "key", [1, 2], fetch) == [10, 20]
     assert shared.take("array", "key", [2, 3], fetch) == [20, 30]
     assert fetched == [(1, 2, 3)]
+
+
+def test_a_read_that_asks_for_more_than_it_registered_is_answered_too():
+    """As when it reads a shard again that was replaced."""
+    shared = SharedReads()
+    fetched = []
+
+    def fetch(positions):
+        fetched.append(tuple(positions))
+        return [p * 10 for p in positions]
+
+    shared.expect("array", "key", [1, 2])
+    shared.expect("array", "key", [3])
+    shared.complete()
+    assert shared.take("array", "key", [1, 2], fetch) == [10, 20]
+    assert shared.take("array", "key", [4], fetch) == [40]
+    assert shared.take("array", "key", [3], fetch) == [30]
+    assert shared.take("array", "key", [1], fetch) == [10]
+    assert fetched[0] == (1, 2, 3) and (4,) in fetched and fetched[-1] == (1,)
+
+
+def test_a_read_does_not_wait_forever_for_others_to_register(monkeypatch):
+    """The thread that submits a batch may be busy with a read of its own."""
+    monkeypatch.setattr(batch, "_LONGEST_WAIT", 0.01)
+    shared = SharedReads()
+    shared.expect("array", "key", [1])
+    taken = []
+    for _ in range(2):
+        thread = threading.Thread(target=lambda: taken.append(shared.take("array", "key", [1], list)))
+        thread.start()
+        thread.join(60)
+    assert taken == [[1], [1]]

@@ -59,9 +59,13 @@ def test_the_command_says_so(tmp_path: Path) -> None:
     (path / "readme.txt").write_text("x")
     command = [sys.executable, "-m", "chunkwise", "verify", str(path)]
     assert subprocess.run(command, capture_output=True).returncode == 0
+    told = subprocess.run([*command[:-2], "info", str(path)], capture_output=True, text=True).stdout
+    assert "4 of 4 chunks" in told and "verify" not in told
     document = json.loads((path / ".zarray").read_text())
     document["dimension_separator"] = "/" if document.get("dimension_separator", ".") == "." else "."
     (path / ".zarray").write_text(json.dumps(document))
     found = subprocess.run(command, capture_output=True, text=True)
     assert found.returncode == 1 and "dimension_separator" in found.stdout and "all good" not in found.stdout
     assert "readme.txt" in found.stdout
+    told = subprocess.run([*command[:-2], "info", str(path)], capture_output=True, text=True).stdout
+    assert "0 of 4 chunks; `chunkwise verify` says what 5 other keys may be" in told

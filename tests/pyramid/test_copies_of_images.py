@@ -121,6 +121,45 @@ def test_both_doors_make_the_same(
         assert found == (expected, scales, levels, is_labels)
 
 
+@pytest.mark.each_once
+@pytest.mark.parametrize("door", ["copy_tree", "Group.copy", "command"])
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
+@pytest.mark.parametrize("of", [*SOURCES[:7], "0.4-dev", "0.5-dev"])
+def test_images_in_a_tree_stay_images_or_are_named(
+    sources: dict[str, Path], tmp_path: Path, of: str, format: str, door: str
+) -> None:
+    """One by one; not what lies in an image, such as its labels."""
+    tree, out = tmp_path / "tree", tmp_path / "out"
+    own = "n5" if of in OF_N5 else "zarr2" if "0.4" in of else "zarr3"
+    cw.create_group(tree, format=own).create_array("other", np.arange(3))
+    image = tree / "in/em"
+    cw.copy_tree(sources[of.replace("0.4-dev", "ome-ngff-0.4").replace("0.5-dev", "ome-ngff-0.5")], image)
+    if own != "n5" and of != "labels":
+        cw.downsample_pyramid(VALUES, image / "labels/a", labels=True, levels=0, sync=False).result()
+    if "dev" in of:
+        attrs = cw.open_group(image, "r+").attrs
+        attrs.set_path("multiscales[0]/version" if "0.4" in of else "ome/version", f"{of}-spatialdata")
+    before = cw.open_multiscale(image)
+    if door == "command":
+        status = main(["cp", "-r", "--quiet", "--no-sync", str(tree), str(out), "--format", format])
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LossWarning)
+            if door == "copy_tree":
+                report, at = cw.copy_tree(tree, out, format=format, sync=False), "in/em"
+            else:
+                report = cw.create_group(out, format=format).copy(cw.open_group(tree)["in"], "in")
+                at = "em"
+        named = [path for path, note in report.losses if "what makes it an image is left out" in note]
+        status = 3 if named else 0
+        assert len(named) <= 1 and all(path in (at, f"{at}/setup0") for path in named)
+    is_kept = format == own or (own != "n5" != format and "dev" not in of)
+    assert status == (0 if is_kept else 3)
+    if is_kept and of != "bdv":
+        after = cw.open_multiscale(out / "in/em")
+        assert type(after) is type(before) and _described(out / "in/em")[1:] == _described(image)[1:]
+
+
 @pytest.mark.parametrize("door", ["python", "command"])
 def test_what_lies_beside_an_image(
     sources: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], door: str

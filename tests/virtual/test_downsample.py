@@ -405,6 +405,17 @@ def test_sums_near_the_bounds_of_a_type(name, factors):
             assert ts.downsample(ts.array(values), factors, "mean").read().result().tolist() == expected
 
 
+@pytest.mark.parametrize("name", ["int8", "int16", "int32", "int64"])
+def test_sums_of_cells_whose_first_element_is_positive(name):
+    """What the first elements say about the signs is not believed of the others."""
+    dtype = ts.dtype(name).memory_dtype
+    for bits in range(1, 8 * dtype.itemsize):
+        cell = [2**bits - 1, -(2**bits), -(2**bits), -(2**bits)]
+        values = np.array([cell, cell], dtype)
+        out = ts.downsample(ts.array(values), [1, 4], "mean").read().result()
+        assert out.tolist() == [[PLAIN["mean"](cell)]] * 2
+
+
 @pytest.mark.parametrize("codecs", ["raw", "zstd"])
 @pytest.mark.parametrize("method", ["mean", "max", "median", "mode"])
 def test_files(tmp_path, method, codecs, monkeypatch):

@@ -75,6 +75,24 @@ def test_errors_name_the_region():
         assert region in str(caught.value)
 
 
+@pytest.mark.parametrize("view", [lambda stack: stack, lambda stack: stack[ts.newaxis, ts.newaxis]])
+def test_a_stack_of_rank_0_without_layers(view):
+    spec = {"driver": "stack", "layers": [], "schema": {"domain": {"rank": 0}, "dtype": "int32"}}
+    stack = view(ts.open(spec).result())
+    for work in (stack.read, lambda: stack.write(3)):
+        with pytest.raises(InvalidArgumentError, match=r"Cell with origin=\{\} missing layer mapping"):
+            work().result()
+    filled = view(ts.open({**spec, "fill_value": 7}).result())
+    assert (filled.read().result() == 7).all()
+    report = report_stack(ts.open(spec).result())
+    assert (report.n_missing, [box.lower for box in report.gaps]) == (1, [()])
+
+
+def test_an_empty_stack_has_no_gaps():
+    report = report_stack(ts.overlay([ts.array(np.zeros((0, 4)))]))
+    assert (report.n_missing, report.gaps) == (0, ())
+
+
 def test_holes_aren_t_written():
     """A fill value is read, but there is nowhere to store anything else."""
     values = np.zeros(3)

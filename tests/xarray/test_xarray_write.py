@@ -367,6 +367,58 @@ def test_what_cannot_be_is_refused(tmp_path: Path, case: str) -> None:
         write_with_chunkwise(dataset, tmp_path / "a", **options)
 
 
+OF_ANOTHER_SIZE: dict[str, tuple[Any, bool]] = {
+    "a new variable": (xr.Dataset({"n": ("time", [1, 2])}), False),
+    "one of two": (series(0, 2)[["a"]].drop_vars("time"), False),
+    "all with that dimension": (series(0, 2)[["a", "time"]], True),
+    "all": (series(0, 2), True),
+    "along a dimension of its own": (xr.Dataset({"n": ("other", [1, 2])}), True),
+    "of the same size": (xr.Dataset({"n": ("time", range(5))}), True),
+}
+
+
+@pytest.mark.each_once
+@pytest.mark.parametrize("case", OF_ANOTHER_SIZE)
+@pytest.mark.parametrize("format", FORMATS)
+def test_mode_a_leaves_a_group_that_xarray_opens(tmp_path: Path, format: str, case: str) -> None:
+    """Or nothing is changed."""
+    dataset, fits = OF_ANOTHER_SIZE[case]
+    write_dataset(series(0, 5), tmp_path / "a", format=format)
+    if fits:
+        write_dataset(dataset, tmp_path / "a", mode="a")
+        found = read_with_chunkwise(tmp_path / "a")
+        assert all(found[name].shape == dataset[name].shape for name in dataset.variables)
+        return
+    with pytest.raises(ValueError, match=r'lengths along "time": .*\b[25]\b'):
+        write_dataset(dataset, tmp_path / "a", mode="a")
+    same_values(read_with_chunkwise(tmp_path / "a"), series(0, 5))
+
+
+@pytest.mark.parametrize("chunks", [None, {"time": 1}])
+@pytest.mark.parametrize("how", ["append", "region", "auto", "r+"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_dimensions_in_another_order_are_put_into_that_of_the_store(
+    tmp_path: Path, format: str, how: str, chunks: Any
+) -> None:
+    """By their names, as by xarray's own engine."""
+    write_dataset(series(0, 5), tmp_path / "a", format=format)
+    whole = series(0, 7) if how == "append" else series(0, 5)
+    whole["a"] = whole["a"] + np.where(whole["time"] >= whole["time"][3], 0.5, 0)[:, None]
+    options: dict[str, Any] = {
+        "append": {"append_dim": "time"},
+        "region": {"region": {"time": slice(3, 5)}},
+        "auto": {"region": "auto"},
+        "r+": {"mode": "r+"},
+    }[how]
+    if how == "append":
+        write_dataset(whole.isel(time=slice(3, 5))[["a"]], tmp_path / "a", region="auto")
+    part = whole.isel(time=slice(*{"append": (5, 7), "r+": (0, 5)}.get(how, (3, 5))))
+    part = (part if how == "append" else part[["a"]]).transpose("x", "time", ...)
+    assert part["a"].dims == ("x", "time")
+    write_dataset(part if chunks is None else part.chunk(chunks), tmp_path / "a", **options)
+    same_values(read_with_chunkwise(tmp_path / "a"), whole)
+
+
 APPENDED_ALONE = {
     "one of two": lambda more: more[["a"]].drop_vars("time"),
     "without coordinates": lambda more: more.drop_vars("time"),

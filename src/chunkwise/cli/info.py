@@ -359,6 +359,8 @@ def _rows(
         share = f"{stored.n_stored:,} of {plural(stored.n_possible, noun)}"
         if stored.inner is not None:
             share += f", {stored.inner.n_stored:,} of {plural(stored.inner.n_chunks, 'chunk')}"
+        if stored.n_others and not stored.n_stored:
+            share += f"; `chunkwise verify` says what {plural(stored.n_others, 'other key')} may be"
         rows.append(("stored", share))
         size = f"{format_nbytes(stored.stored_nbytes)} for {format_nbytes(stored.nbytes)}"
         if stored.ratio is not None:

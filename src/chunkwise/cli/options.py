@@ -171,6 +171,9 @@ def parse_codec(text: str) -> JSON:
     return text.strip()
 
 
+_PYTHON = {"True": "true", "False": "false", "None": "null"}
+
+
 def parse_json(text: str, what: str) -> JSON:
     """Parse JSON; raise UsageError if it is invalid."""
 
@@ -184,7 +187,9 @@ def parse_json(text: str, what: str) -> JSON:
     try:
         return load_text(text, parse_constant=refuse, parse_float=number)
     except ValueError as e:
-        word = f"; text is '{json.dumps(text)}'" if text.replace("_", "").isalnum() else ""
+        word = f"; text is '{json.dumps(text)}'" if text[:1].isalnum() and "'" not in text else ""
+        if text in _PYTHON:
+            word = f"; {_PYTHON[text]} is written so in JSON"
         raise UsageError(f"{what}: expected JSON, but received {text!r}{word} ({e})") from None
 
 

@@ -14,6 +14,7 @@ from chunkwise.copying.conventions import is_hdmf_file, level_names, ome_attribu
 from chunkwise.copying.losses import finite_attributes
 from chunkwise.copying.resolve import resolve
 from chunkwise.core.base.binding import JSON, dump, load_json
+from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.codec.bytes import Bytes
 from chunkwise.core.codec.chain import codec_to_json
 from chunkwise.core.codec.protocol import ChunkSpec, Codec
@@ -402,7 +403,12 @@ def _plan(name: str, node: Node, keep_old: bool) -> MigratedNode:
         attributes = ome_attributes(node_attributes(node), "zarr3", location.name)
         attributes, changed = finite_attributes(attributes, "zarr3")
         removed = [] if keep_old else [k for k in _OLD_KEYS if location.store.read(location.path + k).value]
-        notes = (*changed, *(() if name else notes_above(location)))  # the groups below are migrated too
+        lost = hooks.find("image left out")(node, attributes, (), "zarr3")
+        notes = (
+            *changed,
+            *([lost] if lost else ()),
+            *(() if name else notes_above(location)),
+        )  # the groups below are migrated too
         document: dict[str, JSON] = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
         return MigratedNode(name, "group", tuple(removed), tuple(notes), document=document)
     except ChunkwiseError as e:

@@ -23,7 +23,7 @@ from chunkwise.core.kvstore.value import open_size
 from chunkwise.core.plan.layers import Box, Overlap, overlaps, uncovered
 from chunkwise.core.specs.driver_spec import SpecMembers
 from chunkwise.core.specs.schema import Schema
-from chunkwise.core.trees.node import Node
+from chunkwise.core.trees.node import DOCUMENTS, Node
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 from chunkwise.extension.inside import codec_text
 
@@ -97,6 +97,7 @@ class Occupancy(NamedTuple):
     inner: StoredCount | None  # inner chunks, if there are shards and these were looked into
     stored_nbytes: int
     nbytes: int  # of all elements in memory
+    n_others: int  # keys that are neither chunks nor documents
 
     @property
     def ratio(self) -> float | None:
@@ -109,11 +110,13 @@ def occupancy(node: Node, array: StoredArray, *, inside: bool = True) -> Occupan
     kv = node.location.store
     size: Callable[[str], int]
     below = _below(node)
+    keys: Sequence[str]
     if offers(kv, EntryListable):
         sizes = {entry.key: entry.size for entry in kv.list_entries(below.start, below.stop)}
-        chunks, size = _chunks(array, sizes), sizes.__getitem__
+        keys, size = list(sizes), sizes.__getitem__
     else:
-        chunks, size = _chunks(array, kv.list(below.start, below.stop)), open_size(kv)
+        keys, size = list(kv.list(below.start, below.stop)), open_size(kv)
+    chunks = _chunks(array, keys)
     domain = IndexDomain(shape=array.shape)
     inner = None
     if inside and array.shard is not None:
@@ -124,6 +127,7 @@ def occupancy(node: Node, array: StoredArray, *, inside: bool = True) -> Occupan
         inner=inner,
         stored_nbytes=sum(map(size, chunks)),
         nbytes=domain.size * array.dtype.memory_dtype.itemsize,
+        n_others=sum(key[len(node.location.path) :] not in DOCUMENTS for key in keys) - len(chunks),
     )
 
 

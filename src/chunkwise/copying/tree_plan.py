@@ -116,12 +116,13 @@ class TreePlan:
         return sorted({path.partition("/")[0] for path in paths if path})
 
 
-def plan_tree(source: ResolvedNode, fields: Mapping[str, JSON], room: CopyRoom) -> TreePlan:
+def plan_tree(source: ResolvedNode, fields: Mapping[str, JSON], room: CopyRoom, lost: str = "") -> TreePlan:
     """Return the plan of the copy of a node and everything below it.
 
     `fields` replace those of all arrays.  Links say how other trees lie from the root of the target.
+    `lost` is a note on what the node is, and the copy is not.
     """
-    made = _Planning(source, for_format(fields, room.format), room).plan()
+    made = _Planning(source, for_format(fields, room.format), room, lost).plan()
     if made.left_out and not (made.small or made.large):
         path, why = made.left_out[0]
         raise InvalidArgumentError(
@@ -146,8 +147,9 @@ class _SourceNode(NamedTuple):
 
 
 class _Planning:
-    def __init__(self, source: ResolvedNode, fields: Mapping[str, JSON], room: CopyRoom) -> None:
+    def __init__(self, source: ResolvedNode, fields: Mapping[str, JSON], room: CopyRoom, lost: str) -> None:
         self._source, self._fields, self._room = source, fields, room
+        self._lost = {"": lost} if lost else {}  # notes on images, by the path from the top
         self._target, self._names, self._top = room.target, room.names, room.top
         self._root = room.root or room.target.root
         self._made = TreePlan()
@@ -173,6 +175,7 @@ class _Planning:
                         groups += [found] * bool(found.children)
             level = groups
         check_named(self._fields, self._dimensions, "the tree")
+        self._made.notes += self._lost.items()
         self._made.digest = self._digest.hexdigest()
         return self._made
 
@@ -253,6 +256,12 @@ class _Planning:
             made.groups[path], notes = fitting_attributes(found.attributes, self._target.format)
             notes += _left_out(found.node)
             made.notes += [(path, note) for note in notes]
+            # One note for an image and its parts.
+            if not any(above in self._lost for above in _with_above(path)):
+                lost = hooks.find("image left out")(
+                    found.node, found.attributes, found.children, self._target.format
+                )
+                self._lost |= {path: lost} if lost else {}
             self._note(path, made.groups[path])
             for name, link in found.links.items():
                 self._add_link((*found.names, name), link, is_node=name in found.children)
@@ -362,9 +371,7 @@ class NodeSource:
     def plan(self, room: CopyRoom) -> TreePlan:
         """Return the plan of the copy; raise InvalidArgumentError for an HDMF file that it would break."""
         check_copied_as_tree(self._node.node, room.top, room.format)
-        made = plan_tree(self._node, self._fields, room)
-        made.notes += [("", self._lost)] * bool(self._lost)
-        return made
+        return plan_tree(self._node, self._fields, room, self._lost)
 
     def task(self, plan: TreePlan) -> dict[str, JSON]:
         """Return the description of the copy for its journal."""

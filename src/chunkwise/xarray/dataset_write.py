@@ -161,6 +161,7 @@ class DatasetWrite:
             target = plan_variable(at.location.child(name), name, encoded, at.format, asked=asked is not None)
             self.new.append(NewVariable(name, encoded.variable, target, is_replaced=name in at))
         self._lengths = (members, variables, append_dim)
+        self._grows = mode != "r+" and region is None
         if consolidated:
             at.check_consolidated()
         self._consolidates = consolidated or (
@@ -193,9 +194,8 @@ class DatasetWrite:
 
     def check_lengths(self) -> None:
         """Raise if variables would have different lengths; those of others' appends may have, meanwhile."""
-        members, variables, append_dim = self._lengths
-        if append_dim is not None:
-            check_lengths(members, variables, append_dim)
+        if self._grows:
+            check_lengths(*self._lengths)
 
     def rooms(self) -> list[Room]:
         """Return the room of each variable that is appended to."""

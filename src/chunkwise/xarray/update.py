@@ -20,7 +20,9 @@ __all__ = ["check_lengths", "decode", "encode_like", "find_region", "stored_vari
 def encode_like(xr: Any, name: str, variable: Any, member: Member) -> Encoded:
     """Encode a variable with the scale, the units and the type of a stored one; raise if they don't fit."""
     stored = stored_variable(name, member)
-    if stored.dims != variable.dims:
+    if set(stored.dims) == set(variable.dims):
+        variable = variable.transpose(*stored.dims)  # as xarray's own engine does
+    else:
         raise InvalidArgumentError(
             f'variable "{name}" has dimensions {variable.dims}, but is stored with {stored.dims}'
         )
@@ -190,20 +192,25 @@ def _look_up(xr: Any, dataset: Any, dim: Any, member: Member) -> slice:
     return slice(int(at[0]), int(at[-1]) + 1)
 
 
-def check_lengths(members: Mapping[str, Member], variables: Mapping[str, Any], append_dim: Hashable) -> None:
-    """Raise if some variables would be longer along `append_dim`: xarray can't open such a group."""
-    lengths: dict[str, int] = {}
-    for name, member in members.items():
-        if append_dim in (dims := stored_variable(name, member).dims):
-            lengths[name] = member.store.shape[dims.index(append_dim)]
-    before = list(lengths)
-    for name, variable in variables.items():
-        if append_dim in variable.dims:
-            lengths[name] = lengths.get(name, 0) + variable.sizes[append_dim]
-    if len(set(lengths.values())) > 1:
+def check_lengths(
+    members: Mapping[str, Member], variables: Mapping[str, Any], append_dim: Hashable | None
+) -> None:
+    """Raise if a dimension of these variables would have several lengths: xarray can't open such a group."""
+    dims_of = {name: stored_variable(name, member).dims for name, member in members.items()}
+    for dim in dict.fromkeys(dim for variable in variables.values() for dim in variable.dims):
+        lengths: dict[str, int] = {}
+        for name, member in members.items():
+            if dim in dims_of[name] and (dim == append_dim or name not in variables):
+                lengths[name] = member.store.shape[dims_of[name].index(dim)]
+        before = dict(lengths)
+        for name, variable in variables.items():
+            if dim in variable.dims:
+                lengths[name] = lengths.get(name, 0) + variable.sizes[dim]
+        is_good = len(set(lengths.values())) == 1
+        if is_good or (dim != append_dim and len(set(before.values())) > 1):  # that it had before
+            continue
         ends = ", ".join(f'"{name}" {length}' for name, length in lengths.items())
-        missing = [name for name in before if name not in variables]
+        missing = [name for name in before if name not in variables] if dim == append_dim else []
         why = f"; the dataset lacks {', '.join(missing)}" if missing else ""
-        raise InvalidArgumentError(
-            f'append_dim: variables would have different lengths along "{append_dim}": {ends}{why}'
-        )
+        what = "append_dim: " if dim == append_dim else ""
+        raise InvalidArgumentError(f'{what}variables would have different lengths along "{dim}": {ends}{why}')

@@ -280,6 +280,7 @@ HOOKS: dict[str, Entry] = {
     "differences of HDMF files": Entry("chunkwise.hdmf.difference:differences_of_nodes"),
     "differences of images": Entry("chunkwise.images.pyramid.image_sources:differences_of_images"),
     "dask token": Entry("chunkwise.dask.convert:token_of"),
+    "image left out": Entry("chunkwise.images.pyramid.image_sources:image_left_out"),
     "images of a place": Entry("chunkwise.images.multiscale.find_images:images_of_place"),
     "only image": Entry("chunkwise.images.multiscale.find_images:only_image"),
     "label mark": Entry("chunkwise.images.multiscale.label_marks:label_mark"),

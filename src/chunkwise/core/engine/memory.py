@@ -177,11 +177,9 @@ def empty_result(
 
 
 def check_result(
-    out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], order: Literal["C", "F"] = "C"
+    out: npt.NDArray[Any], shape: tuple[int, ...], dtype: np.dtype[Any], order: Literal["C", "F"] = "C"
 ) -> None:
-    """Raise unless `out` is an array that can receive a result of the given shape and type."""
-    if not isinstance(out, np.ndarray):
-        raise InvalidArgumentError(f"out: expected a NumPy array, but received: {type(out).__name__}")
+    """Raise unless `out` can receive a result of the given shape and type."""
     if order != "C":
         raise InvalidArgumentError(f"order: the memory layout is that of `out`, but received: {order!r}")
     if out.shape != tuple(shape):

@@ -112,7 +112,6 @@ class Pool:
         n_workers: int,
         n_threads: int | None = None,
         inline: bool = False,
-        settle: Callable[[], None] | None = None,
         writes: Hashable = None,
         apart: bool = False,
     ) -> Future[T]:
@@ -120,19 +119,18 @@ class Pool:
         # `finish` is called once after the last batch, and returns the result.  `n_workers` may exceed the
         # pool's number for work that mostly waits.  `n_threads` is the number that the job may use together
         # with other jobs under way; by default the number of processors.  With `inline`, the calling thread
-        # does the work, because that is faster than handing it over.  `settle` is called before `finish`, and
-        # also after a failure: it waits for work that workers have begun and others do.  `writes` is the
-        # identity of the store that is changed, or `EVERYWHERE`: abandoned changes there are finished first.
-        # Work that is `apart` waits for no other work, so that a thread of another pool may wait for it.
+        # does the work, because that is faster than handing it over.  `writes` is the identity of the store
+        # that is changed, or `EVERYWHERE`: abandoned changes there are finished first.  Work that is `apart`
+        # waits for no other work, so that a thread of another pool may wait for it.
         n = max(1, min(n_workers, len(batches)))
         earlier = before(writes)
         inline = (inline and not earlier) or (_here.working and not apart) or (self._is_caller and n == 1)
         most = min(n_threads or self.n_workers, n + len(_jobs))
         if inline or not batches or not self.start_threads(max(n, most)):
-            return _run_here(batches, open_worker, finish, settle)
+            return _run_here(batches, open_worker, finish)
         promise: Promise[T]  # not Promise[T].new(): the alias takes as long as the call
         promise, future = Promise.new()
-        job = _Job(batches, open_worker, finish, promise, self, n, settle, writes)
+        job = _Job(batches, open_worker, finish, promise, self, n, writes)
         turns = [_Turn(job) for _ in range(n)]
         steps: list[Any] = [_jobs.add, *[self._queue.put] * n]
         left = iter([job, *turns])
@@ -226,27 +224,18 @@ def _serve(queue: SimpleQueue[_Turn[Any] | None]) -> None:
         del turn  # otherwise its arrays would live until there is other work
 
 
-def _run_here(
-    batches: Sequence[B],
-    open_worker: OpenWorker[B],
-    finish: Callable[[], T],
-    settle: Callable[[], None] | None,
-) -> Future[T]:
+def _run_here(batches: Sequence[B], open_worker: OpenWorker[B], finish: Callable[[], T]) -> Future[T]:
     stop = _here.stop
     if stop is None:
         stop = []
     try:
-        try:
-            if batches:
-                work = open_worker(stop)
-                for batch in batches:
-                    if not stop:
-                        work(batch)
-            if stop:
-                raise CancelledError("the surrounding work was given up")
-        finally:
-            if settle is not None:
-                settle()
+        if batches:
+            work = open_worker(stop)
+            for batch in batches:
+                if not stop:
+                    work(batch)
+        if stop:
+            raise CancelledError("the surrounding work was given up")
         return Future.ready(finish())
     except Exception as e:
         return Future.failed(e)
@@ -263,7 +252,6 @@ class _Job(Generic[B, T]):
         promise: Promise[T],
         pool: Pool,
         n_turns: int,
-        settle: Callable[[], None] | None,
         writes: Hashable,
     ) -> None:
         self.batches = deque(batches)
@@ -276,7 +264,6 @@ class _Job(Generic[B, T]):
         self.errors: list[BaseException] = []
         self._ended = count(1)
         self._n_turns = n_turns
-        self._settle = settle
         stop = self.stop
         promise.future.add_done_callback(lambda _: stop.append(None))  # the future was cancelled
         self._change: Change | None = None
@@ -290,11 +277,6 @@ class _Job(Generic[B, T]):
         """Count a stopped worker; the last one completes the promise."""
         if next(self._ended) < self._n_turns:
             return
-        if self._settle is not None:
-            try:
-                self._settle()
-            except BaseException as e:
-                self.errors.append(e)
         self.leave()
         if not self.errors and not self.stop:
             try:

@@ -130,10 +130,6 @@ class SingleValueStore:
         """Equal only for this store object."""
         return "one value", id(self)
 
-    def describe(self, key: str) -> str:
-        """Return the quoted key."""
-        return f'"{key}"'
-
     def read(
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
     ) -> Stamped:

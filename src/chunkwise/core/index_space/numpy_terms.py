@@ -25,7 +25,7 @@ class SliceTerm(NamedTuple):
 
     def __str__(self) -> str:
         text = f"{'' if self.start is None else self.start}:{'' if self.stop is None else self.stop}"
-        return text if self.step is None else f"{text}:{self.step}"
+        return text if self.step in (None, 1) else f"{text}:{self.step}"
 
 
 class ArrayTerm(NamedTuple):

@@ -124,7 +124,7 @@ def _parse(key: Any) -> list[SelectionItem] | None:
 
 def _format_slice(item: slice) -> str:
     text = f"{'' if item.start is None else item.start}:{'' if item.stop is None else item.stop}"
-    return text if item.step is None else f"{text}:{item.step}"
+    return text if item.step in (None, 1) else f"{text}:{item.step}"
 
 
 def format_selection(items: Sequence[SelectionItem]) -> str:
@@ -180,16 +180,17 @@ def resolve_new(items: Sequence[SelectionItem]) -> list[int]:
             continue
         step = 1 if item.step is None else item.step
         start = (0 if step > 0 else -1) if item.start is None else item.start
-        stop = item.stop if item.stop is not None else 0 if step > 0 and start < 0 else None
-        if stop is None and step < 0 <= start:
-            stop = -1
-        elif stop is None or (
-            (start < 0) != (item.stop is not None and item.stop < 0) and item.stop is not None
-        ):
+        # Without an end, the slice must lead to that of the new dimensions.
+        stop = (0 if step > 0 else -1) if item.stop is None else item.stop
+        is_counted = (start < 0) == (step > 0 if item.stop is None else stop < 0)
+        if not is_counted or (stop - start) * step < 0:
             raise OutOfBoundsError(f"`{_format_slice(item)}` is not a valid specification for new dimensions")
-        out += range(start, stop, step)
-    if len(out) > MAX_RANK:
-        raise OutOfBoundsError(f"Number of new dimensions ({len(out)}) exceeds maximum rank of {MAX_RANK}")
+        new = range(start, stop, step)
+        if len(new) > MAX_RANK:  # before there is a list of them
+            raise OutOfBoundsError(
+                f"Number of new dimensions ({len(new)}) exceeds maximum rank of {MAX_RANK}"
+            )
+        out += new
     return out
 
 

@@ -136,13 +136,10 @@ def _seen(owner: npt.NDArray[np.int32], runs: Numbers, numbers: Numbers) -> tupl
 
 def _runs_of(mask: npt.NDArray[np.bool_], origin: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
     """Yield boxes that cover the True elements; equal neighbours are joined, the slowest dimension first."""
-    if not mask.ndim:
-        yield ()
-        return
-    (first,), rest = origin[:1], origin[1:]
     if mask.all():
         yield tuple([slice(o, o + n) for o, n in zip(origin, mask.shape, strict=True)])
         return
+    first, *rest = origin
     if mask.ndim == 1:
         edges = np.flatnonzero(np.diff(mask, prepend=False, append=False)) + first
         yield from ((slice(a, b),) for a, b in edges.reshape(-1, 2).tolist())
@@ -151,7 +148,7 @@ def _runs_of(mask: npt.NDArray[np.bool_], origin: tuple[int, ...]) -> Iterator[t
     cuts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(mask)]
     for start, stop in pairwise(cuts):
         if mask[start].any():
-            for inner in _runs_of(mask[start], rest):
+            for inner in _runs_of(mask[start], tuple(rest)):
                 yield (slice(first + start, first + stop), *inner)
 
 
@@ -193,7 +190,7 @@ def _missing(
     lowest: Sequence[int],
 ) -> InvalidArgumentError:
     """Return the error that names the first cell without a layer, and the hull of all of them."""
-    missing = np.nonzero(owner == NO_LAYER)
+    missing = np.argwhere(owner == NO_LAYER).T  # also of rank 0
     origin, lower, upper = [0] * boxes.rank, [0] * boxes.rank, [0] * boxes.rank
     for axis, along, entries in zip(axes, starts, missing, strict=True):
         for k, dim in enumerate(axis.dims):

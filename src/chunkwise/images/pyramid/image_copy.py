@@ -250,10 +250,8 @@ def copy_of_image(
     known = None if described is not None else images_in(source)
     if layout is None and not is_image:
         assert node is not None
-        if known is None:
+        if known is None or is_n5:
             return ""
-        if is_n5:
-            return f"what makes it an image is left out, since N5 has no such attributes; {_VIEWERS}"
         is_file = bool(known.beside) and bool(images_after(source))
         if known.beside is None or (known.beside and not (is_file or node.rules.has_containers)):
             return ""

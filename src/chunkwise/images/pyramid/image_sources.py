@@ -19,7 +19,7 @@ from chunkwise.copying.difference import Comparison, Difference, array_differenc
 from chunkwise.copying.losses import fitting_attributes
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
 from chunkwise.extension import JSON
-from chunkwise.extension.trees import Location, Node, is_root_of_file, tree_format
+from chunkwise.extension.trees import FormatName, Location, Node, is_root_of_file, tree_format
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.images.conventions.convention import (
@@ -30,7 +30,7 @@ from chunkwise.images.conventions.convention import (
     with_channels,
     without_image,
 )
-from chunkwise.images.conventions.known import convention_of
+from chunkwise.images.conventions.known import convention_of, may_be_left_out
 from chunkwise.images.conventions.ome import OME_ZARR, display_of, kept_omero, shown_channels, with_windows
 from chunkwise.images.conventions.ome_groups import ImageCollection
 from chunkwise.images.multiscale.array_axes import ArrayImage
@@ -44,6 +44,7 @@ __all__ = [
     "ImageLevel",
     "NgffImage",
     "differences_of_images",
+    "image_left_out",
     "images_after",
     "images_in",
     "images_of",
@@ -211,6 +212,17 @@ def images_in(source: Location) -> ImagesIn | None:
         return ImagesIn(found, list(_paths_beside(group, levels, "")))
     except (InvalidArgumentError, NotImplementedError, LookupError, OSError):
         return None
+
+
+def image_left_out(
+    node: Node, attributes: Mapping[str, JSON], children: Sequence[str], format: FormatName
+) -> str:
+    """Return the note on a group that is an image, of which a copy with these attributes is none; or ""."""
+    if not may_be_left_out(node, attributes, children, format) or images_in(node.location) is None:
+        return ""
+    rules = tree_format(format)
+    how = 'with layout="n5-viewer", "paintera" or "bdv" (--layout)' if rules.has_containers else "alone"
+    return f"what makes it an image is left out; a copy of this group {how} is an image in {rules.title}"
 
 
 def _paths_beside(group: Group, levels: frozenset[str], above: str) -> Iterator[str]:
