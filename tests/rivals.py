@@ -11,9 +11,9 @@ from typing import Any
 from failing_store import FailingStore
 
 from chunkwise.core.kvstore.places.staging import APPEND, JOURNAL
-from chunkwise.errors import ChunkwiseError
+from chunkwise.errors import ChunkwiseError, UnsupportedError
 
-__all__ = ["STORES", "Act", "AtOnce", "Slow", "settle", "waits_for_turn"]
+__all__ = ["STORES", "Act", "AtOnce", "Fixed", "Slow", "settle", "waits_for_turn"]
 
 
 class Act(threading.Thread):
@@ -68,6 +68,24 @@ class AtOnce(Without):
     """A store that changes several keys at once, such as an archive."""
 
     lacks = ("move_directory", "exchange_directories", "delete_directory", "link_keys", "can_exchange")
+
+
+class Fixed(FailingStore):
+    """A store in which one directory can't be renamed, as if a file system were mounted there."""
+
+    fixed: tuple[str, ...]  # how its path may end
+
+    def __getattribute__(self, name: str) -> Any:
+        call = super().__getattribute__(name)
+        if name not in ("move_directory", "exchange_directories"):
+            return call
+
+        def rename(source: str, target: str, *rest: str) -> Any:
+            if source.endswith(self.fixed) or target.endswith(self.fixed):
+                raise UnsupportedError("on another file system")
+            return call(source, target, *rest)
+
+        return rename
 
 
 class Slow(FailingStore):

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 import chunkwise
 import chunkwise.z5py as ours
+from chunkwise.z5py.dataset import Dataset
 
 FORMATS = {"n5": ("a.n5", 2), "zarr2": ("a.zarr", 2), "zarr3": ("b.zarr", 3)}
 SHAPE, CHUNKS = (10, 12), (4, 5)
@@ -727,3 +728,23 @@ def test_other_stores() -> None:
         f.create_dataset("d", data=VALUES, chunks=CHUNKS)
     assert np.array_equal(ours.File(store)["d"][...], VALUES)
     assert np.array_equal(chunkwise.open_group(store)["d"].T, VALUES)
+
+
+@pytest.mark.parametrize("name", ["a.n5", "a.zarr"])
+@pytest.mark.parametrize("replaces", [False, True])
+def test_a_dataset_that_could_not_be_filled_is_deleted_and_no_other(
+    name: str, replaces: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / name
+
+    def fail(*_: object) -> None:
+        if replaces:
+            chunkwise.create_array(place / "x", [1, 2, 3], overwrite=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Dataset, "__setitem__", fail)
+    file = ours.File(str(place), "a")
+    with pytest.raises(KeyboardInterrupt):
+        file.create_dataset("x", data=np.arange(5))
+    assert list(file) == ["x"] * replaces
+    assert not replaces or chunkwise.read(place / "x").tolist() == [1, 2, 3]

@@ -107,6 +107,20 @@ def test_a_file_in_the_way_is_replaced_by_force_only(tmp_path: Path) -> None:
     assert _read(path) == 1
 
 
+def test_an_array_that_takes_the_place_of_a_file_stays(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    path.write_text("precious")
+    with (
+        pytest.raises(AlreadyExistsError, match=r"a\.zarr was made by another process"),
+        ZarrIO(path, mode="w", force_overwrite=True) as io,
+    ):
+        io.write_group("/", GroupBuilder("g"))
+        path.unlink()
+        cw.create_array(path, [1, 2])
+    assert cw.read(path).tolist() == [1, 2]
+    assert [p.name for p in tmp_path.iterdir()] == ["a.zarr"]
+
+
 @pytest.mark.parametrize("call", ["exchange_directories", "delete"])
 def test_a_file_or_its_store_is_there_at_any_moment(
     call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

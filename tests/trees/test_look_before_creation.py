@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 from examples import draw
 from failing_store import FailingStore, contents, place_in
-from rivals import Act, AtOnce, Slow, settle
+from rivals import Act, AtOnce, Fixed, Slow, settle
 
 import chunkwise as cw
 from chunkwise.cli.mv import _move_alone
@@ -102,6 +102,12 @@ STORES: dict[str, Callable[..., FailingStore]] = {
     "pages": partial(FailingStore, plain=True),
     "slow pages": partial(Slow, plain=True),
 }
+
+
+class FixedPlace(Fixed):
+    """A store in which the place of what is deleted can't be renamed."""
+
+    fixed = ("/mid/c", "/mid/0")
 
 
 class Tree(NamedTuple):
@@ -231,7 +237,8 @@ def lost(tree: Tree) -> str:
 
 def meet(name: str, rival: str, format: str, kind: str, at: int) -> str | None:
     """Let the rival act at a request of a writer; return what is wrong, None if there is no such request."""
-    (act, old), store, collides = writer(name), STORES[kind], name not in IN_PLACE
+    (act, old), collides = writer(name), name not in IN_PLACE
+    store = FixedPlace if kind == "fixed place" else STORES[kind]
     base = MemoryStore()
     whole = Tree(store(base, lambda: None, 0), format, collides)
     whole.fill(old=old)
@@ -303,7 +310,7 @@ def test_an_array_takes_the_place_of_the_group_around() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*belong to no array or group:UserWarning")  # the rival's
-@pytest.mark.parametrize("kind", ["directories", "at once"])
+@pytest.mark.parametrize("kind", ["directories", "at once", "fixed place"])
 @pytest.mark.parametrize("name", REMOVERS)
 def test_chunks_of_an_array_put_above_are_not_deleted_or_moved(name: str, kind: str) -> None:
     for format in FORMATS:

@@ -41,6 +41,7 @@ from chunkwise.core.engine.unasked import fail_at_exit, in_background, watches
 from chunkwise.core.grid import ChunkGrid
 from chunkwise.core.index_space import align
 from chunkwise.core.index_space.numpy_rules import as_key, as_slice, position, positions
+from chunkwise.core.kvstore.adapter.guarded import GuardedStore, Written
 from chunkwise.core.kvstore.atomic import answers_at_once
 from chunkwise.core.kvstore.compare_and_swap import compare_and_swap
 from chunkwise.core.kvstore.files.file_store import FileStore
@@ -87,6 +88,7 @@ __all__ = [
     "EntryListable",
     "FileStore",
     "Growing",
+    "GuardedStore",
     "HeldError",
     "KeyRange",
     "ListEntry",
@@ -99,6 +101,7 @@ __all__ = [
     "SpecLike",
     "Stop",
     "StoredArray",
+    "Written",
     "align",
     "answers_at_once",
     "appending",

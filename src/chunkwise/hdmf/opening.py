@@ -9,7 +9,15 @@ from typing import Any, Literal, NamedTuple
 
 from chunkwise.core.kvstore.places.staging import UNFINISHED, new_owner, staging_name
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, NotFoundError
-from chunkwise.extension.inside import MISSING_GENERATION, Pool, is_url, load_json, read_bounded
+from chunkwise.extension.inside import (
+    MISSING_GENERATION,
+    HeldError,
+    Pool,
+    check_alone,
+    is_url,
+    load_json,
+    read_bounded,
+)
 from chunkwise.extension.trees import (
     Destination,
     Location,
@@ -17,6 +25,7 @@ from chunkwise.extension.trees import (
     Node,
     Replacement,
     State,
+    check_outside_arrays,
     create_parents,
     delete_own,
     find_documented,
@@ -249,13 +258,32 @@ class NewStore:
             self._replacement = Replacement.begin(self._final)
         if self._replacement is not None:
             self.location = location.at(self._replacement.staging.path)
-        is_first = state == "nothing" and chosen is None
-        mark = self.location.path + UNFINISHED
-        if self._final.store.write(mark, b"", if_equal=MISSING_GENERATION if is_first else None) is None:
-            raise AlreadyExistsError(f"another process is writing a store to {location.text}")
+        self.is_first = state == "nothing" and chosen is None
+        self.mark = new_owner().encode()
+        self._write_mark(self.location.path + UNFINISHED)
         if self._replacement is None:
             made = create_parents(location, format)
-            self._made = made if is_first else None
+            self._made = made if self.is_first else None
+
+    def _write_mark(self, key: str) -> None:
+        store = self._final.store
+        while True:
+            generation = store.write(key, self.mark, if_equal=MISSING_GENERATION if self.is_first else None)
+            if generation is None:
+                raise AlreadyExistsError(f"another process is writing a store to {self._final.text}")
+            if not self.is_first:
+                return
+            try:
+                check_alone(store, key, generation, self._check_vacant)
+                return
+            except HeldError as e:  # what was there is being replaced or deleted
+                e.wait()
+
+    def _check_vacant(self) -> None:
+        """Raise AlreadyExistsError if others were faster; they look after they have written, too."""
+        check_outside_arrays(self._final)
+        if find_documented(self._final) is not None:
+            raise AlreadyExistsError(f"{self._final.text} was made by another process meanwhile")
 
     @property
     def is_pending(self) -> bool:
@@ -266,17 +294,28 @@ class NewStore:
         """Replace the old data by the new store, and return its location."""
         replacement = self._replacement
         if replacement is not None and self._is_file:
-            store: Any = self._final.store
-            new, old = replacement.staging.path[:-1], self._final.path[:-1]
-            if store.exchange_directories(new, old, f"{new}-old"):
-                store.delete(new)  # the file
-            else:
-                store.delete(old)
-                store.move_directory(new, old)
+            self._replace_file(replacement.staging.path[:-1])
         elif replacement is not None:
             replacement.commit()
         self._replacement = None
         return self._final
+
+    def _replace_file(self, new: str) -> None:
+        """Exchange the new store and a file, unless others have put something else in its place."""
+        store: Any = self._final.store
+        old = self._final.path[:-1]
+        if not store.exchange_directories(new, old, f"{new}-old"):  # in memory, or it is gone
+            store.delete(old)
+            store.move_directory(new, old)
+            return
+        try:
+            if any(store.list_children(f"{new}/")):
+                raise AlreadyExistsError(f"{self._final.text} was made by another process meanwhile")
+            check_outside_arrays(self._final)
+        except BaseException:
+            store.exchange_directories(new, old, f"{new}-old")
+            raise
+        store.delete(new)
 
     def discard(self) -> None:
         """Delete a new store that would have replaced old data, which stays."""

@@ -24,13 +24,11 @@ from typing import Any
 import numpy.typing as npt
 
 from chunkwise.errors import FailedPreconditionError, NotFoundError
-from chunkwise.extension import KvStoreDriver
 from chunkwise.extension.inside import KeyRange, excluding, load_json
 from chunkwise.extension.trees import (
     Location,
     change_document,
     find_documented,
-    node_attributes,
     tree_format,
     with_copies,
 )
@@ -40,6 +38,7 @@ from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.reference import canonical_path
 from chunkwise.hdmf.model.tree import Format, HdmfNode, HdmfTree, attributes_member, read_tree
+from chunkwise.hdmf.storage.guard import root_attributes
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import Dataset, HdmfStore
 from chunkwise.hdmf.storage.stored_form import stored_settings
@@ -140,11 +139,7 @@ def _look_at_mark(store: HdmfStore) -> None:
     document = find_documented(store.location, store.format)
     if document is None:
         raise NotFoundError(f"{store.location.text} was deleted")
-    marked = (
-        node_attributes(document).get(REPLACING)
-        if not attributes_member(store.format)
-        else (document.document.get(attributes_member(store.format), {}).get(REPLACING))
-    )
+    marked = root_attributes(document).get(REPLACING)
     ours = _replaced_path(store.tree)
     _keep_in_step(store, marked)
     if marked is None and ours is not None:  # our mark was not stored, or another process has finished
@@ -170,6 +165,7 @@ def _replace(dataset: Dataset, element: Element, values: npt.NDArray[Any], setti
     _mark(store, path)
     _settle(store, path)
     _clear(store)
+    store.guard.check()
 
 
 def _write_successor(
@@ -181,6 +177,7 @@ def _write_successor(
 ) -> HdmfTree:
     """Write a dataset where no group leads to, and return the tree of its nodes."""
     apart = HdmfStore(store.location, store.source, HdmfTree(store.format), store.pool, replace_encoded)
+    apart.guard = store.guard
     writer = NodeWriter(apart)
     writer.dataset(_SUCCESSOR, element, values, settings, attributes)
     writer.flush()
@@ -230,7 +227,7 @@ def _copy_keys(store: HdmfStore, path: str) -> None:
     names = [key[len(source) :] for key in kv.list(*_bounds(store, _SUCCESSOR))]
     documents = [name for name in names if name.rpartition("/")[2] in _DOCUMENTS]
     for name in sorted(set(names) - set(documents)):
-        _copy(kv, source + name, target + name)
+        _copy(store, source + name, target + name)
     for key in list(kv.list(*_bounds(store, path))):
         if key[len(target) :] not in names:
             kv.delete(key)
@@ -238,12 +235,14 @@ def _copy_keys(store: HdmfStore, path: str) -> None:
     # don't notice if those are too short.  So documents are last, and the very last is the one that makes a
     # group a dataset.
     for name in sorted(documents, key=lambda name: (-name.count("/"), name != ".zattrs", name)):
-        _copy(kv, source + name, target + name)
+        _copy(store, source + name, target + name)
 
 
-def _copy(kv: KvStoreDriver, source: str, target: str) -> None:
+def _copy(store: HdmfStore, source: str, target: str) -> None:
+    kv = store.guard.over(store.location.store)
     value = kv.read(source).value
     if value is None:
+        store.guard.check()
         raise FailedPreconditionError(f"{kv.describe(source)} was deleted by another process")
     kv.write(target, value)
 

@@ -249,7 +249,9 @@ class Group(Mapping[str, Member]):
                 dataset[...] = values
             except BaseException:
                 with suppress(ChunkwiseError):  # the store may have failed permanently
-                    del self._group[path]
+                    now, made = self._group._find(path).node.found, dataset._found.node.found
+                    if now is not None and made is not None and now.generation == made.generation:
+                        del self._group[path]  # not what others have put there since
                 raise
         return dataset
 

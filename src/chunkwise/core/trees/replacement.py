@@ -46,12 +46,11 @@ from chunkwise.core.kvstore.atomic import Directories
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.places.keys_below import delete_all_below
 from chunkwise.core.kvstore.places.lease import in_one_step
-from chunkwise.core.kvstore.places.replace_keys import NewData
+from chunkwise.core.kvstore.places.replace_keys import NewData, check_nothing_inside
 from chunkwise.core.kvstore.places.replaced_places import note_replaced
 from chunkwise.core.kvstore.places.staging import (
     COMPLETE,
     give_up,
-    in_staging,
     is_staging,
     new_owner,
     staging_name,
@@ -73,7 +72,7 @@ from chunkwise.core.trees.location import Location, location_of
 from chunkwise.core.trees.look import check_outside_arrays
 from chunkwise.core.trees.new_location import create_parents
 from chunkwise.core.trees.node import DOCUMENTS, find_documented
-from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, UnlistedError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnlistedError
 
 if TYPE_CHECKING:
     from chunkwise.core.kvstore.adapter.zip import ZipStore
@@ -275,14 +274,7 @@ def _check_nothing_inside(location: Location) -> None:
     node = find_documented(location)
     if node is None or node.kind != "array" or node.is_container:
         return
-    below = KeyRange.of_prefix(location.path)
-    for key in location.store.list(below.start, below.stop):
-        directory, _, name = key[len(location.path) :].rpartition("/")
-        if directory and name in DOCUMENTS and not in_staging(directory):
-            raise AlreadyExistsError(
-                f"{location.store.describe(key)} was made by another process while {location.text} was "
-                "replaced by an array, and is inside it now: nothing can be below an array"
-            )
+    check_nothing_inside(location.store, location.path, DOCUMENTS)
 
 
 @contextmanager

@@ -321,6 +321,7 @@ class ZarrIO(StoreWriting):
         state = None if going_on else self._destination().state  # others may have written since
         self._new = NewStore(self.store.location, self.store.format, state, self._chosen)
         self.store.location = self._new.location
+        self.store.guard.begin(self._new.mark, is_first=self._new.is_first)
         self._to = None
 
     def _take_place(self) -> None:

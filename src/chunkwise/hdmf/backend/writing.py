@@ -28,7 +28,7 @@ from chunkwise.hdmf.backend.reading import StoreReading
 from chunkwise.hdmf.backend.schema import copy_specifications, write_specifications
 from chunkwise.hdmf.model.place import Place, named_place, place_of
 from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path
-from chunkwise.hdmf.opening import UNFINISHED, NewStore
+from chunkwise.hdmf.opening import NewStore
 from chunkwise.hdmf.storage.large_datasets import LargeDatasets
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import Dataset, HdmfStore
@@ -217,12 +217,10 @@ class StoreWriting(StoreReading):
         self._consolidate = consolidate
         self._failed = True
         self._writer.finish(consolidate=consolidate)
-        if self._mode in ("w", "w-", "x", "a"):
-            if self._copies is not None:
-                self._copies.finish()
-            location = self.store.location
-            location.store.delete(location.path + UNFINISHED)
-            self._take_place()
+        if self._copies is not None:
+            self._copies.finish()
+        self.store.guard.end()
+        self._take_place()
         renew_copies_above(self.store.location)
         named = named_place(self._place)
         if named.path != self.store.location.path:  # a symbolic link, in another group

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -99,10 +100,15 @@ class _Recorder:
         writer: Writer | KvStoreDriver = store._fast if opener is None else opener()
         self._changed = store._changed
         self._write, self._delete = writer.write, writer.delete
+        self._write_if = getattr(writer, "write_if", partial(_write_if, store._fast))
 
     def write(self, key: str, value: Buffer) -> None:
         self._changed.add(key)
         self._write(key, value)
+
+    def write_if(self, key: str, value: Buffer, if_equal: bytes | None) -> bytes | None:
+        self._changed.add(key)
+        return self._write_if(key, value, if_equal)
 
     def delete(self, key: str) -> None:
         self._changed.add(key)
@@ -110,6 +116,10 @@ class _Recorder:
 
     def flush(self) -> None:
         """Do nothing: `UnsyncedStore.settle` waits."""
+
+
+def _write_if(kv: KvStoreDriver, key: str, value: Buffer, if_equal: bytes | None) -> bytes | None:
+    return kv.write(key, value, if_equal=if_equal)
 
 
 # -- nodes --------------------------------------------------------------------------------------------
@@ -182,9 +192,9 @@ class NodeWriter:
         self.put(self.store.convention.with_attributes(self.store.tree.nodes[path], attributes))
 
     def _open_writer(self) -> Writer | KvStoreDriver:
-        kv = self.store.location.store
-        opener = traits_of(kv).open_writer
-        return kv if opener is None else opener()
+        guarded = self.store.guard.over(self.store.location.store)
+        opener = traits_of(guarded).open_writer
+        return guarded if opener is None else opener()
 
     def flush(self) -> None:
         """Wait until everything is as durable as the kvstore makes it."""
@@ -215,8 +225,10 @@ class NodeWriter:
             root.document.pop(member)
             documents = dict(convention.documents(root))
         # The document that makes a directory a store is written last.
-        for key in sorted(documents, key=lambda key: key in (".zgroup", "zarr.json", "attributes.json")):
-            self._writer.write(location.path + key, documents[key])
+        last = documents.pop(rules.group_key)
+        for key, value in documents.items():
+            self._writer.write(location.path + key, value)
+        self.store.guard.write_root(last)
         tree.consolidated = consolidate
         self.changed = False
         self.flush()
@@ -246,7 +258,7 @@ class NodeWriter:
                         keys.append(key)
         values = read_values(kv, keys)
         relative = [key[len(root) :] for key in keys]
-        kv.write(root + COPIES, dump_copies(kv, store.home, zip(relative, values, strict=True)))
+        self._writer.write(root + COPIES, dump_copies(kv, store.home, zip(relative, values, strict=True)))
 
     # -- datasets ---------------------------------------------------------------------------------
 

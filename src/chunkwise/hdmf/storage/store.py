@@ -21,6 +21,7 @@ from chunkwise.hdmf.model.reference import join_path, parent_path
 from chunkwise.hdmf.model.selection import members_of, parse_selection, split_names
 from chunkwise.hdmf.model.tree import HdmfTree
 from chunkwise.hdmf.model.values import as_values, infer_element, to_logical
+from chunkwise.hdmf.storage.guard import StoreGuard
 from chunkwise.hdmf.storage.store_content import StoreContent, put, read_encoded, stored_shape, with_regions
 
 __all__ = ["Dataset", "HdmfStore"]
@@ -45,6 +46,8 @@ class HdmfStore(StoreContent):
         All nodes.
     pool : Pool
         Threads that read and write chunks.
+    guard : StoreGuard
+        Lets writers write while the store is there.
     replace_encoded : callable
         Writes an encoded dataset of N5 again, with what a function makes of its values.
     """
@@ -58,6 +61,7 @@ class HdmfStore(StoreContent):
         replace_encoded: Callable[[Dataset, Callable[[npt.NDArray[Any]], npt.NDArray[Any]]], None],
     ) -> None:
         super().__init__(location, source, tree, pool)
+        self.guard = StoreGuard(self)
         self.replace_encoded = replace_encoded
         self._datasets: dict[str, Dataset] = {}
 

@@ -8,8 +8,10 @@ store                                    steps
 directories (files, memory)              the directory gets the name of a staging place, is looked at
                                          there, and deleted, or put back
 several keys at once (ZIP, OCDBT)        one change, unless a document around changes after the look
-others; directories that can't be        the document is deleted, then the rest; others that respect
-renamed, or where others write           turns are kept out
+directories that can't be renamed, or    they are looked at, then the document is deleted, then each key that
+where others write                       has not changed since
+others                                   the document is deleted, then the rest; others that respect
+                                         turns are kept out
 =======================================  ==============================================================
 """
 
@@ -43,7 +45,7 @@ from chunkwise.core.kvstore.places.staging import (
     unwritten,
 )
 from chunkwise.core.kvstore.places.take_place import change_at_once, staging_path
-from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver, offers
+from chunkwise.core.kvstore.protocol import Buffer, ByteRange, KvStoreDriver, offers
 from chunkwise.core.kvstore.this_process import process_name
 from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.errors import AlreadyExistsError, NotFoundError, PermissionDeniedError, UnsupportedError
@@ -86,13 +88,26 @@ def delete_node_keys(
         return
     if offers(store, Directories) and not live and _delete_aside(store, path, keep, document, check):
         return
-    if document:
-        store.delete(path + document)
     kept, own = set(keep), unwritten(path)
     others = {*places.difference(live), *([None] if at_once else [])}  # keys of turns, where none are taken
-    delete_wanted_below(
-        store, path, lambda key: key not in kept and (own(key) or staging_prefix(key, path) in others)
-    )
+
+    def wanted(key: str) -> bool:
+        return key not in kept and (own(key) or staging_prefix(key, path) in others)
+
+    if at_once:  # no turns keep others out; their chunks are written after the check
+        generation = partial(_generation, store)
+        before = {key: generation(key) for key in list_below(store, path) if wanted(key)}
+        check(path)
+        delete = partial(delete_wanted_below, store, path, lambda key: before.get(key) == generation(key))
+    else:
+        delete = partial(delete_wanted_below, store, path, wanted)
+    if document:
+        store.delete(path + document)
+    delete()
+
+
+def _generation(store: KvStoreDriver, key: str) -> bytes:
+    return store.read(key, byte_range=ByteRange(0, 0)).generation
 
 
 def _delete_aside(

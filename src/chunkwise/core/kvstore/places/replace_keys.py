@@ -31,7 +31,15 @@ from chunkwise.core.kvstore.protocol import Buffer, KvStoreDriver, delete_where
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, FailedPreconditionError
 
-__all__ = ["ABOUT", "NewData", "nobody_else", "replace_by_documents", "replace_keys", "replace_nodes"]
+__all__ = [
+    "ABOUT",
+    "NewData",
+    "check_nothing_inside",
+    "nobody_else",
+    "replace_by_documents",
+    "replace_keys",
+    "replace_nodes",
+]
 
 ABOUT = "an array that is being replaced by chunkwise"
 """What the document of a turn says."""
@@ -97,7 +105,7 @@ def replace_by_documents(
             end_turn(lease)  # whoever deletes a group above may be waiting for this one
             e.wait()
             return replace_by_documents(new, values, clean)
-        after: list[Callable[[], object]] = [new.settle, partial(_check_nothing_inside, store, path, values)]
+        after: list[Callable[[], object]] = [new.settle, partial(check_nothing_inside, store, path, values)]
         settled = new._replace(settle=partial(_at_once, store, after))
         copied = _replace(settled, list(values), before, values.__getitem__)
         last += (partial(store.delete, staging + name) for name in (*values, COMPLETE))
@@ -178,11 +186,14 @@ def _check_none_made(store: KvStoreDriver, path: str, documents: Collection[str]
         raise AlreadyExistsError(f"{store.describe(path + min(made))} was made by another process meanwhile")
 
 
-def _check_nothing_inside(store: KvStoreDriver, path: str, documents: Collection[str]) -> None:
+def check_nothing_inside(store: KvStoreDriver, path: str, documents: Collection[str]) -> None:
+    """Raise AlreadyExistsError if another process made a node inside what has become an array."""
     for key in list_below(store, path):
         name = key[len(path) :]
         if "/" in name and is_document(name, documents) and not in_staging(name):
-            raise AlreadyExistsError(f"{store.describe(key)} was made by another process meanwhile")
+            raise AlreadyExistsError(
+                f"{store.describe(key)} was made by another process meanwhile: nothing can be below an array"
+            )
 
 
 def _delete_copied(store: KvStoreDriver, copied: Mapping[str, bytes]) -> None:
