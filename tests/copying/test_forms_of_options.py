@@ -25,6 +25,8 @@ MEMORY = cw.KvStore.open("memory://", context=CONTEXT).result()
 SOURCE = MEMORY / "source/"
 SIZES = ("chunks", "shards")
 
+DELTA = {"id": "delta", "dtype": "<u2", "astype": "<u2"}
+
 FORMS = {
     "sizes": [
         [
@@ -64,6 +66,17 @@ FORMS = {
             {"codec": {"type": "gzip", "level": 3, "useZlib": False}},
             {"codec": {"name": "gzip", "configuration": {"level": 3}}},
             {"compressors": (z.GzipCodec(level=3),)},
+            {
+                "codec": cw.CodecSpec(
+                    {"driver": "zarr", "compressor": {"id": "gzip", "level": 3}, "filters": None}
+                )
+            },
+            {"codec": cw.CodecSpec({"driver": "n5", "compression": {"type": "gzip", "level": 3}})},
+            {
+                "codec": cw.CodecSpec(
+                    {"driver": "zarr3", "codecs": [{"name": "gzip", "configuration": {"level": 3}}]}
+                )
+            },
         ],
         [
             {"codec": "blosc:zstd:4:bitshuffle"},
@@ -77,6 +90,26 @@ FORMS = {
             {"compressors": None},
             {"compressors": ()},
             {"codec": {"type": "raw"}},
+            {"codec": ["none"]},
+            {"codec": cw.CodecSpec({"driver": "zarr", "compressor": None, "filters": None})},
+            {"codec": cw.CodecSpec({"driver": "n5", "compression": {"type": "raw"}})},
+        ],
+    ],
+    "filters": [
+        [
+            {"codec": [numcodecs.Delta("<u2"), "none"]},
+            {"filters": [numcodecs.Delta("<u2")], "compressor": None},
+            {"filters": numcodecs.Delta("<u2"), "compressors": ()},
+            {"codec": cw.CodecSpec({"driver": "zarr", "compressor": None, "filters": [DELTA]})},
+        ],
+        [
+            {"codec": [numcodecs.Delta("<u2"), "gzip:3"]},
+            {"filters": [DELTA], "compressor": "gzip:3"},
+            {
+                "codec": cw.CodecSpec(
+                    {"driver": "zarr", "compressor": {"id": "gzip", "level": 3}, "filters": [DELTA]}
+                )
+            },
         ],
     ],
     "values": [
@@ -226,6 +259,7 @@ FORMATS = {
     "sizes": ["zarr3", "zarr2", "n5"],
     "shards": ["zarr3"],
     "codecs": ["zarr3", "zarr2", "n5"],
+    "filters": ["zarr3", "zarr2"],
     "values": ["zarr3", "zarr2", "n5"],
 }
 CASES = [(what, format) for what, formats in FORMATS.items() for format in formats]
@@ -249,6 +283,12 @@ def _refused(creator, options, format):
         return "fill_?value: "
     if "fill_value" in options and format != "zarr3" and creator.startswith("write_data"):
         return 'encoding "fill_value"'
+    codec = options.get("codec")
+    if creator == "ZarrDataIO" and isinstance(codec, cw.CodecSpec):
+        return "Expected a codec"
+    if creator == "from_dask" and isinstance(codec, cw.CodecSpec):  # as in TensorStore
+        of = {"zarr": "zarr2"}.get(codec.to_json()["driver"], codec.to_json()["driver"])
+        return None if of == format else "Cannot merge codec spec"
     if creator == "z5py" and not {"chunks", "fill_value"} & options.keys():
         return "z5py names a compressor|codec is one of"
     return None
@@ -273,6 +313,8 @@ def _place(creator, path, name):
 
 
 def _check(creator, what, format, path, forms_of):
+    if what == "filters" and creator in IN_FILES:  # whose compressor is no filter
+        return
     for case, forms in enumerate(FORMS[what]):
         made = None
         for number, options in enumerate(forms_of(forms)):
@@ -308,6 +350,21 @@ def test_each_form_means_the_same(creator, what, format, tmp_path):
 @pytest.mark.parametrize(("what", "format"), CASES)
 def test_all_forms_mean_the_same(creator, what, format, tmp_path):
     _check(creator, what, format, tmp_path, lambda forms: forms)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"filters": [numcodecs.Delta("<u2")]},
+        {"metadata": {"filters": [DELTA]}},
+        {"codec": cw.CodecSpec({"driver": "zarr", "compressor": None, "filters": [DELTA]})},
+    ],
+)
+def test_zeros_behind_filters_are_no_missing_values(how, tmp_path):
+    """As the fill value of Zarr v2 is for xarray."""
+    cw.create_group(tmp_path, format="zarr2").create_array("a", VALUES, dimension_names=NAMES, **how)
+    with xr.open_zarr(tmp_path, consolidated=False) as dataset:
+        np.testing.assert_array_equal(dataset.a, VALUES)
 
 
 TEXT = [

@@ -20,6 +20,7 @@ from chunkwise.copying.journal import Journal, Part, may_live
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.places.lease import HeldError, end_turn, take_turn
 from chunkwise.core.kvstore.this_process import process_name
+from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.location import Location, locate
 from chunkwise.core.trees.node import JOURNAL
 from chunkwise.errors import AbortedError, AlreadyExistsError, FailedPreconditionError
@@ -53,6 +54,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def place() -> Location:
     return locate(MemoryStore())
+
+
+class LookingFirst(MemoryStore):
+    """A store that looks at the generation before a deletion, as object stores do."""
+
+    traits = traits_of(MemoryStore())._replace(conditional_deletes=False)
 
 
 def written(place: Location, key: str = JOURNAL) -> Any:
@@ -179,7 +186,9 @@ def test_other_work_is_not_resumed(place: Location) -> None:
     assert written(place)["owner"] is None
 
 
-def test_an_owner_is_dead_after_silence(place: Location, clock: Clock) -> None:
+@pytest.mark.parametrize("store", [MemoryStore, LookingFirst])
+def test_an_owner_is_dead_after_silence(store: Any, clock: Clock) -> None:
+    place = locate(store())
     first = journal(place)
     first.begin()
     second = journal(place)
@@ -191,8 +200,11 @@ def test_an_owner_is_dead_after_silence(place: Location, clock: Clock) -> None:
         with pytest.raises(AbortedError, match="another process has taken over"):
             act()
     second.write()
-    journal(place, silence=0.2).resume()
+    third = journal(place, silence=0.2)
+    third.resume()
     assert clock.slept[-1] == 0.2
+    third.delete()
+    assert written(place) is None
 
 
 def test_an_owner_that_writes_is_at_work(place: Location, clock: Clock) -> None:

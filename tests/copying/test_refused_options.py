@@ -1,6 +1,7 @@
 """A wrong option is an error that names it, in every writer, and nothing is changed, not even a directory."""
 
 import dask.array as da
+import numcodecs
 import numpy as np
 import pytest
 import xarray as xr
@@ -11,6 +12,13 @@ from chunkwise.errors import ChunkwiseError
 
 VALUES = np.arange(48, dtype="u2").reshape(6, 8)
 THING = object()
+
+
+class NoConfig:
+    def get_config(self):
+        raise ValueError("a codec of another version")
+
+
 SIZES = [
     {3, 8},
     "x",
@@ -45,7 +53,14 @@ ARRAY = {
         THING,
         ["zstd", 5],
         {"name": "blosc", "configuration": {"cname": "nope"}},
+        numcodecs.Zlib,
+        NoConfig(),
+        {"driver": "zarr3"},
+        {"encoding": "jpeg"},
+        {"driver": "neuroglancer_precomputed", "encoding": "jpeg"},
     ],
+    "compressors": [True],
+    "serializer": [True, [{"name": "bytes"}]],
     "checksum": FLAGS,
     "fill_value": [1.5, 70000, -1, "x", THING, [1, 2], b"x", float("nan")],
     "dtype": ["nope", 5, THING, "S5", "u3"],
@@ -187,6 +202,23 @@ def test_a_wrong_option_is_named_and_nothing_is_changed(place, writer):
             if _tree(place) != before:
                 pytest.fail(f"{case} the tree has changed")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"compressor": "zstd", "compressors": "gzip"}, "compressor: given twice, as compressors too"),
+        ({"codec": "zstd", "compressor": "gzip"}, "compressor: given twice, as codec too"),
+        ({"names": ["a", "b"], "dimension_names": ["c", "d"]}, "dimension_names: given twice"),
+        ({"chunks": {"x": 4}, "shards": (4, 4)}, "can't be divided"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:the option names:DeprecationWarning")
+def test_two_options_that_contradict_each_other(place, options, error):
+    before = _tree(place)
+    with pytest.raises(ChunkwiseError, match=error):
+        cw.copy(place / "tree.zarr/a", place / "dst", **options)
+    assert _tree(place) == before
 
 
 def test_what_fits_no_array_is_an_error_and_the_old_tree_stays(tmp_path):

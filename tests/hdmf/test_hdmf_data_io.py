@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
+from hdmf.backends.hdf5 import H5DataIO
 from hdmf.build import DatasetBuilder, GroupBuilder
-from hdmf.data_utils import DataChunkIterator
+from hdmf.data_utils import DataChunkIterator, DataIO
 
 import chunkwise as cw
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, UnsupportedError
 from chunkwise.hdmf import ZarrDataIO, ZarrIO, open_store
+from chunkwise.hdmf.model.codecs import DEFAULT_COMPRESSOR
 
 DATA = np.arange(60, dtype="i4").reshape(20, 3)
 
@@ -241,3 +244,67 @@ def test_bytes_are_shuffled_if_an_element_has_several(dtype: str, tmp_path: Path
     width = values.itemsize
     assert filters == ([{"id": "shuffle", "elementsize": width}] if width > 1 else None)
     np.testing.assert_array_equal(zarr.open_array(str(tmp_path / "a" / "d"), mode="r")[:], values)
+
+
+GZIP_4 = {"id": "gzip", "level": 4}
+H5_OPTIONS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    # Options of H5DataIO, members of the document in Zarr v2, and the warning.
+    ({"compression": "gzip"}, {"compressor": GZIP_4, "filters": None}, ""),
+    ({"compression": True}, {"compressor": GZIP_4}, ""),
+    ({"compression": "gzip", "compression_opts": 2}, {"compressor": {"id": "gzip", "level": 2}}, ""),
+    ({"shuffle": True}, {"filters": [{"id": "shuffle", "elementsize": 4}]}, ""),
+    ({"shuffle": False, "compression": "gzip"}, {"compressor": GZIP_4, "filters": None}, ""),
+    ({"compression": "gzip", "chunks": (4, 3)}, {"compressor": GZIP_4, "chunks": [4, 3]}, ""),
+    (
+        {"fletcher32": True, "compression": "gzip"},
+        {"compressor": GZIP_4},
+        "checksum fletcher32 of HDF5 is left",
+    ),
+    (
+        {"compression": "lzf"},
+        {"compressor": DEFAULT_COMPRESSOR["zarr2"]},
+        "'lzf' is not known; the default is",
+    ),
+]
+
+
+@pytest.mark.filterwarnings("ignore:lzf compression may not:UserWarning")
+@pytest.mark.parametrize(("options", "members", "warning"), H5_OPTIONS, ids=lambda value: str(value)[:40])
+def test_options_of_hdf5_in_a_store(
+    options: dict[str, Any], members: dict[str, Any], warning: str, tmp_path: Path
+) -> None:
+    data = H5DataIO(DATA, **options)
+    warned = pytest.warns(UserWarning, match=warning) if warning else nullcontext()
+    with warned, ZarrIO(tmp_path / "a", mode="w", format="zarr2") as io:
+        io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("a", data)]))
+    found = open_store(tmp_path / "a")
+    assert {name: found.tree.nodes["/a"].document[name] for name in members} == members
+    np.testing.assert_array_equal(found.dataset("/a").read(), DATA)
+
+
+@pytest.mark.parametrize(
+    ("given", "members"),
+    [
+        ({"compressor": numcodecs.GZip(4), "chunks": (4, 3)}, {"compressor": GZIP_4, "chunks": [4, 3]}),
+        ({"compressors": numcodecs.GZip(4), "serializer": "auto"}, {"compressor": GZIP_4}),
+        ({"compressor": None}, {"compressor": None}),
+        ({"filters": [numcodecs.Delta("<i4")]}, {"compressor": DEFAULT_COMPRESSOR["zarr2"]}),
+        ({"fill_value": 7}, {"fill_value": 7}),
+        ({}, {"compressor": DEFAULT_COMPRESSOR["zarr2"], "fill_value": 0}),
+    ],
+    ids=str,
+)
+def test_wrappers_of_hdmf_zarr_say_what_they_said(
+    given: dict[str, Any], members: dict[str, Any], tmp_path: Path
+) -> None:
+    wrapper = type("ZarrDataIO", (DataIO,), {"io_settings": given})
+    with ZarrIO(tmp_path / "a", mode="w", format="zarr2") as io:
+        io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("a", wrapper(data=DATA))]))
+    found = open_store(tmp_path / "a")
+    assert {name: found.tree.nodes["/a"].document[name] for name in members} == members
+    np.testing.assert_array_equal(found.dataset("/a").read(), DATA)
+
+
+def test_one_option_by_two_names_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match='"compressor" and "compressors" are one option'):
+        ZarrDataIO(DATA, compressor="zstd", compressors="zstd")

@@ -18,8 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise
+from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.errors import ChunkwiseError, DataCorruptionError
 from chunkwise.hdmf import RegionReference, ZarrIO, open_store
+from chunkwise.hdmf.model.tree import COPIES, dump_copies, read_names
 
 FORMATS = ("zarr2", "zarr3", "n5")
 DOCUMENTS = (".zarray", ".zgroup", ".zattrs", "zarr.json", "attributes.json")
@@ -360,3 +362,16 @@ def test_a_deleted_dataset_is_named_by_an_append(tmp_path: Path) -> None:
                 file.unlink()
         with pytest.raises(ChunkwiseError, match=f"there is no longer an array at .*/{format}/d/"):
             dataset.append([3])
+
+
+def test_copies_are_of_small_values_and_have_a_limit_together() -> None:
+    kv = MemoryStore()
+    for i in range(129):
+        kv.write(f"s/{i:03}", bytes(1 << 15))
+    kv.write("s/large", bytes((1 << 15) + 1))
+    kv.write("s/small", b"small")
+    names = ["large", *(f"{i:03}" for i in range(129)), "none"]
+    kv.write(f"s/{COPIES}", dump_copies(kv, "s/", [(name, kv.read("s/" + name)) for name in names]))
+    proven = read_names(kv, "s/")
+    assert proven is not None
+    assert proven.keys == {*names[1:129], "none"}

@@ -372,6 +372,28 @@ def test_hyperslabs_of_too_many_blocks_to_list_differ_in_any_number(member: str,
 
 
 @pytest.mark.parametrize(
+    ("terms", "rows", "same"),
+    [
+        ({"stride": 2, "count": 4, "block": 2}, [0, 8, 1], True),  # blocks that touch
+        ({"stride": 1, "count": 8, "block": 1}, [0, 8, 1], True),
+        ({"stride": 3, "count": 4, "block": 1}, [0, 12, 3], True),
+        ({"stride": 8, "count": 1, "block": 8}, [0, 8, 1], True),
+        ({"stride": 3, "count": 4, "block": 2}, [0, 8, 1], False),
+        ({"stride": 2, "count": 8, "block": 1}, [0, 8, 1], False),
+        ({"stride": 2, "count": 4, "block": 2}, [1, 9, 1], False),
+    ],
+)
+def test_large_regions_are_compared_by_their_ranges(terms: Any, rows: list[int], same: bool) -> None:
+    """They have too many elements to be listed."""
+    shape, n = [20, 2**20], 2**20
+    slab = {"start": [0, 0], **{name: [value, 1] for name, value in terms.items()}}
+    slab["count"] = [terms["count"], n]
+    hyperslab = {"type": "hyperslab", "shape": shape, **slab}
+    slices = {"type": "slices", "shape": shape, "slices": [rows, [0, n, 1]]}
+    assert same_region(hyperslab, slices) == same_region(slices, hyperslab) == same
+
+
+@pytest.mark.parametrize(
     "index",
     [
         ([1, 1, 3], slice(0, 3)),

@@ -442,3 +442,44 @@ def test_a_value_in_an_array_of_objects_without_dimensions(tmp_path: Path, forma
         io.write_builder(root)
     with ZarrIO(tmp_path / "a") as io:
         assert io.read_builder().datasets["d"].data == "word"
+
+
+NO_DATASETS: list[tuple[Any, Any, str]] = [
+    (None, None, "it has no data"),
+    (None, "int32", "it has no data"),
+    ([1], "nonsense", 'unknown type name "nonsense"'),
+    ([1], [{"name": "x"}], "a member with name and dtype, but received: {'name': 'x'}"),
+    ([[1], [1, 2]], None, "Expected values of int: "),
+    ([], None, "could not determine type"),
+    ({"a": 1}, None, "no HDMF type for dict"),
+    ({1, 2}, None, "no HDMF type for set"),
+    (lambda: (i for i in range(3)), None, "no HDMF type for generator"),
+    (np.array([1, 2.5], object), None, "2.5 does not fit int64"),
+    (np.array([1, "a"], object), None, "text is not a number"),
+    (np.array(["a", 1], object), None, "Expected str, but received: 1"),
+    (np.zeros(2, [("a", "i4", (2,))]), None, "no way to store NumPy's type"),
+    (np.zeros(2, np.longdouble), None, "no way to store NumPy's type"),
+    (lambda: DataChunkIterator(iter([]), dtype=np.dtype("i4")), None, "no items, and no shape"),
+    (lambda: DataChunkIterator(iter([1, 300])), "int8", "300 does not fit int8"),
+    (lambda: DataChunkIterator(iter([1j])), "float64", "1j does not fit float64"),
+]
+
+
+@pytest.mark.each_once
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(
+    ("data", "dtype", "error"),
+    NO_DATASETS,
+    ids=[f"{at} {error[:30]}" for at, (_, _, error) in enumerate(NO_DATASETS)],
+)
+def test_what_makes_no_dataset_is_named_and_leaves_no_store(
+    tmp_path: Path, data: Any, dtype: Any, error: str, format: str
+) -> None:
+    dataset = DatasetBuilder("d", data() if callable(data) else data, dtype=dtype)
+    with (
+        pytest.raises(ValueError, match=f"dataset /d: .*{error}"),
+        ZarrIO(tmp_path / "a", "w", format=format) as io,
+    ):
+        io.write_builder(GroupBuilder("root", datasets=[dataset]))
+    with pytest.raises(FileNotFoundError):
+        open_store(tmp_path / "a")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from nwb_content import new_file
 from pynwb import NWBHDF5IO, TimeSeries, validate
 
-from chunkwise.errors import ChunkwiseError, LossWarning, UnsupportedError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, LossWarning, UnsupportedError
 from chunkwise.hdmf import BrokenLinkError, NWBZarrIO, RegionReference, ZarrIO, convert, open_store
 
 FORMATS = ("zarr2", "zarr3", "n5")
@@ -280,3 +281,45 @@ def test_regions_select_the_same_in_hdf5(tmp_path: Path, format: Any, region: An
                 np.sort(file["data"][found], axis=None).tolist()
                 == np.sort(reference.data(), axis=None).tolist()
             )
+
+
+# An attribute of a store, and what the HDF5 file has: JSON, with a warning, where HDF5 would change it.
+LISTS: list[tuple[Any, Any]] = [
+    ([1, 2.5], [1.0, 2.5]),
+    ([[1, 2], [3, 4]], [[1, 2], [3, 4]]),
+    ([float("nan"), 1], [np.nan, 1.0]),
+    ([2**64 - 1, 1], [2**64 - 1, 1]),
+    ([True, False], [True, False]),
+    ([], []),
+    ([["a", "b"], ["c", "d"]], [["a", "b"], ["c", "d"]]),
+    ([2**64 - 1, -1], "[18446744073709551615, -1]"),
+    ([2**53 + 1, 0.5], "[9007199254740993, 0.5]"),
+    ([2**70], "[1180591620717411303424]"),
+    (2**70, "1180591620717411303424"),
+    ([True, 2], "[true, 2]"),
+    (["a", 1], '["a", 1]'),
+    ([[1], [2, 3]], "[[1], [2, 3]]"),
+    ([b"a\0"], '["a\\u0000"]'),
+    ({"a": 1}, '{"a": 1}'),
+]
+
+
+@pytest.mark.parametrize(("value", "expected"), LISTS, ids=repr)
+def test_lists_in_attributes_are_kept_by_hdf5(tmp_path: Path, value: Any, expected: Any) -> None:
+    with ZarrIO(tmp_path / "a", "w", format="zarr2") as io:
+        io.write_builder(GroupBuilder("root", attributes={"a": value}))
+    is_json = isinstance(expected, str)
+    with pytest.warns(LossWarning, match=r'"a" .* becomes JSON text') if is_json else nullcontext():
+        convert(tmp_path / "a", tmp_path / "b.h5", format="hdf5")
+    with h5py.File(tmp_path / "b.h5") as file:
+        found = file.attrs["a"]
+    np.testing.assert_array_equal(np.asarray(found, object if is_json else None), np.asarray(expected))
+
+
+@pytest.mark.parametrize("value", [[["a"], ["b", "c"]], [["a", "b"], ["c", "d", "e"], ["f"]]], ids=repr)
+def test_text_in_lists_of_different_lengths_is_refused_by_hdf5(tmp_path: Path, value: Any) -> None:
+    with ZarrIO(tmp_path / "a", "w", format="zarr2") as io:
+        io.write_builder(GroupBuilder("root", attributes={"a": value}))
+    with pytest.raises(InvalidArgumentError, match=r'"a" .* lists of different lengths'):
+        convert(tmp_path / "a", tmp_path / "b.h5", format="hdf5")
+    assert not (tmp_path / "b.h5").exists()

@@ -243,16 +243,3 @@ def test_a_conversion_between_buckets_is_resumed(moto: str, s3_bucket: Any) -> N
     with NWBZarrIO(target) as io:
         assert np.array_equal(io.read().acquisition["large"].data[...], values)
     assert not [key for key in target.list().result() if b".chunkwise-copy.json" in key]
-
-
-def test_copies_are_of_small_values_and_have_a_limit_together() -> None:
-    kv = ObjectStore(ForeignBucket(MemoryStore()))
-    for i in range(129):
-        kv.write(f"s/{i:03}", bytes(1 << 15))
-    kv.write("s/large", bytes((1 << 15) + 1))
-    kv.write("s/small", b"small")
-    names = ["large", *(f"{i:03}" for i in range(129)), "none"]
-    kv.write("s/.chunkwise-copies", dump_copies(kv, "s/", [(name, kv.read("s/" + name)) for name in names]))
-    proven = read_copies(kv, "s/")
-    assert proven is not None
-    assert list(proven.values) == [*names[1:129], "none"]

@@ -447,3 +447,18 @@ def test_nothing_is_exchanged_with_a_directory_that_is_gone(
     with pytest.raises(ChunkwiseError):
         store.move_directory("gone", "other")
     assert contents(store) == {"old/a": b"1", "new/b": b"2"}
+
+
+@pytest.mark.parametrize("name", ["n" * 255, "ü" * 127, "n" * 101, "n" * 100])
+def test_a_node_with_a_long_name_is_replaced_and_moved(tmp_path: Path, name: str) -> None:
+    """The name of the place beside it has room for the process and its task, too."""
+    other = f"{name[:-1]}x"
+    group = chunkwise.create_group(tmp_path)
+    for n in (3, 4):
+        group.create_array(name, np.arange(n), overwrite=True)
+        chunkwise.copy(tmp_path / name, tmp_path / other, overwrite=n == 4)
+    assert group[other][...].read().result().tolist() == [0, 1, 2, 3]
+    del group[other]
+    group.move(name, other)
+    assert group[other][...].read().result().tolist() == [0, 1, 2, 3]
+    assert sorted(os.listdir(tmp_path)) == sorted([other, "zarr.json"])

@@ -227,7 +227,8 @@ def read_codec(value: Any) -> Any:
     if isinstance(described, Mapping) and "driver" in described:
         for member in ("codecs", "compressor", "compression"):
             if member in described:
-                return described[member] or Compressor("none")
+                codec, filters = described[member], described.get("filters")
+                return [*filters, codec or "none"] if filters else codec or Compressor("none")
         if "encoding" in described:  # of a precomputed volume
             return {name: member for name, member in described.items() if name != "driver"}
         raise OptionError(f"codec: {value!r} has no compressor")
@@ -305,7 +306,7 @@ def codec_in(codec: Any, format: str) -> Any:
         raise OptionError(_named(e.message)) from None
     if notation.is_chain:
         return out
-    if len(entries) > 1 and entries[-1] == "none":
+    if len(entries) > 1 and entries[-1] in ("none", None):
         out.append(None)
     if len(out) > 1:
         if not notation.has_filters:
@@ -322,13 +323,15 @@ def _named(message: str) -> str:
     return message if message.startswith(("codec ", "codec:")) else f"codec: {message}"
 
 
-def _translated(entry: str | Mapping[str, JSON], rules: TreeFormat) -> Sequence[JSON]:
+def _translated(entry: str | Mapping[str, JSON] | None, rules: TreeFormat) -> Sequence[JSON]:
     """Return the codecs of a format that an entry of any format stands for: one, or none."""
     notation = rules.codecs
+    if entry is None or entry == "none":
+        return []
     if isinstance(entry, str):
-        if entry == "none" or not set(":+").isdisjoint(entry):
+        if not set(":+").isdisjoint(entry):
             found = compressor_to_json(parse_compressor(entry), rules.name)
-            return found if isinstance(found, list) else [found] if found else []
+            return found if isinstance(found, list) else [found]
         if notation.is_chain:
             return [entry]
         entry = {"name": entry}

@@ -295,9 +295,7 @@ class Journal:
     def delete(self) -> None:
         """Delete the journal: the work is done; raise AbortedError if another process has taken it over."""
         with self._lock:
-            if not traits_of(self._kv).conditional_deletes:
-                self._kv.delete(self.key)
-            elif self._kv.delete(self.key, if_equal=self._generation) is None:
+            if self._kv.delete(self.key, if_equal=self._generation) is None:
                 found = self._kv.read(self.key)
                 if found.value is not None:
                     owner = parse_journal(found.value, self._where())["owner"]

@@ -117,7 +117,9 @@ def described_array(source: Any, spec: Any, options: Mapping[str, Any]) -> tuple
     check_named(given, given.get("dimension_names", ()), "the array")
     fields = for_array(for_format(given, format), template)
     if tree_format(format).codecs.is_chain and "codec" not in fields:
-        template = template.replaced({"codec": Compressor("none")})  # as the driver has it
+        said = options.get("codec") or getattr(options.get("schema"), "codec", None)
+        codecs = None if said is None else said.to_json().get("codecs")
+        fields["codec"] = codecs or Compressor("none")  # as the driver has it
     target = target_spec(template.replaced(fields), format, list(fields))
     own: dict[str, Any] = dict(target.spec["metadata"])
     if "fill_value" not in fields:

@@ -39,6 +39,7 @@ from chunkwise.core.driver.auto import NoFormatError
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.dtypes.as_array import as_numpy
 from chunkwise.core.dtypes.data_type import DTypeLike
+from chunkwise.core.index_space import IndexDomain
 from chunkwise.core.specs.codec_spec import CodecSpec
 from chunkwise.core.specs.context import Context
 from chunkwise.core.specs.schema import Schema
@@ -92,10 +93,16 @@ def new_array(
     if not isinstance(metadata, Mapping):
         raise OptionError(f"metadata: expected members of the metadata document, not {metadata!r}")
     template, rules = _template(shape, dtype, data, schema_options), tree_format(format)
-    is_spec = isinstance(codec, CodecSpec)
-    if dimension_names is None and is_of(data, "xarray") and hasattr(data, "dims"):
-        has_names = rules.names_member or rules.dimension_attributes
-        dimension_names = tuple(map(str, data.dims)) if has_names else None
+    # Of another format it is translated, as JSON is.
+    is_spec = isinstance(codec, CodecSpec) and codec.to_json()["driver"] == rules.driver
+    schema, domain = _schema_and_domain(schema_options)
+    if dimension_names is None:
+        if domain is not None and any(domain.labels):
+            dimension_names = tuple(label or None for label in domain.labels)
+        elif is_of(data, "xarray") and hasattr(data, "dims"):
+            dimension_names = tuple(map(str, data.dims))
+    if fill_value is None and schema is not None:
+        fill_value = schema.fill_value
     given = array_options(
         {
             "chunks": chunks,
@@ -108,7 +115,6 @@ def new_array(
             **parts,
         }
     )
-    schema = schema_options.get("schema")
     layout_given = schema_options.get("chunk_layout") is not None or (
         schema is not None and "chunk_layout" in schema.to_json()
     )
@@ -154,7 +160,7 @@ def new_array(
     own = {**target.spec["metadata"], **metadata}
     spec: dict[str, Any] = {**target.spec, "metadata": own, "kvstore": location.kvstore()}
     is_null = rules.fill_value_can_be_null and fill_value is None
-    if is_null and "fill_value" not in metadata and "filters" not in own:
+    if is_null and "fill_value" not in metadata and not template.dtype.memory_dtype.hasobject:
         own["fill_value"] = None  # xarray treats any other value as missing
     if rules.codecs.is_chain:
         own["codecs"] = target.spec["metadata"][
@@ -193,14 +199,17 @@ def new_array(
     return open_spec(whole, context=options.get("context")).result()
 
 
+def _schema_and_domain(options: Mapping[str, Any]) -> tuple[Schema | None, IndexDomain | None]:
+    """Return the schema and the domain among options of TensorStore."""
+    schema, domain = options.get("schema"), options.get("domain")
+    return schema, schema.domain if domain is None and schema is not None else domain
+
+
 def _template(
     shape: Sequence[int] | int | None, dtype: DTypeLike | None, data: Any, schema_options: Mapping[str, Any]
 ) -> ArrayTemplate:
     """Return the template with nothing but shape and data type."""
-    schema: Schema | None = schema_options.get("schema")
-    domain = schema_options.get("domain")
-    if domain is None and schema is not None:
-        domain = schema.domain
+    schema, domain = _schema_and_domain(schema_options)
     if shape is None and domain is not None:
         shape = domain.shape
     if dtype is None and schema is not None:

@@ -294,6 +294,10 @@ class WritableGroup(ReadableGroup):
         """
         if compression_opts is not None and compression is None:
             raise InvalidArgumentError("compression_opts: expected a compression that it belongs to")
+        if compression is False:
+            raise InvalidArgumentError(
+                "compression: expected the name of a codec, or a level of gzip, not False"
+            )
         if isinstance(compression, int):  # a level of gzip; True is the usual one
             compression = "gzip" if compression is True else f"gzip:{compression}"
         if compression is not None:

@@ -80,7 +80,7 @@ def element_of_builder(dtype: Any, data: Any) -> Element:
 def _element_of_builder(dtype: Any, data: Any) -> Element:
     found = None
     if isinstance(dtype, list | tuple) and dtype and not all(isinstance(d, str) for d in dtype):
-        return _with_regions(compound([(d["name"], _declared(d["dtype"])) for d in dtype]), data)
+        return _with_regions(_declared(dtype), data)
     if isinstance(dtype, list | tuple) or dtype == "numeric" or dtype in _INCOMPLETE:
         dtype = None
     if dtype is not None:
@@ -130,6 +130,9 @@ def _declared(dtype: Any) -> Element:
     if isinstance(dtype, dict):  # a RefSpec
         return region if dtype.get("reftype") == "region" else reference
     if isinstance(dtype, list):
+        for d in dtype:
+            if not isinstance(d, dict) or not d.keys() >= {"name", "dtype"}:
+                raise InvalidArgumentError(f"Expected a member with name and dtype, but received: {d!r:.100}")
         return compound([(d["name"], _declared(d["dtype"])) for d in dtype])
     if isinstance(dtype, np.dtype):
         return reference if dtype.kind == "O" else element_of_dtype(dtype)
@@ -215,7 +218,9 @@ class BuilderStreams:
         element = _element(dtype, iterator)
         shape = iterator.recommended_data_shape()
         if shape is None:
-            shape = tuple(n or 0 for n in iterator.maxshape)
+            shape = iterator.maxshape
+        if shape is None:
+            raise InvalidArgumentError("the iterator has no items, and no shape")
         shape = tuple(0 if n is None else int(n) for n in shape)
         if settings.chunks is None:
             chunks = iterator.recommended_chunk_shape()

@@ -6,7 +6,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
 
 import h5py
@@ -21,7 +21,7 @@ from chunkwise.hdmf.model.attributes import map_items
 from chunkwise.hdmf.model.element import Element, bytes_, compound, number, reference, region, text
 from chunkwise.hdmf.model.reference import Reference, dump_reference
 from chunkwise.hdmf.model.region import parse_region
-from chunkwise.hdmf.model.values import map_members, map_objects
+from chunkwise.hdmf.model.values import map_members, map_objects, shape_of
 
 __all__ = [
     "H5Source",
@@ -335,37 +335,37 @@ def _listed(what: str, value: list[Any], refer: Referring) -> Any:
         # h5py gives text for those of any length.
         return _shaped(what, value, np.dtype(("S", max(1, *map(len, flat)))), lambda item: item)
     if not kinds & {str, bytes, Reference, type(None)} and not any(isinstance(v, Mapping) for v in flat):
-        try:
-            out = np.asarray(value)
-        except ValueError:  # lists of different lengths
-            out = np.empty(0, object)
         exact = (kinds <= {bool, np.bool_}) or not kinds & {bool, np.bool_}
-        if out.dtype.kind in "biuf" and exact:
-            return out
+        for dtype in (None, "u8") if exact else ():  # large integers are floats in NumPy
+            with suppress(ValueError, OverflowError):  # lists of different lengths; negative numbers
+                out = np.asarray(value, dtype)
+                if out.dtype.kind in "biuf" and all(map(_same, out.reshape(-1).tolist(), flat)):
+                    return out
     if Reference in kinds:
         raise InvalidArgumentError(f"{what} has references and other values, for which HDF5 has no form")
     return _as_json(what, [v.decode() if isinstance(v, bytes) else v for v in value])
 
 
+def _same(a: Any, b: Any) -> bool:
+    return bool(a == b or (a != a and b != b))
+
+
 def _leaves(value: list[Any]) -> Any:
     for item in value:
-        if isinstance(item, list | tuple):
+        if isinstance(item, list | tuple | np.ndarray):
             yield from _leaves(list(item))
         else:
             yield item
 
 
 def _shaped(what: str, value: list[Any], dtype: Any, convert: Callable[[Any], Any]) -> npt.NDArray[Any]:
-    shape: list[int] = []
-    at: Any = value
-    while isinstance(at, list | tuple):
-        shape.append(len(at))
-        at = at[0] if at else None
-    out: npt.NDArray[Any] = np.empty(shape, dtype)
-    flat = list(_leaves(value))
-    if out.size != len(flat):
-        raise InvalidArgumentError(f"{what} has lists of different lengths, for which HDF5 has no form")
-    for index, item in zip(np.ndindex(out.shape), flat, strict=True):
+    try:
+        out: npt.NDArray[Any] = np.empty(shape_of(value), dtype)
+    except InvalidArgumentError:
+        raise InvalidArgumentError(
+            f"{what} has lists of different lengths, for which HDF5 has no form"
+        ) from None
+    for index, item in zip(np.ndindex(out.shape), _leaves(value), strict=True):
         out[index] = convert(item)
     return out
 

@@ -123,7 +123,7 @@ class GuardedStore(SameKeysStore):
                 return MISSING_GENERATION
             self._check()
             if not traits_of(self.base).conditional_deletes:
-                return self.base.delete(key)
+                return self.base.delete(key, if_equal=if_equal)
             generation = self.base.delete(key, if_equal=expected)
             if generation is not None or if_equal:
                 return generation
