@@ -418,3 +418,35 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert shown["channels"] == [{"label": "DAPI", "color": "00FF00"}]
     assert main(["image", str(path), "--scale", "q=3"]) == 1
     assert main(["image", str(path), "--scale", "a,b,c"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("omero", "says"),
+    [
+        ([1], "omero: expected an object"),
+        ({"channels": "ab"}, "omero: channels: expected a list"),
+        ({"channels": {"a": 1}}, "omero: channels: expected a list"),
+        ({"channels": ["a", 3]}, r"omero: channels\[0\]: expected an object"),
+    ],
+)
+@pytest.mark.parametrize("given", [{"channels": {0: "x"}}, {"colors": {0: "00FF00"}}], ids=["name", "color"])
+def test_channels_beside_damaged_ones(tmp_path: Path, omero: Any, says: str, given: dict[str, Any]) -> None:
+    """What is stored is named, and nothing is written; sizes can be changed beside it."""
+    group = cw.open_group(_base(tmp_path / "a.zarr"), "r+")
+    group.attrs["ome"] = {**group.attrs["ome"], "omero": omero}
+    before = (tmp_path / "a.zarr/zarr.json").read_bytes()
+    with pytest.raises(InvalidArgumentError, match=says):
+        cw.edit_image(tmp_path / "a.zarr", **given)
+    assert (tmp_path / "a.zarr/zarr.json").read_bytes() == before
+    assert cw.edit_image(tmp_path / "a.zarr", scale={"x": 3.0}).scales[0][2] == 3.0
+    assert cw.open_group(tmp_path / "a.zarr").attrs["ome"]["omero"] == omero
+
+
+@pytest.mark.parametrize("label", [[1], "x", {"colors": []}])
+def test_new_levels_of_labels_leave_their_attributes(tmp_path: Path, label: Any) -> None:
+    """Those that are no object stay as they are."""
+    path = _base(tmp_path / "a.zarr", labels=True)
+    group = cw.open_group(path, "r+")
+    group.attrs["ome"] = {**group.attrs["ome"], "image-label": label}
+    cw.downsample_pyramid(path / "0", levels=1, overwrite=True).result()
+    assert cw.open_group(path).attrs["ome"]["image-label"] == label

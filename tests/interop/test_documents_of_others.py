@@ -117,6 +117,19 @@ def test_fill_values_of_netcdf(tmp_path: Path, dtype: str, fill: Any) -> None:
             np.testing.assert_array_equal(opened[name][1:4], np.concatenate([np.ones(1, dtype), one]))
 
 
+def test_a_missing_compressor_is_none(tmp_path: Path) -> None:
+    """As in zarr-python; any other member that is missing is named."""
+    path = _zarr2(tmp_path / "a", {"0": np.ones(2, "<i4").tobytes()}, dtype="<i4", fill_value=7)
+    document = json.loads((path / ".zarray").read_text())
+    for name in ("compressor", "shape", "chunks", "dtype", "order"):
+        (path / ".zarray").write_text(json.dumps({k: v for k, v in document.items() if k != name}))
+        if name == "compressor":
+            assert _read(path).tolist() == [1, 1, 7, 7]
+        else:
+            with pytest.raises(ChunkwiseError, match=f'"{name}".*member is missing'):
+                _read(path)
+
+
 def test_lists_that_are_fill_values(tmp_path: Path) -> None:
     """Of objects in JSON; a list of several is none."""
     path = _zarr2(tmp_path / "a", {}, dtype="|O", filters=[{"id": "json2"}], fill_value=[1])

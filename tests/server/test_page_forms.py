@@ -91,6 +91,21 @@ def test_extremes_are_those_of_each_part(data: Any) -> None:
             np.testing.assert_array_equal(found[:, i, line], wanted)
 
 
+@pytest.mark.parametrize(("length", "n"), [(60, 7), (15, 8), (19, 10), (9, 9)])
+def test_one_element_stands_for_each_part_of_a_large_series(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, length: int, n: int
+) -> None:
+    monkeypatch.setattr(sampling, "_MOST_DECODED", 1)
+    values = np.stack([np.arange(1.0, length + 1), -np.arange(1.0, length + 1)], 1)
+    view = chunkwise.create_array(tmp_path / "a.zarr", values, chunks=(2, 2))
+    found, is_exact, damaged = sampling.read_extremes(view, n)
+    assert not is_exact and not damaged and found.shape == (2, n, 2)
+    edges = np.linspace(0, length, n + 1).astype(int)
+    for i, (lo, hi) in enumerate(pairwise(edges)):
+        assert np.isin(found[:, i, 0], values[lo:hi, 0]).all()
+        np.testing.assert_array_equal(found[:, i, 1], -found[:, i, 0])
+
+
 def test_cells_are_texts_of_what_can_be_read(tmp_path: Path) -> None:
     records = np.array([(i / 2, b"ab") for i in range(8)], RECORD)
     view = chunkwise.create_array(tmp_path / "r.zarr", records, chunks=(4,), codec="bz2")

@@ -33,7 +33,15 @@ from chunkwise.images.conventions.ome_metadata import (
     whole_transformation,
 )
 from chunkwise.images.multiscale.image import MultiscaleImage
-from chunkwise.images.multiscale.metadata import Channel, ImageAxis, Transformation, ngff_unit, symbol_of
+from chunkwise.images.multiscale.metadata import (
+    Channel,
+    ImageAxis,
+    Transformation,
+    expect_list,
+    expect_members,
+    ngff_unit,
+    symbol_of,
+)
 from chunkwise.images.multiscale.sampling import contrast_level, contrast_of
 from chunkwise.version import __version__
 
@@ -136,8 +144,9 @@ class OmeZarr(PyramidConvention):
         else:
             entries.append(new)
         own = {**after, **before, "multiscales": entries}
-        if LABEL in after:
-            own[LABEL] = {**after[LABEL], **(before.get(LABEL) or {})}
+        label = before.get(LABEL) or {}
+        if LABEL in after and isinstance(label, Mapping):
+            own[LABEL] = {**after[LABEL], **label}
         return self._with(stored, own)
 
     def cleared(self, stored: Mapping[str, JSON], first: str | None) -> dict[str, JSON]:
@@ -279,12 +288,16 @@ def _channels(image: MultiscaleImage, change: Change) -> list[Any]:
     """Return the channels to store, with a colour and a window each; none if they stay as they are."""
     if not (change.names or change.colors):
         return []
-    listed = (own_members(image.metadata).get("omero") or {}).get("channels") or []
+    where = f"{image.location}: omero"
+    omero = expect_members(own_members(image.metadata).get("omero") or {}, where)
+    where = f"{where}: channels"
+    listed = expect_list(omero.get("channels") or [], where, "channels", empty=True)
     dim = next((dim for dim, axis in enumerate(image.axes) if axis.type == "channel"), None)
     n = 1 if dim is None else image.levels[0].shape[dim]
     out: list[Any] = []
     for number in range(n):
-        entry = dict(listed[number]) if number < len(listed) else {"active": True}
+        known = listed[number] if number < len(listed) else {"active": True}
+        entry = dict(expect_members(known, f"{where}[{number}]"))
         if number in change.names:
             entry["label"] = change.names[number]
         if number in change.colors:

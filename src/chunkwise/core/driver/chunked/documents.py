@@ -7,9 +7,9 @@ next.  A few results are kept, but not large documents.
 
 Cached objects must not be changed: documents passed on are copies.
 
-One-dimensional ``shape`` as a number, and ``chunks`` in Zarr v2, are read as in zarr-python.  In Zarr v3,
-``attributes``, ``dimension_names`` and ``storage_transformers`` may be null for none.  All readers of
-documents get the usual form.
+One-dimensional ``shape`` as a number, and ``chunks`` in Zarr v2, are read as in zarr-python; so is a missing
+``compressor``.  In Zarr v3, ``attributes``, ``dimension_names`` and ``storage_transformers`` may be null for
+none.  All readers of documents get the usual form.
 """
 
 from __future__ import annotations
@@ -114,7 +114,9 @@ def usual_form(document: Mapping[str, JSON]) -> dict[str, JSON]:
     if version in (2, 3):
         out["zarr_format"] = int(version)
         out.update({name: _sizes(out[name]) for name in _SIZES[: 4 - int(version)] if name in out})
-    if version == 2 and "shape" in out:  # netCDF-C 4.8.0 left the fill value out, or put it into a list
+    if version == 2 and "shape" in out:
+        out.setdefault("compressor", None)  # zarr-python reads a missing one as none
+        # netCDF-C 4.8.0 left the fill value out, or put it into a list
         fill, dtype = out.setdefault("fill_value", None), out.get("dtype")
         if isinstance(fill, list) and len(fill) == 1 and isinstance(dtype, str) and dtype != "|O":
             out["fill_value"] = fill[0]
