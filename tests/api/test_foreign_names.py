@@ -136,11 +136,13 @@ def named(trees: Path, path: Path, owner: str, name: str) -> dict[str, Any]:
             plate_at(trees, path / "p.zarr").fields["A/1/0"].location + "/labels"
         )
     indices = (np.array([0, 3]), np.array([1, 2])) if "mask" not in name else (VALUES % 2 == 0,)
+    table = open_table(path / "table.zarr") if owner == "LazyDataset" else None
     return {
         "chunkwise": chunkwise,
         "dask": dask,
         "numpy": np,
-        "dataset": dataset_at(path / "table.zarr") if owner == "LazyDataset" else None,
+        "table": table,
+        "dataset": None if table is None else table.read()["c"].data,
         "blocks": blocks_at(path / "c.n5/ids") if owner == "N5Blocks" else None,
         "cell": (0, 1),
         "rows": VALUES[:2],
@@ -175,12 +177,12 @@ def named(trees: Path, path: Path, owner: str, name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def dataset_at(path: Path) -> Any:
-    """Return a dataset of a table, as hdmf reads it, which can be written."""
+def open_table(path: Path) -> chunkwise.hdmf.ZarrIO:
+    """Return an open file with a table that can be written."""
     column = VectorData(name="c", description="c", data=VALUES)
     with chunkwise.hdmf.ZarrIO(path, manager=get_manager(), mode="w") as io:
         io.write(DynamicTable(name="t", description="t", columns=[column]))
-    return chunkwise.hdmf.ZarrIO(path, manager=get_manager(), mode="r+").read()["c"].data
+    return chunkwise.hdmf.ZarrIO(path, manager=get_manager(), mode="r+")
 
 
 def blocks_at(path: Path) -> chunkwise.N5Blocks:
@@ -214,6 +216,8 @@ def test_an_attribute_of_others(trees: Path, owner: Any, name: str, tmp_path: Pa
         sys.__excepthook__(caught.type, caught.value, None)
     assert shown.getvalue().strip().endswith(str(instead))  # to which Python adds no name of its own
     exec(instead.code, scope)
+    if scope["table"] is not None:
+        scope["table"].close()
 
 
 @pytest.mark.parametrize("name", FOREIGN_NAMES["create_array"])

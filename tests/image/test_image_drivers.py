@@ -252,7 +252,7 @@ def test_what_is_said_of_a_picture_before_it_is_read(tmp_path):
 
 def test_a_bmp_of_four_bytes_that_is_cut_off(tmp_path):
     """Pillow would not notice."""
-    Image.fromarray(np.arange(80, dtype="u1").reshape(4, 5, 4), "RGBA").save(tmp_path / "b.bmp")
+    Image.fromarray(np.arange(80, dtype="u1").reshape(4, 5, 4)).save(tmp_path / "b.bmp")
     raw = (tmp_path / "b.bmp").read_bytes()
     (tmp_path / "b.bmp").write_bytes(raw[:-9])
     with pytest.raises(ValueError, match=f"Failed to decode BMP: {len(raw) - 9} bytes, expected {len(raw)}"):

@@ -403,7 +403,7 @@ def test_dimensions_in_another_order_are_put_into_that_of_the_store(
     """By their names, as by xarray's own engine."""
     write_dataset(series(0, 5), tmp_path / "a", format=format)
     whole = series(0, 7) if how == "append" else series(0, 5)
-    whole["a"] = whole["a"] + np.where(whole["time"] >= whole["time"][3], 0.5, 0)[:, None]
+    whole["a"].data += np.where(whole["time"] >= whole["time"][3], 0.5, 0)[:, None]
     options: dict[str, Any] = {
         "append": {"append_dim": "time"},
         "region": {"region": {"time": slice(3, 5)}},
