@@ -93,7 +93,7 @@ def new_array(
     if not isinstance(metadata, Mapping):
         raise OptionError(f"metadata: expected members of the metadata document, not {metadata!r}")
     template, rules = _template(shape, dtype, data, schema_options), tree_format(format)
-    # Of another format it is translated, as JSON is.
+    # A CodecSpec of another format is translated, as JSON is.
     is_spec = isinstance(codec, CodecSpec) and codec.to_json()["driver"] == rules.driver
     schema, domain = _schema_and_domain(schema_options)
     if dimension_names is None:
