@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import gc
 import logging
@@ -64,6 +65,26 @@ def test_a_dropped_failure_is_reported(
     (message,) = _messages(caplog)
     assert "never retrieved" in message
     assert all(record.exc_info is not None for record in caplog.records if record.name == "chunkwise")
+
+
+def test_a_failure_dropped_while_python_parses(
+    array: ts.TensorStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A collection of garbage inside ast.parse drops it; parsing goes on, and the traceback is told."""
+    text = "f(a, b)[1:2] + {x: y for x in range(3)}\n" * 300
+    usual = gc.get_threshold()
+    gc.set_threshold(700)
+    try:
+        for _ in range(20):
+            for _ in range(3):
+                cycle: list[Any] = [array.resize(exclusive_max=[-1])]
+                cycle.append(cycle)
+            del cycle
+            ast.parse(text)
+    finally:
+        gc.set_threshold(*usual)
+    assert len(_messages(caplog)) == 60
+    assert "Traceback (most recent call last)" in caplog.text
 
 
 def _ask_by_result(future: Any) -> None:

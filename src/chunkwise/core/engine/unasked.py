@@ -68,6 +68,7 @@ R = TypeVar("R")
 
 _TEXT = "Future exception was never retrieved: nothing called result() of the future made at %s:%d"
 _OWN = __name__.partition(".")[0]
+_ERROR = 40  # logging.ERROR; logging is loaded with the first failure
 
 
 class _Failure:
@@ -88,11 +89,31 @@ class _Failure:
     def report(self) -> None:
         """Log the failure, once."""
         error, self._error = self._error, None
-        if error is not None and self._logger is not None:
+        logger = self._logger
+        if error is not None and logger is not None and logger.isEnabledFor(_ERROR):
             file, line = self._place
-            self._logger.error(_TEXT, file, line, exc_info=error)
+            shown = type(error), error, error.__traceback__
+            record = logger.makeRecord(logger.name, _ERROR, file, line, _TEXT, (file, line), shown)
+            record.exc_text = _traceback(error)
+            logger.handle(record)
 
     __del__ = report
+
+
+def _traceback(error: BaseException) -> str:
+    """Return the traceback of `error` without the marks below its lines."""
+    # The marks are found by ast.parse.  A failure may be dropped by a collection of garbage inside ast.parse,
+    # which then fails, since CPython 3.11 counts the depth of both together.
+    from traceback import TracebackException
+
+    shown = TracebackException(type(error), error, error.__traceback__)
+    parts: list[TracebackException | None] = [shown]
+    for part in parts:
+        if part is not None:
+            for frame in part.stack:
+                frame.colno = None
+            parts += [part.__cause__, part.__context__, *(part.exceptions or ())]
+    return "".join(shown.format()).rstrip("\n")
 
 
 @cache
