@@ -128,6 +128,29 @@ def test_reports_are_a_line_or_two_and_a_table(tmp_path: Path) -> None:
         assert name.lower() in table.lower() and row in table
 
 
+PIECES = {
+    "whole chunks": (lambda a: a[2:6], True),
+    "parts of them": (lambda a: a[1:5], False),
+    "parts of rows": (lambda a: a[2:6, :8], False),
+    "rows in another order": (lambda a: a[[3, 2]], False),
+    "backwards": (lambda a: a[::-1], False),
+    "transposed": (lambda a: a.T[:, 2:6], False),
+    "columns": (lambda a: a[2:6, 3], False),
+}
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_chunks_that_are_a_piece_of_the_result_are_decoded_into_it(name: str) -> None:
+    """Others are decoded beside it, if they are small."""
+    view, in_place = PIECES[name]
+    array = ts.create_array("memory://pieces/", np.zeros((8, 16), "u1"), chunks=(2, 16), overwrite=True)
+    strategy = str(view(array).explain()).splitlines()[-1]
+    assert ("decoded into the result" in strategy, "decoded beside the result" in strategy) == (
+        in_place,
+        not in_place,
+    )
+
+
 def test_a_strategy_is_told_in_words(tmp_path: Path) -> None:
     a = ts.create_array(tmp_path / "a", np.zeros((64, 64), "u1"), chunks=(8, 8), shards=(32, 32))
     strategy = str(a[3:40, 5].explain()).splitlines()[-1]
