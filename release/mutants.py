@@ -46,6 +46,7 @@ GROUPS = {
         ["core/engine/*.py"],
         [
             "tests/engine",
+            "tests/api/test_array_info.py",
             "tests/api/test_batch.py",
             "tests/api/test_transaction.py",
             "tests/drivers/test_zarr3_fields.py",
