@@ -274,6 +274,7 @@ V2_FILTERS = {
     "astype": ([numcodecs.AsType(">f8", "<i2")], "i2", False),
     "packbits": ([numcodecs.PackBits()], "?", False),
     "bitround": ([numcodecs.BitRound(4)], "f4", True),
+    "no bits": ([numcodecs.BitRound(0)], "f4", True),
     "shuffle": ([numcodecs.Shuffle(4)], "f4", False),
     "checksums": ([numcodecs.CRC32(), numcodecs.Adler32(), numcodecs.Fletcher32()], "i4", False),
     "delta-shuffle": ([numcodecs.Delta("<u2"), numcodecs.Shuffle(2)], "u2", False),

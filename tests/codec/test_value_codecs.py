@@ -32,11 +32,11 @@ def opened(name, configuration, dtype, fill=0):
 
 
 @settings(max_examples=examples(100), deadline=None)
-@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1), st.integers(1, 23))
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1), st.integers(0, 23))
 def test_bitround_floats_as_numcodecs(values, keepbits):
-    """Finite numbers round as in NumCodecs, which also rounds half to even."""
+    """Finite numbers round as in NumCodecs, which also rounds half to even, and knows 0 bits."""
     array = np.array(values, "f4")
-    encode, _, _ = opened("bitround", {"keepbits": keepbits}, "f4")
+    encode, _, _ = opened("numcodecs.bitround", {"keepbits": keepbits}, "f4")
     peer = numcodecs.BitRound(keepbits).encode(array)
     assert encode(array).tobytes() == np.asarray(peer).tobytes()
 
@@ -143,7 +143,13 @@ def test_scale_offset_without_one_of_them(offset, scale, dtype):
 
 def test_scale_offset_wrong_scalars():
     """Scalars are fill values of the data type."""
-    for configuration in ({"offset": 1.5}, {"offset": "NaN"}, {"scale": 70000}, {"scale": [1]}):
+    for configuration in (
+        {"offset": 1.5},
+        {"offset": "NaN"},
+        {"offset": ""},
+        {"scale": 70000},
+        {"scale": [1]},
+    ):
         with pytest.raises(InvalidArgumentError, match=f'member "{next(iter(configuration))}"'):
             opened("scale_offset", configuration, "u2")
     with pytest.raises(CodecError, match='"scale" must not be 0'):

@@ -110,13 +110,7 @@ class Xz(Compressor):
         )
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
-        def encode(decoded: Buffer) -> Buffer:
-            try:
-                return _compress_xz(decoded, self.level, lzma.CHECK_CRC64)
-            except (lzma.LZMAError, MemoryError) as e:
-                raise CodecError(f"xz: {e}") from e
-
-        return encode
+        return lambda decoded: _compress_xz(decoded, self.level, lzma.CHECK_CRC64)
 
 
 def _parse_preset(value: JSON) -> int | None:
@@ -181,7 +175,7 @@ class Lzma(BytesToBytes):
             if self.format == lzma.FORMAT_RAW:
                 try:
                     return lzma.LZMADecompressor(self.format, filters=self._filters())
-                except (lzma.LZMAError, ValueError, TypeError) as e:
+                except (lzma.LZMAError, ValueError, TypeError, OverflowError) as e:
                     raise CodecError(f'"lzma" codec can\'t be used as configured: {e}') from e
             return lzma.LZMADecompressor(self.format, memlimit=_MEMORY_LIMIT)
 
@@ -197,7 +191,7 @@ class Lzma(BytesToBytes):
                     level = lzma.PRESET_DEFAULT if preset is None else preset
                     return _compress_xz(decoded, level, self.check)
                 return lzma.compress(decoded, self.format, self.check, preset, filters)
-            except (lzma.LZMAError, ValueError, TypeError) as e:
+            except (lzma.LZMAError, ValueError, TypeError, OverflowError) as e:
                 raise CodecError(f'"lzma" codec can\'t be used as configured: {e}') from e
 
         return encode

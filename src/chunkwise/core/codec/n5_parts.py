@@ -165,8 +165,6 @@ def compression_to_json(compression: tuple[BytesToBytes, ...]) -> dict[str, JSON
     """Return the ``compression`` object; inverse of `parse_compression`."""
     if not compression:
         return {"type": "raw"}
-    if len(compression) > 1:
-        raise SpecError(f"N5 blocks have at most one compression, not {len(compression)}")
     (codec,) = compression
     entry = catalogue.CODECS.get(codec.name)
     names = entry.names.get("n5", ()) if entry is not None else ()

@@ -19,7 +19,9 @@ Configuration
 >>> ScaleOffset.parse("zarr3", "scale_offset", {"offset": 5, "scale": 0.1}).to_json("zarr3")
 {'offset': 5, 'scale': 0.1}
 
-Compatibility ------------- In ``bitround``, infinities and NaN are kept; NumCodecs can turn a NaN into -0.0.
+Compatibility
+-------------
+In ``bitround``, infinities and NaN are kept; NumCodecs can turn a NaN into -0.0.  NumCodecs also keeps no bits.
 Integers round half to even on their absolute value; a value that would not fit when rounded is truncated
 instead.
 
@@ -38,6 +40,7 @@ import numpy.typing as npt
 
 from chunkwise.core.base.binding import JSON, MISSING, Members, expect_int, expect_number
 from chunkwise.core.codec.cast_value import is_integer, is_number, parse_number, value_range
+from chunkwise.core.codec.notation import notation_of
 from chunkwise.core.codec.protocol import ArrayToArray, ChunkSpec
 from chunkwise.errors import CodecError, DataCorruptionError
 
@@ -57,7 +60,8 @@ class BitRound(ArrayToArray):
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
         members = Members(configuration)
-        keepbits = members.take("keepbits", lambda v: expect_int(v, 1, 64))
+        least = 0 if notation_of(format).is_of_numcodecs(name) else 1
+        keepbits = members.take("keepbits", lambda v: expect_int(v, least, 64))
         members.finish()
         return cls(keepbits)
 
@@ -177,7 +181,12 @@ class ScaleOffset(ArrayToArray):
         return self
 
     def _scalars(self, item: ChunkSpec) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        members = Members({"offset": self.offset or 0, "scale": 1 if self.scale is None else self.scale})
+        members = Members(
+            {
+                "offset": 0 if self.offset is None else self.offset,
+                "scale": 1 if self.scale is None else self.scale,
+            }
+        )
         offset = members.take("offset", lambda v: parse_number(v, item.dtype), MISSING)
         return offset, members.take("scale", lambda v: parse_number(v, item.dtype), MISSING)
 

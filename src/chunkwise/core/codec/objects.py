@@ -70,10 +70,13 @@ def _decode_items(name: str, items: JSON, item: ChunkSpec, out: npt.NDArray[Any]
     flat = np.empty(size, object)
     for i, value in enumerate(values):
         flat[i] = value
+    flat = flat.reshape(item.shape)
     try:
-        np.copyto(out, flat.reshape(item.shape), casting="unsafe")
-    except (TypeError, ValueError) as e:
+        np.copyto(out, flat, casting="unsafe")
+    except (TypeError, ValueError, OverflowError) as e:
         raise DataCorruptionError(f'"{name}" codec: {e}') from e
+    if out.dtype.kind in "biuU" and np.any(out.astype(object) != flat):
+        raise DataCorruptionError(f'"{name}" codec: chunk holds a value that {out.dtype} can\'t')
 
 
 def _encode_items(array: npt.NDArray[Any]) -> list[Any]:
