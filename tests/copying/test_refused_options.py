@@ -68,7 +68,7 @@ ARRAY = {
 AXES = {"dimension_names": NAMES, "dimension_units": UNITS}
 COPY = {
     "shards": [*SIZES, (5, 8)],
-    "executor": ["threads", "threads:0", "foo:2", 2, THING, "processes:x"],
+    "executor": ["threads", "threads:0", "threads:²", "foo:2", 2, THING, "processes:x"],
     "memory": ["x", -1, 0, 1.5, True, [1]],
     "progress": [5, "x"],
     "cast": ["nope", 5],

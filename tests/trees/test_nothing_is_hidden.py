@@ -156,3 +156,28 @@ def test_a_variable_takes_no_groups_place(tmp_path, format):
     with pytest.raises(AlreadyExistsError, match="is a group"):
         write_dataset(xarray.Dataset({"em": ("t", [1.0])}), tmp_path / "x", mode="a")
     assert files(tmp_path / "x") == before
+
+
+NUMBERS = ("²", "a²", "٣", "007", "1_0", "7" * 30)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_names_of_digits_that_are_no_numbers_of_chunks(tmp_path, format, capsys):
+    """They are names as others, also in sorted lists, and an N5 array is not made around their groups."""
+    group = cw.create_group(tmp_path / "g", format=format)
+    for name in NUMBERS:
+        group.create_array(name, data=IMAGE)
+    assert {report.name for report in cw.verify(tmp_path / "g")} == {"", *NUMBERS}
+    for command in ("tree", "info"):
+        assert main([command, str(tmp_path / "g")]) == 0
+    assert main(["cp", "-r", str(tmp_path / "g"), str(tmp_path / "copy")]) == 0
+    assert set(cw.open_group(tmp_path / "copy")) == set(NUMBERS)
+    assert cw.diff(tmp_path / "g", tmp_path / "copy") == []
+    for n, name in enumerate(NUMBERS):
+        place = tmp_path / f"plain{n}"
+        cw.create_group(place / name, format="n5")
+        (place / "attributes.json").unlink(missing_ok=True)
+        for way, make in ways_to_make(tmp_path, place):
+            with pytest.raises((AlreadyExistsError, FailedPreconditionError)):
+                make()
+            assert not (place / "attributes.json").exists(), (name, way)

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     }
     for name in ("channels", "colors"):
         if isinstance(given[name], dict):
-            given[name] = {int(key) if key.isdigit() else key: text for key, text in given[name].items()}
+            given[name] = {int(key) if key.isdecimal() else key: text for key, text in given[name].items()}
     image = chosen_image(open_multiscale(arguments.path), arguments.name)
     units = _values(arguments.unit, "unit")
     if isinstance(units, list) and len(units) == 1:

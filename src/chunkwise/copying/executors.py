@@ -221,7 +221,7 @@ def named_workers(text: str, option: str = "--on") -> Workers:
     """
     kind, _, number = text.partition(":")
     if kind in ("threads", "processes"):
-        if not number.isdigit() or not int(number):
+        if not number.isdecimal() or not int(number):
             raise InvalidArgumentError(
                 f"{option}: expected {kind}:N, where N is a number from 1, but received {text!r}"
             )

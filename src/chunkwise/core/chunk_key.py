@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from chunkwise.core.base.binding import JSON, Members, expect_one_of
 
-__all__ = ["KeyEncoding", "default_keys", "v2_keys"]
+__all__ = ["KeyEncoding", "default_keys", "is_number", "v2_keys"]
 
 
 class KeyEncoding(NamedTuple):
@@ -88,12 +88,13 @@ class KeyEncoding(NamedTuple):
         if not key.startswith(self.prefix):
             return None
         numbers = key[len(self.prefix) :].split(self.separator)
-        if len(numbers) != rank or not all(map(_is_number, numbers)):
+        if len(numbers) != rank or not all(map(is_number, numbers)):
             return None
         return tuple(map(int, numbers))
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Return True for a number as it is in the keys of chunks, and in the names of their directories."""
     # int() accepts signs, spaces, underscores and digits of other scripts; 2**63 has 19 digits
     return text.isascii() and text.isdigit() and len(text) < 20 and (text == "0" or text[0] != "0")
 

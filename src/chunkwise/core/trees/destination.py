@@ -13,6 +13,7 @@ from types import EllipsisType
 from typing import Literal, Self, TypeAlias, cast, get_args
 
 from chunkwise.core.base.binding import dump
+from chunkwise.core.chunk_key import is_number
 from chunkwise.core.driver.auto import is_info
 from chunkwise.core.driver.n5.tree import is_marker
 from chunkwise.core.driver.tree_format import FormatName
@@ -269,7 +270,7 @@ def _check_contents(
 ) -> None:
     """Raise for directories that the new node would hide, or make part of itself."""
     if kind == "array" and format == CONTAINER_FORMAT:
-        names = [name for name in nodes_below(location) if not name.isdigit()]
+        names = [name for name in nodes_below(location) if not is_number(name)]
         if names:
             raise AlreadyExistsError(
                 f"{location.text} is a directory that isn't empty: in N5 its directory {dump(names[0])} is a "

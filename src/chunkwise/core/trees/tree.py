@@ -21,6 +21,7 @@ from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.arrays.open_chunked import open_from_document
 from chunkwise.core.base.arguments import check_choice
 from chunkwise.core.base.binding import JSON, dump
+from chunkwise.core.chunk_key import is_number
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.tree_format import FormatName, TreeFormat
 from chunkwise.core.driver.tree_formats import DRIVERS, TREE_FORMATS, tree_format
@@ -122,7 +123,7 @@ class Tree:
         for end in range(len(names) - 1, -1, -1):
             node = find_node(self.location(names[:end]), self.format)
             if node is not None and not node.implicit:
-                return node.kind == "array" and (end > 0 or names[0].isdigit())
+                return node.kind == "array" and (end > 0 or is_number(names[0]))
         return False
 
     def children(self, names: Sequence[str], node: Node, files: list[str] | None = None) -> list[str]:
@@ -139,7 +140,7 @@ class Tree:
             names_of_keys = {key[len(node.location.path) :] for key in listing.keys}
             files += foreign_files(sorted(names_of_keys.difference(found)))
         if node.kind == "array":  # an N5 container that is also a dataset, with blocks
-            found = [name for name in found if not name.isdigit()]
+            found = [name for name in found if not is_number(name)]
         return sorted(name for name in found if is_name(name) and node.rules.lists(name))
 
     def allows(self, source: str, location: Location) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
+from chunkwise.core.chunk_key import is_number
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
@@ -140,7 +141,7 @@ def _names_below(node: Node) -> list[str]:
     """Return the names of directories that may be nodes, in natural order."""
     names = sorted(nodes_below(node.location), key=_natural)
     is_array = node.kind == "array"  # neither blocks, nor names that Zarr v3 reserves
-    return [name for name in names if not (is_array and name.isdigit()) and node.rules.lists(name)]
+    return [name for name in names if not (is_array and is_number(name)) and node.rules.lists(name)]
 
 
 def _child(node: Node, name: str, find: _Find) -> Node | None:
@@ -154,4 +155,4 @@ def _child(node: Node, name: str, find: _Find) -> Node | None:
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:
     parts = re.split(r"([0-9]+)", name)
-    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts if part]
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts if part]

@@ -190,7 +190,7 @@ class NWBZarrIO(ZarrIO):
             return None, None
         text = str(version)
         return text, tuple(
-            int(part) if part.isdigit() else part for part in text.replace("-", ".").split(".")
+            int(part) if part.isdecimal() else part for part in text.replace("-", ".").split(".")
         )
 
     def read(self, **kwargs: Any) -> Any:

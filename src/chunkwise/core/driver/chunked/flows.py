@@ -24,6 +24,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from chunkwise.core.base.binding import JSON, dump
+from chunkwise.core.chunk_key import is_number
 from chunkwise.core.driver.chunked.documents import cache_document, cached_document, cached_metadata
 from chunkwise.core.driver.chunked.format import Format, Metadata
 from chunkwise.core.driver.flow import Flow, Get, ListChildren, Put, ReplacePrefix
@@ -200,7 +201,7 @@ def _check_holds_nothing(request: OpenRequest) -> Flow[None]:
     """Raise AlreadyExistsError if there are directories that can't belong to an array's blocks."""
     below = yield ListChildren(request.path)
     names = sorted(name[len(request.path) :] for name in below.prefixes)
-    others = [name for name in names if not name.isdigit() and not is_staging(name)]
+    others = [name for name in names if not is_number(name) and not is_staging(name)]
     if others:
         raise AlreadyExistsError(f"it is a group, which holds {dump(others[0])}")
 

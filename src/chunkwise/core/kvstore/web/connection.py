@@ -164,7 +164,7 @@ class Response:
             head = self._line(b"\r\n\r\n", _LARGEST_HEAD, end)
             first, *lines = head.decode("latin-1").split("\r\n")
             version, _, rest = first.partition(" ")
-            if not version.startswith("HTTP/1.") or not rest[:3].isdigit():
+            if not version.startswith("HTTP/1.") or not rest[:3].isdecimal():
                 raise NoAnswerError(f"this is not an answer of HTTP: {first[:80]!r}")
             status = int(rest[:3])
         headers = Headers()
