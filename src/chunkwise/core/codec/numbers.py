@@ -21,7 +21,7 @@ Configuration
 
 Compatibility
 -------------
-In ``bitround``, infinities and NaN are kept; NumCodecs can turn a NaN into -0.0, and also keeps 0 bits.
+In ``bitround``, infinities and NaN are kept; NumCodecs can turn a NaN into -0.0, and keeps 0 bits, too.
 Integers round half to even on their absolute value; a value that would not fit when rounded is truncated
 instead.
 
