@@ -11,11 +11,13 @@ from typing import Any
 import dask.array as da
 import h5py
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 import zarr
 
 import chunkwise as cw
+from chunkwise.errors import InvalidArgumentError, OptionError
 from chunkwise.z5py import File
 
 VALUES = np.arange(4 * 6 * 8, dtype="u2").reshape(4, 6, 8)
@@ -130,6 +132,44 @@ def test_blocks_of_dask_are_computed_once_and_alone(tmp_path: Path) -> None:
 def test_text_is_text(tmp_path: Path) -> None:
     cw.copy(np.array(["a", "bc"], dtype=object), tmp_path / "a.zarr")
     assert cw.open_array(tmp_path / "a.zarr").dtype == cw.ustring
+
+
+PANDAS: dict[str, Callable[[], Any]] = {
+    "text": lambda: pd.Series(["a", "bc"], dtype="string"),
+    "labels": lambda: pd.Index(["a", "bc"]),
+    "categories": lambda: pd.Series(["a", "bc"], dtype="category"),
+    "numbers": lambda: pd.array([1, 2]),
+    "categories of numbers": lambda: pd.Series([2, 1], index=["p", "q"], dtype="category"),
+}
+
+
+@pytest.mark.parametrize("name", PANDAS)
+def test_columns_of_pandas_are_copied_as_they_are_written(name: str, tmp_path: Path) -> None:
+    written = cw.create_array(tmp_path / "a.zarr", PANDAS[name]())
+    copied = cw.copy(PANDAS[name](), tmp_path / "b.zarr").array
+    assert copied.dtype == written.dtype
+    assert copied.read().result().tolist() == written.read().result().tolist() == list(PANDAS[name]())
+
+
+def test_objects_of_pandas_that_no_data_type_holds(tmp_path: Path) -> None:
+    for values, says in (
+        (pd.Series(pd.to_datetime(["2020-01-01"]).tz_localize("UTC")), r"Timestamp.*tz_convert\(None\)"),
+        (pd.Series(pd.period_range("2020", periods=2)), r"objects \(Period\)"),
+    ):
+        with pytest.raises(OptionError, match=says):
+            cw.copy(values, tmp_path / "a.zarr")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("form", ["dask", "xarray of dask"])
+@pytest.mark.parametrize("door", [door for door in DOORS if door != "create_array"])
+def test_shapes_that_dask_does_not_know(door: str, form: str, tmp_path: Path) -> None:
+    unknown: Any = da.arange(9, chunks=4)
+    unknown = unknown[unknown > 2]
+    held = unknown if form == "dask" else xr.DataArray(unknown, dims=["x"])
+    with pytest.raises(InvalidArgumentError, match=r"not known: write array\.compute_chunk_sizes\(\)"):
+        DOORS[door](held, tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_arrays_of_zarr_python_are_named_by_their_store(tmp_path: Path) -> None:

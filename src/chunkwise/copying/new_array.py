@@ -23,6 +23,7 @@ from chunkwise.copying.array_template import (
 )
 from chunkwise.copying.codec_option import Compressor, compressor_to_json
 from chunkwise.copying.losses import finite_attributes
+from chunkwise.core.api.held import check_shape
 from chunkwise.core.api.open import create_checked
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
@@ -394,10 +395,7 @@ def is_of_dask(data: Any) -> bool:
     """Return True for an array of dask, which is computed in blocks; raise if its shape is not known."""
     if not is_of(data, "dask") or not hasattr(data, "store"):
         return False
-    if any(n != n for n in data.shape):
-        raise InvalidArgumentError(
-            f"the shape {data.shape} of the dask array is not known: write array.compute_chunk_sizes() first"
-        )
+    check_shape(data)
     return True
 
 

@@ -20,9 +20,9 @@ from chunkwise.core.index_space import IndexDomain, IndexTransform
 from chunkwise.core.specs.chunk_layout import ChunkLayout
 from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.schema import Schema
-from chunkwise.errors import OptionError
+from chunkwise.errors import InvalidArgumentError, OptionError
 
-__all__ = ["HeldArray", "array", "held_array", "type_of"]
+__all__ = ["HeldArray", "array", "check_shape", "held_array", "type_of"]
 
 
 def array(
@@ -121,14 +121,23 @@ def held_array(value: Any) -> TensorStore | None:
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if not isinstance(shape, tuple) or dtype is None or not hasattr(value, "__getitem__"):
         return None
-    if not isinstance(dtype, np.dtype):  # a tensor
-        return array(value) if hasattr(value, "__array__") else None
+    if not isinstance(dtype, np.dtype):  # a tensor, or of pandas
+        return held_array(as_numpy(value)) if hasattr(value, "__array__") else None
     if is_of(value, "xarray"):
         held = held_array(value.data)
         return None if held is None else held.label[tuple(map(str, value.dims))]
     if dtype.kind == "O":
         return held_array(plain_array(value))
+    check_shape(value)
     return _read_in_chunks(value, shape, dtype)
+
+
+def check_shape(array: HeldArray) -> None:
+    """Raise if a size of an array of dask is not known."""
+    if any(n != n for n in array.shape):
+        raise InvalidArgumentError(
+            f"the shape {array.shape} of the dask array is not known: write array.compute_chunk_sizes() first"
+        )
 
 
 def type_of(values: Any) -> DTypeLike:
