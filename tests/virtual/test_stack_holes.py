@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as ts
+from chunkwise.cli.main import main
 from chunkwise.copying.summary import report_stack
 from chunkwise.errors import InvalidArgumentError
 
@@ -123,3 +124,29 @@ def test_ten_thousand_tiles():
     assert report.n_missing == 7 * 7
     assert [box.size for box in report.gaps] == [49]
     assert report.n_overlaps == 2 * 100 * 99 + 2 * 99 * 99 - 8
+
+
+VIEWS = {
+    "whole": lambda stack: stack,
+    "labels": lambda stack: stack.label["y", "x"],
+    "part": lambda stack: stack[0:5],
+    "without gaps": lambda stack: stack[0:2],
+    "turned": lambda stack: stack.T,
+    "rows": lambda stack: stack[[0, 1, 2, 0, 1, 2, 0, 1]],
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_gaps_are_shown_of_a_stack_and_not_of_its_views(tmp_path, capsys, view):
+    """Those of the whole would be wrong for a part; `verify` finds the part's own."""
+    layers = [ts.array(np.ones((2, 3))).translate_to[at, 0] for at in (0, 3, 6)]
+    store = VIEWS[view](ts.overlay(layers))
+    (tmp_path / "view.json").write_text(json.dumps(store.spec().to_json()))
+    assert main(["info", str(tmp_path / "view.json"), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["shape"] == list(store.shape)
+    assert ts.IndexDomain(json=shown["domain"]) == store.domain
+    if view in ("whole", "labels"):
+        assert (shown["layers"], shown["missing_elements"]) == (3, 6)
+    else:
+        assert not {"gaps", "missing_elements", "layers"} & shown.keys()

@@ -261,7 +261,7 @@ def _view(arguments: argparse.Namespace, store: TensorStore) -> None:
         rows.append(("origin", ", ".join(map(str, store.origin))))
     rows += _named(store.domain.labels, store.dimension_units)
     if report is not None:
-        out.update(drivers=dict(drivers), **report.to_json())
+        out.update(drivers=dict(drivers), **{**report.to_json(), "domain": out["domain"]})
         if store.fill_value is not None:
             rows.append(("fill value", str(store.fill_value)))
         rows.append(("gaps", plural(report.n_missing, "element") if report.n_missing else "none"))

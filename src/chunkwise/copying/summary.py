@@ -346,10 +346,12 @@ class StackReport(NamedTuple):
 
 
 def is_stack(store: TensorStore) -> bool:
-    """Return True if an open array is a stack of layers."""
+    """Return True if an open array is a stack of layers, and no view of a part of it or in another order."""
     from chunkwise.core.arrays.stack import StackArray  # with the driver, which few arrays need
 
-    return isinstance(store._array, StackArray)
+    domain = store._array.domain
+    is_whole = store._transform.output == IndexTransform.identity(domain).output
+    return isinstance(store._array, StackArray) and is_whole and store.domain.shape == domain.shape
 
 
 def report_stack(store: TensorStore) -> StackReport:
