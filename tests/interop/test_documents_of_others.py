@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,62 @@ def test_the_level_that_java_has_by_default(tmp_path: Path) -> None:
     array = ts.open(str(path), read=True, write=True).result()
     array[:] = values + 1
     np.testing.assert_array_equal(_read(path), values + 1)
+
+
+# Compressors as other programs describe them, and the options that a copy in any format has.
+ODD_ZARR2: dict[str, tuple[dict[str, Any], str]] = {
+    "bytes, by GDAL": (
+        {"id": "blosc", "cname": "zstd", "clevel": 2, "shuffle": "BYTE"},
+        "blosc:zstd:2:shuffle",
+    ),
+    "bits, by GDAL": (
+        {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": "BIT"},
+        "blosc:lz4:5:bitshuffle",
+    ),
+    "none, by GDAL": ({"id": "blosc", "shuffle": "NONE"}, "blosc:lz4:5:noshuffle"),
+    "automatic": ({"id": "blosc", "shuffle": -1}, "blosc:lz4:5:shuffle"),
+    "with a point": (
+        {"id": "blosc", "cname": "lz4", "clevel": 3.0, "shuffle": 2.0},
+        "blosc:lz4:3:bitshuffle",
+    ),
+    "level with a point": ({"id": "zstd", "level": 5.0}, "zstd:5"),
+    "extreme": ({"id": "lzma", "preset": lzma.PRESET_EXTREME | 4}, "xz:4"),
+    "default of NumCodecs": ({"id": "zlib"}, "zlib:1"),
+}
+ODD_N5: dict[str, tuple[dict[str, Any], str]] = {
+    "level of blosc": ({"type": "blosc", "cname": "lz4", "clevel": 99, "shuffle": 1}, "blosc:lz4:6:shuffle"),
+    "defaults of blosc": ({"type": "blosc"}, "blosc:blosclz:6:noshuffle"),
+    "words of blosc": (
+        {"type": "blosc", "cname": "zzz", "clevel": 4, "shuffle": 7},
+        "blosc:blosclz:4:noshuffle",
+    ),
+    "level of gzip": ({"type": "gzip", "level": 99}, "gzip:6"),
+    "level of zstd": ({"type": "zstd", "level": 1000}, "zstd:0"),
+    "preset": ({"type": "xz", "preset": 99}, "xz:6"),
+    "size": ({"type": "bzip2", "blockSize": 0}, "bz2:9"),
+}
+
+
+@pytest.mark.parametrize("name", [*ODD_ZARR2, *ODD_N5])
+def test_compressors_of_others_are_those_of_copies(tmp_path: Path, name: str) -> None:
+    """In each format; what can be read can be copied."""
+    values = np.arange(4, dtype="i4")
+    if name in ODD_ZARR2:
+        described, same = ODD_ZARR2[name]
+        path = _zarr2(tmp_path / "a", {}, compressor=described)
+    else:
+        described, same = ODD_N5[name]
+        path = tmp_path / "a"
+        path.mkdir()
+        members = {"dimensions": [4], "blockSize": [2], "dataType": "int32", "compression": described}
+        (path / "attributes.json").write_text(json.dumps(members))
+    ts.open(str(path)).result().write(values).result()
+    for format in ("zarr3", "zarr2", "n5"):
+        copy = ts.copy(path, tmp_path / format, format=format).array
+        assert copy.read().result().tolist() == values.tolist()
+        expected = ts.create_array(tmp_path / f"{format}-like", values, codec=same, format=format, chunks=2)
+        if not (format == "zarr2" and name in ODD_ZARR2):  # where the document says it
+            assert copy.codec.to_json() == expected.codec.to_json()
 
 
 @pytest.mark.parametrize("consolidated", [False, True])

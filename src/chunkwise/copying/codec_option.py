@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from typing import Any, NamedTuple
 
 from chunkwise.core.base.binding import JSON, dump
 from chunkwise.core.base.catalogue import codecs
 from chunkwise.core.codec.chain import codec_to_json, parse_codec
+from chunkwise.core.codec.n5_parts import read_compression
 from chunkwise.core.driver.tree_format import TreeFormat
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, UnknownExtensionError, hint
@@ -165,7 +167,13 @@ def compressor_from_json(value: object, format: str) -> Compressor | None:
     if not isinstance(value, Mapping):
         return None
     name = str(value.get(notation.name_member))
-    return _from_options(name, value.get("configuration", {}) if notation.is_chain else value)
+    options = value.get("configuration", {}) if notation.is_chain else value
+    with suppress(ChunkwiseError):  # as the codec takes them: GDAL's words as numbers, and defaults
+        if notation.ignores_unknown:
+            options = read_compression(dict(value))[0]
+        else:
+            options = parse_codec(dict(value), notation.format).to_json(notation.format)
+    return _from_options(name, options)
 
 
 def _from_options(name: str, options: Mapping[str, JSON]) -> Compressor | None:
@@ -186,7 +194,7 @@ def _from_options(name: str, options: Mapping[str, JSON]) -> Compressor | None:
     level = options.get(member)
     if not isinstance(level, int) or level < 0:  # -1 is the library's default, which has no name elsewhere
         level = _LEVELS[name]
-    return Compressor(name, level)
+    return Compressor(name, level & 31 if name == "xz" else level)  # without the flag for "extreme"
 
 
 def _level_member(name: str) -> str:
