@@ -27,7 +27,7 @@ CASTS: tuple[Cast, ...] = ("error", "clamp", "wrap", "scale")
 
 ``error`` raises; ``clamp`` takes the nearest value; ``wrap`` wraps integers around.  ``scale`` maps all
 values so that the minimum and maximum become those of an integer type, or 0 and 1 for floating-point types.
-Fractions are rounded unless the rule is ``error``.
+Fractions are rounded unless the rule is ``error``, and so are whole numbers in a floating-point type.
 """
 
 Array: TypeAlias = npt.NDArray[Any]
