@@ -270,7 +270,8 @@ class FixedScaleOffset(NumcodecsFilter):
 
     def _whole(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         members: dict[str, Any] = dict(self.configuration)
-        return np.around((values - members["offset"]) * members["scale"])
+        offset, scale = float(members["offset"]), float(members["scale"])
+        return np.around((values - offset) * scale)
 
 
 class Quantize(NumcodecsFilter):

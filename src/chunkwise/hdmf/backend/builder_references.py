@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import hdmf.build
@@ -231,7 +231,7 @@ class RegionReference(_Base or ReferenceBuilder):  # type: ignore[misc, unused-i
         return select_region(data, self.region)
 
 
-def stored_reference(region: dict[str, Any], builder: DatasetBuilder) -> RegionReference:
+def stored_reference(region: Mapping[str, Any], builder: DatasetBuilder) -> RegionReference:
     """Return a reference with its stored region; the dataset may have become smaller since."""
     reference = RegionReference(..., builder)
     reference["region"] = dict(region)

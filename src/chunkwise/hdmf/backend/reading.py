@@ -125,6 +125,8 @@ class StoreReading(HDMFIO):  # type: ignore[misc, unused-ignore]
 
     def region_reference(self, reference: Reference, holder: HdmfStore) -> RegionReference:
         """Return a region reference stored in `holder`, with the builder of its target."""
+        if reference.region is None:
+            raise InvalidArgumentError("a reference without a region selects nothing")
         return stored_reference(reference.region, self.builder_of(reference, holder))
 
     def region_data(self, reference: Reference, holder: HdmfStore) -> Any:
