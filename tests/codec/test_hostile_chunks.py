@@ -590,6 +590,9 @@ def test_chunks_that_a_compressor_can_not_hold_are_refused(name, monkeypatch):
     assert bytes(codec.open_decoder(100)(codec.open_encoder()(RAW[:100]))) == RAW[:100]
 
 
+INF, NAN, F4 = float("inf"), float("nan"), float(np.float32(0.1))
+MS = ["1970-01-01T00:00:01", "1970-01-01T00:00:01.500"]
+SCALED = {"id": "fixedscaleoffset", "offset": 1000, "scale": 10, "dtype": "<f4"}
 FAILING = {
     "initval below 0": ([{"id": "jenkins_lookup3", "initval": -1}], "u1", '"jenkins_lookup3" codec: '),
     "initval above": ([{"id": "jenkins_lookup3", "initval": 2**40}], "u1", '"jenkins_lookup3" codec: '),
@@ -602,6 +605,40 @@ FAILING = {
     ),
     "booleans": ([{"id": "delta", "dtype": "|b1"}], "?", "encodes bool, but can't restore it"),
     "times": ([{"id": "delta", "dtype": "<M8[s]"}], "M8[s]", "encodes datetime64.*, but can't restore it"),
+    # numbers that NumCodecs gives the code of another one
+    "narrow": ([{"id": "astype", "encode_dtype": "|u1", "decode_dtype": "<i4"}], [0, 255, 256], "encode 256"),
+    "sign": ([{"id": "astype", "encode_dtype": "|u1", "decode_dtype": "|i2"}], [0, -1], "encode -1"),
+    "large": (
+        [{"id": "astype", "encode_dtype": "<f4", "decode_dtype": "<f8"}],
+        [INF, 1e300],
+        "encode 1e.300",
+    ),
+    "imaginary": (
+        [{"id": "astype", "encode_dtype": "<f8", "decode_dtype": "<c16"}],
+        [1, 2 + 1j],
+        "encode .2.1j",
+    ),
+    "cut": (
+        [{"id": "astype", "encode_dtype": "<M8[s]", "decode_dtype": "<M8[ms]"}],
+        MS,
+        "encode 1970-01-01T00",
+    ),
+    "scaled": ([{**SCALED, "astype": "|u1"}], [1000, 1025.5, 1025.6], "encode 1025.5999"),
+    "not a number": ([{**SCALED, "astype": "|u1"}], [1000, NAN], "encode nan"),
+    "half": ([{**SCALED, "astype": "<f2"}], [1000, 1e6], "encode 1000000"),
+    "differences": ([{"id": "delta", "dtype": "<i2", "astype": "|i1"}], [0, 100, 300, 0], "|encode 300"),
+    "differences cut": (
+        [{"id": "delta", "dtype": "<i4", "astype": "<f4"}],
+        [0, 2**24 + 1],
+        "encode 16777217",
+    ),
+    "float differences": ([{"id": "delta", "dtype": "<f8", "astype": "<f4"}], [0, 1e300], "encode 1e.300"),
+    "quantized": (
+        [{"id": "quantize", "digits": 1, "dtype": "<f8", "astype": "<f2"}],
+        [1.1, 1e6],
+        "encode 1000000",
+    ),
+    "no label": ([{"id": "categorize", "labels": ["a"], "dtype": "|O"}], ["a", "", "b"], "encode b"),
     "filters": ([{"id": "lzma", "format": 3, "filters": [{"id": 77}]}], "u1", "can't be used as configured"),
     "huge filters": (
         [{"id": "lzma", "format": 3, "filters": [{"id": 2**70}]}],
@@ -611,12 +648,52 @@ FAILING = {
 }
 
 
+def _decoded(filter, values):
+    return np.array(values, filter.get("decode_dtype") or filter["dtype"])
+
+
+ROUNDED = {
+    "nearest": ([{**SCALED, "astype": "|u1"}], [999.96, 1000.04, 1025.5], [1000, 1000, 1025.5]),
+    "sums that wrap around": ([{"id": "delta", "dtype": "|u1", "astype": "|i1"}], [0, 200, 3], [0, 200, 3]),
+    "bits": ([{"id": "astype", "encode_dtype": "<u8", "decode_dtype": "<i8"}], [-1, 1], [-1, 1]),
+    "below the offset": ([{"id": SCALED["id"], "offset": 9, "scale": 1, "dtype": "|u1"}], [5, 20], [5, 20]),
+    "fractions": ([{"id": "astype", "encode_dtype": "<i2", "decode_dtype": "<f8"}], [1.5, -1.5], [1, -1]),
+    "single": ([{"id": "astype", "encode_dtype": "<f4", "decode_dtype": "<f8"}], [0.1, INF], [F4, INF]),
+    "complex": ([{"id": "astype", "encode_dtype": "<c8", "decode_dtype": "<f8"}], [0.1, 2], [F4, 2]),
+    "missing": ([{"id": "astype", "encode_dtype": "<M8[s]", "decode_dtype": "<M8[ms]"}], ["NaT"], ["NaT"]),
+    "labels": ([{"id": "categorize", "labels": ["a"], "dtype": "|O"}], ["a", ""], ["a", ""]),
+}
+
+
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+@pytest.mark.parametrize("case", ROUNDED)
+def test_what_a_filter_rounds_is_encoded(case):
+    filters, given, expected = ROUNDED[case]
+    values = _decoded(filters[0], given)
+    chain = prepare_chain(parse_zarr2(None, filters, values.dtype, "C"), chunk_of(values))
+    out = np.empty_like(values)
+    chain.open_decoder()(chain.open_encoder()(values), out)
+    np.testing.assert_array_equal(out, np.array(expected, values.dtype))
+
+
+def test_a_fill_value_is_encoded_as_it_can_be():
+    """It fills up chunks at the end of an array, and may be one that no element has."""
+    for fill, values in ((float("nan"), [1000, NAN, 1001]), (0, [1000, 0, 1001])):
+        values = np.array(values, "f4")
+        item = ChunkSpec(values.shape, values.dtype, np.array(fill, "f4"))
+        chain = prepare_chain(parse_zarr2(None, [{**SCALED, "astype": "|u1"}], values.dtype, "C"), item)
+        chain.open_encoder()(values)
+        with pytest.raises(CodecError, match="encode 500"):
+            chain.open_encoder()(np.array([1000, 500, 1001], "f4"))
+
+
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
 @pytest.mark.parametrize("case", FAILING)
 def test_what_a_codec_can_not_encode_is_an_error_of_its_own(case):
     """Whatever its library raises; and nothing is encoded that it can't decode."""
-    filters, dtype, message = FAILING[case]
-    values = np.arange(8).astype(dtype)
-    chain = prepare_chain(parse_zarr2(None, filters, np.dtype(dtype), "C"), chunk_of(values))
+    filters, given, message = FAILING[case]
+    values = np.arange(8).astype(given) if isinstance(given, str) else _decoded(filters[0], given)
+    chain = prepare_chain(parse_zarr2(None, filters, values.dtype, "C"), chunk_of(values))
     with pytest.raises(CodecError, match=message):
         chain.open_encoder()(values)
     if case.endswith("filters"):

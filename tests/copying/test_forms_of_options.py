@@ -553,3 +553,21 @@ def test_filters_where_there_are_none(tmp_path):
         with pytest.raises(cw.errors.OptionError, match="codec"):
             cw.create_array(tmp_path / "a", VALUES, format=format, filters=[numcodecs.Delta("i4")])
         assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("of", [np.asarray, cw.array, da.asarray, np.ndarray.tolist])
+def test_the_shape_is_that_of_the_data(of, tmp_path):
+    """A scalar alone fills an array; other data was repeated to fill it."""
+    for data, shape in (
+        (VALUES[:1], (3, *VALUES.shape[1:])),
+        (VALUES, VALUES.shape[::-1]),
+        (VALUES[0], VALUES.shape),
+    ):
+        with pytest.raises(ValueError, match=r"^shape: the data has"):
+            cw.create_array(tmp_path / "a", of(data), shape=shape)
+        assert not (tmp_path / "a").exists()
+    for data, shape in ((VALUES, VALUES.shape), (VALUES[0], list(VALUES[0].shape))):
+        cw.create_array(tmp_path / "a", of(data), shape=shape, overwrite=True)
+        np.testing.assert_array_equal(cw.read(tmp_path / "a"), data)
+    cw.create_array(tmp_path / "a", 7, shape=(2, 3), overwrite=True)
+    assert cw.read(tmp_path / "a").tolist() == [[7] * 3] * 2

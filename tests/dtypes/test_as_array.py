@@ -1,5 +1,6 @@
 """Array-likes as sources of writes, with TensorStore's write as the oracle."""
 
+import datetime
 import json
 import re
 
@@ -220,3 +221,61 @@ def test_a_masked_array_has_no_view():
     """What is kept in memory would lose its mask too."""
     with pytest.raises(ValueError, match="1 of 3 values are masked"):
         chunkwise.array(np.ma.masked_array([1, 2, 3], mask=[0, 1, 0]))
+
+
+NS = "datetime64[ns]"
+TIMES = {
+    "array": (NS, np.array(["3000-01-01"], "M8[s]")),
+    "big-endian": (NS, np.array(["3000-01-01"], ">M8[D]")),
+    "scalar": (NS, np.datetime64("3000-01-01")),
+    "list of NumPy's": (NS, [np.datetime64("3000-01-01")]),
+    "list of dates": (NS, [datetime.date(3000, 1, 1)]),
+    "text": (NS, ["3000-01-01"]),
+    "difference": ("timedelta64[ps]", np.array([2**40], "m8[s]")),
+    "list of differences": ("timedelta64[ns]", [np.timedelta64(10**6, "W")]),
+}
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_times_do_not_wrap_around(name):
+    """NumPy converts to a finer unit what is out of range, to other times."""
+    unit, values = TIMES[name]
+    array = chunkwise.array(np.zeros(1, unit))
+    with pytest.raises(ValueError, match="is out of the range of"):
+        array.write(values).result()
+    with pytest.raises(ValueError, match="is out of the range of"):
+        array[...] = values
+    assert array.read().result().view("i8") == [0]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (["2020-01-01", "NaT"], [18262, None]),
+        ([datetime.datetime(2020, 1, 1, 5), None], [18262, None]),  # cut, as lists are
+        ([np.datetime64("2020-01-02T01", "h"), np.datetime64("2020")], [18263, 18262]),
+        ([3, None], [3, None]),
+        (np.array(["2020", "NaT"], "M8[Y]"), [18262, None]),
+    ],
+)
+def test_times_in_range(value, expected):
+    array = chunkwise.array(np.zeros(2, "M8[D]"))
+    array.write(value).result()
+    assert array.read().result().tolist() == np.array(expected, "M8[D]").tolist()
+
+
+def test_differences_of_time_are_no_times():
+    array = chunkwise.array(np.zeros(1, "m8[s]"))
+    with pytest.raises(TypeError, match="according to the rule 'safe'"):
+        array.write([np.datetime64("2020")]).result()
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(2**64, "beyond 64 bits"), ([{"a": -(2**63) - 1}], "beyond 64 bits"), ({1: 2, "1": 3}, "the same text")],
+)
+def test_json_that_would_be_read_as_another_value(value, said):
+    """Integers of more bits are floating-point numbers for readers of JSON."""
+    array = chunkwise.open({"driver": "json", "kvstore": "memory://a"}).result()
+    with pytest.raises(ValueError, match=said):
+        array.write(value).result()

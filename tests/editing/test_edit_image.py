@@ -193,6 +193,8 @@ def test_channels(version: str, tmp_path: Path) -> None:
         ({"scale": {"x": True}}, "a number"),
         ({"translation": {"x": float("nan")}}, "a number"),
         ({"units": {"x": 3}}, "text or None"),
+        ({"units": {"x": "2 nm"}}, "axis x, without a size, but received '2 nm'"),
+        ({"units": ["nm", "nm", "1nm"]}, "axis x, without a size"),
         ({"scale": {"x": 7}, "channels": {5: "a"}}, "number of a channel"),
         ({"channels": [3]}, "channels: expected text for channel 0, but received 3"),
         ({"colors": [""]}, "colors: channel 0: expected six hexadecimal digits"),

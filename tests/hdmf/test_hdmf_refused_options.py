@@ -4,10 +4,12 @@ import datetime
 
 import numpy as np
 import pytest
+from hdmf.common import DynamicTable, VectorData, get_manager
 from pynwb import NWBHDF5IO, NWBFile, TimeSeries
 
 import chunkwise.hdmf
 from chunkwise.errors import ChunkwiseError
+from chunkwise.hdmf import ZarrIO
 
 GZIP_99 = {"name": "gzip", "configuration": {"level": 99}}
 WRONG = {
@@ -49,3 +51,41 @@ def test_a_conversion_with_a_wrong_option_changes_nothing(tmp_path, overwrite):
             with pytest.raises(ChunkwiseError, match=option):
                 chunkwise.hdmf.convert(tmp_path / "a.nwb", target, overwrite=overwrite, **given)
             assert _tree(tmp_path) == before, given
+
+
+def _table():
+    column = VectorData(name="a", description="d", data=[1, 2, 3])
+    return DynamicTable(name="t", description="d", columns=[column])
+
+
+@pytest.mark.parametrize("how", ["write", "convert"])
+@pytest.mark.parametrize(
+    ("name", "codec", "stored"),
+    [
+        ("a.n5", "bzip2", "bzip2"),
+        ("a.n5", {"type": "xz", "preset": 1}, "xz"),
+        ("a.zarr", "bzip2", None),
+        ("a.n5", "crc32c", None),
+        ("a.zarr", {"type": "lz4", "blockSize": 65536}, None),
+    ],
+)
+def test_a_compressor_is_one_of_the_format_that_is_written(tmp_path, name, codec, stored, how):
+    """Where the name of the file says the format, and nothing else does."""
+    with ZarrIO(tmp_path / "source.zarr", "w", manager=get_manager()) as io:
+        io.write(_table())
+    path = tmp_path / name
+
+    def write():
+        if how == "convert":
+            chunkwise.hdmf.convert(tmp_path / "source.zarr", path, codec=codec)
+            return
+        with ZarrIO(path, "w", manager=get_manager(), codec=codec) as io:
+            io.write(_table())
+
+    if stored is None:
+        with pytest.raises(ChunkwiseError, match="codec"):
+            write()
+        assert not path.exists()
+    else:
+        write()
+        assert stored in str(chunkwise.open_array(path / "a").codec)

@@ -132,6 +132,11 @@ NO_REGIONS: list[tuple[Any, str]] = [
     ((slice(None), 4), "4"),
     ([(0, 1, 2)], r"point \[0, 1, 2\] for a dataset of rank 2"),
     ({"type": "slices", "slices": [[0, 7, 1], [0, 4, 1]]}, r"reaches up to \[7, 4\]"),
+    (
+        {"type": "slices", "slices": [[0, 7, 1], [0, 4, 1]], "shape": [7, 4]},  # as another region has it
+        r"reaches up to \[7, 4\]",
+    ),
+    ({"type": "points", "points": "ab", "shape": [6, 4]}, "list of points"),
     (["x"], r"list of integers or of coordinates, but received: \['x'\]"),
     ((slice(None),) * 3, "3"),
     (np.ones((2, 2), bool), r"mask of shape \(2, 2\) for a dataset of shape \(6, 4\)"),

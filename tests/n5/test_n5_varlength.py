@@ -160,6 +160,8 @@ def test_strings_round_trip(strings):
 def test_what_strings_can_not_be():
     with pytest.raises(CodecError, match="NUL"):
         encode_strings(["a\0b"], (1,))
+    with pytest.raises(CodecError, match="UTF-8"):
+        encode_strings(["\ud800"], (1,))
     with pytest.raises(CodecError, match="needs 2 strings, not 1"):
         encode_strings(["a"], (2, 1))
     with pytest.raises(DataCorruptionError, match="has 2 strings, expected 1"):

@@ -12,6 +12,7 @@ import tifffile
 
 import chunkwise as cw
 from chunkwise.cli.main import main
+from chunkwise.errors import LossWarning
 
 VALUES = (np.arange(2 * 4 * 6 * 8) % 251).astype("u1").reshape(2, 4, 6, 8)
 UNITS = {"nm": 1.0, "um": 1000.0, "s": 1.0, "": 1.0}
@@ -137,3 +138,17 @@ def test_what_an_image_says_is_kept_or_named(
             assert status == 3 and what in told, (what, value, after[what], told)
     if status == 0:
         assert "left out" not in told
+
+
+@pytest.mark.parametrize(
+    "omero", [{"channels": "ab", "k": 1}, {"channels": {"a": 1}}, {"channels": 3, "k": 1}]
+)
+def test_damaged_channels_are_not_copied_into_another_format(tmp_path: Path, omero: dict[str, Any]) -> None:
+    """Text has elements, too, and each letter became a channel."""
+    place = _channels(tmp_path)
+    ome = cw.open_group(place, "r+").attrs
+    ome["ome"] = {**ome["ome"], "omero": omero}
+    with pytest.warns(LossWarning, match="channels: expected a list of channels"):
+        cw.copy_tree(place, tmp_path / "copy.zarr", format="zarr2")
+    copy = cw.open_group(tmp_path / "copy.zarr").attrs
+    assert copy.get("omero") == ({"k": 1, "channels": []} if "k" in omero else None)

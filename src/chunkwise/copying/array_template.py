@@ -170,6 +170,12 @@ class ArrayTemplate:
         """Return the template with some fields replaced."""
         return replace(self, **options)
 
+    def document_for(self, given: Sequence[str]) -> Mapping[str, JSON]:
+        """Return the document, which is of Zarr v3, with codecs for the elements if their type was given."""
+        if "dtype" not in given or not self.document:
+            return self.document
+        return {**self.document, "codecs": _of_elements(self.document["codecs"], self.dtype)}
+
 
 def template_of(store: TensorStore, node: Node, attributes: Mapping[str, JSON]) -> ArrayTemplate:
     """Return the template of an open array, given its node and attributes."""
@@ -266,6 +272,23 @@ def sharded(options: Mapping[str, Any], chunks: Sequence[int], codecs: list[JSON
     """Return the chain of shards with `options` around inner chunks of a shape and a chain."""
     configuration = {**options, "chunk_shape": list(chunks), "codecs": codecs}
     return [{"name": "sharding_indexed", "configuration": configuration}]
+
+
+def _of_elements(codecs: Any, dtype: DataType) -> list[JSON]:
+    """Return a chain without the codec that makes bytes of elements of another kind; the default is added."""
+    from chunkwise.core.driver.zarr3.metadata import ARRAY_TO_BYTES, array_to_bytes_name  # with all metadata
+
+    other = {"bytes", *ARRAY_TO_BYTES.values()} - {array_to_bytes_name(dtype)}
+    kept: list[JSON] = []
+    for entry in codecs:
+        name = entry if isinstance(entry, str) else entry["name"]
+        if name == "sharding_indexed":
+            options = entry["configuration"]
+            inner = _of_elements(options["codecs"], dtype)
+            entry = {**entry, "configuration": {**options, "codecs": inner}}
+        if name not in other:
+            kept.append(entry)
+    return kept
 
 
 def compressor_of(node: Node) -> Any:

@@ -13,7 +13,7 @@ from chunkwise.core.api.copy import divide
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.threads import new_lock
 from chunkwise.core.codec.cast_value import cast_values, holds, is_integer, value_range
-from chunkwise.core.dtypes.conversion import Conversion, convertible
+from chunkwise.core.dtypes.conversion import Conversion, convertible, times_as
 from chunkwise.core.dtypes.data_type import DataType
 from chunkwise.core.engine.concurrent_requests import work_through
 from chunkwise.core.index_space import IndexDomain
@@ -27,7 +27,7 @@ CASTS: tuple[Cast, ...] = ("error", "clamp", "wrap", "scale")
 
 ``error`` raises; ``clamp`` takes the nearest value; ``wrap`` wraps integers around.  ``scale`` maps all
 values so that the minimum and maximum become those of an integer type, or 0 and 1 for floating-point types.
-Fractions are rounded unless the rule is ``error``.
+Fractions are rounded unless the rule is ``error``, and so are whole numbers in a floating-point type.
 """
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -64,6 +64,11 @@ class Narrowing:
     def __call__(self, values: Array) -> Array:
         """Return values in the new type; raise MisfitError for those that the rule doesn't cover."""
         memory = self._target.memory_dtype
+        if memory.kind in "mM":
+            try:
+                return times_as(values, memory)
+            except InvalidArgumentError as e:
+                raise MisfitError(e.message) from None
         values = values.astype(np.uint8) if values.dtype.kind == "b" else values
         if self.rule == "scale":
             values = self._scaled(values)
@@ -71,13 +76,17 @@ class Narrowing:
         refused = _specials(values, memory)
         if self.rule == "error":
             refused |= misfits
-            refused |= _fractions(values) if is_integer(memory) else False
+            refused |= _fractions(values) if is_integer(memory) else _inexact(values, memory)
         self._refuse(values, refused)
         rule = "wrap" if self.rule == "wrap" else "clamp"
         if self.rule != "scale":  # otherwise the rounded extremes
             with self._lock:
                 self.n_changed += int(np.count_nonzero(misfits))
-        return cast_values(values, memory, "nearest-even", rule)
+        out = cast_values(values, memory, "nearest-even", rule)
+        if not is_integer(memory) and misfits.any():  # the codec makes them infinities
+            low, high = value_range(memory)
+            np.copyto(out, np.where(values < 0, low, high).astype(memory), where=misfits)
+        return out
 
     def text(self, n_changed: int) -> str:
         """Return how values were changed, of which so many didn't fit; empty if none were."""
@@ -118,6 +127,8 @@ def narrowing(
         raise InvalidArgumentError(
             f'cast "{rule}" is for real numbers, not for {source.dtype.name} to {target.name}'
         )
+    if source.dtype.kind == target.kind == "datetime" and source.dtype != target:
+        return Narrowing(target, rule)
     if not numbers or (lossless and rule != "scale"):
         return None
     if rule == "wrap" and target.kind != "int":
@@ -173,6 +184,17 @@ def _specials(values: Array, target: np.dtype[Any]) -> npt.NDArray[np.bool_]:
             if is_integer(target) or not holds(value, target):
                 found |= is_it(values)
     return found
+
+
+def _inexact(values: Array, target: np.dtype[Any]) -> npt.NDArray[np.bool_]:
+    """Return which whole numbers a floating-point type rounds; fractions are rounded anyway."""
+    if not is_integer(values.dtype):
+        return np.zeros(values.shape, bool)
+    whole = values.astype(np.int64) if values.dtype.isbuiltin == 2 else values
+    with np.errstate(all="ignore"):
+        rounded = whole.astype(target).astype(np.float64)
+        is_below = rounded < float(value_range(whole.dtype)[1] + 1)
+        return np.asarray(~is_below | (np.where(is_below, rounded, 0).astype(whole.dtype) != whole), bool)
 
 
 def _fractions(values: Array) -> npt.NDArray[np.bool_]:

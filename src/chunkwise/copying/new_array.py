@@ -219,7 +219,7 @@ def _zarr3(template: ArrayTemplate, rules: TreeFormat, given: Sequence[str], not
     attributes = {**template.attributes, **marker_attribute(template.marker, rules.name)}
     if any(unit is not None for unit in template.units):
         attributes[UNITS] = [None if unit is None else str(unit) for unit in template.units]
-    own = template.document if template.format == rules.name else {}
+    own = template.document_for(given) if template.format == rules.name else {}
     fill_value = template.fill_value if template.fill_value is not None else template.dtype.zero()
     data_type = own["data_type"] if own and "dtype" not in given else to_zarr3(template.dtype)
     metadata: dict[str, JSON] = {

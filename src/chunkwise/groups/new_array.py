@@ -217,7 +217,9 @@ def _template(
     if data is not None and not (isinstance(data, TensorStore) or is_of_dask(data)):
         data = np.asarray(as_numpy(data, has_dtype=dtype is not None))
     if data is not None:
-        shape = data.shape if shape is None else shape
+        shape = data.shape if shape is None else read_shape(shape)
+        if len(data.shape) and shape != tuple(data.shape):
+            raise InvalidArgumentError(f"shape: the data has {tuple(data.shape)}, not {shape}")
         dtype = type_of(data) if dtype is None else dtype
     if shape is None:
         raise InvalidArgumentError("an array needs a shape, or data")

@@ -120,8 +120,8 @@ class WritableGroup(ReadableGroup):
         ----------
         path : str
         data : array_like, TensorStore or dask array, optional
-            Values to write; shape and data type are by default those of the data.  A dask array is computed
-            and written block by block.
+            Values to write; shape and data type are by default those of the data.  A scalar fills any shape.
+            A dask array is computed and written block by block.
         shape : sequence of int, or int
         dtype : dtype_like
         chunks : int, sequence of int, mapping, bool or "auto"

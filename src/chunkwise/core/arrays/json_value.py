@@ -272,6 +272,8 @@ def _encode(value: JSON) -> bytes:
 def _plain(value: Any) -> JSON:
     if isinstance(value, float) and not isfinite(value):
         return None
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise ValueError(f"{value} is beyond 64 bits")  # it would be read as another number
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

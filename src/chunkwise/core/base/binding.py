@@ -107,10 +107,13 @@ def _plain(value: Any, is_kept: Callable[[str, Any], bool] | None, member: str, 
     if kind is list:
         return [x if type(x) in _PLAIN else _plain(x, is_kept, member, levels) for x in value]
     if kind is dict or isinstance(value, Mapping):
-        return {
+        out = {
             str(key): item if type(item) in _PLAIN else _plain(item, is_kept, str(key), levels)
             for key, item in value.items()
         }
+        if len(out) != len(value):
+            raise InvalidArgumentError(f"two keys are the same text in {[*value]!r:.100}")
+        return out
     if isinstance(value, np.ndarray | np.generic):
         return _plain(value.tolist(), is_kept, member, levels)
     if isinstance(value, list | tuple | range | bytes):

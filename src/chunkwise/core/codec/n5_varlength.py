@@ -194,7 +194,10 @@ def encode_strings(strings: Sequence[str], dims: Sequence[int]) -> N5BlockData:
         raise CodecError(f"N5 string block of size {list(dims)} needs {n_cells} strings, not {len(strings)}")
     if any("\0" in text for text in strings):
         raise CodecError("N5 strings can't hold the character NUL")
-    payload = "".join(text + "\0" for text in strings).encode()
+    try:
+        payload = "".join(text + "\0" for text in strings).encode()
+    except UnicodeEncodeError as e:
+        raise CodecError(f"N5 strings are UTF-8: {e}") from None
     return N5BlockData(VARLENGTH, tuple(dims), len(payload), payload)
 
 

@@ -63,6 +63,8 @@ Frozen: TypeAlias = "tuple[tuple[str, JSON], ...]"
 
 _Apply = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
+_Found: TypeAlias = "npt.NDArray[np.bool_] | None"
+
 _ERRORS = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)  # of codecs of NumCodecs
 
 
@@ -169,9 +171,34 @@ class NumcodecsFilter(ArrayToArray):
                     result = np.asarray(instance.encode(np.ascontiguousarray(array)))
             except _ERRORS as e:
                 raise CodecError(f'"{self.id}" codec: {e}') from e
-            return _checked(self.id, result, encoded, CodecError)
+            result = _checked(self.id, result, encoded, CodecError)
+            suspects = self._suspects(array, result)
+            if suspects is not None and suspects.any():
+                back = np.asarray(instance.decode(result)).reshape(array.shape)
+                fill = item.fill_value  # which may be one that no element has, and also fills up a chunk
+                for kept in (back, fill):
+                    suspects &= np.asarray((array != kept) & ((array == array) | (kept == kept)), bool)
+                if suspects.any():
+                    value = array[suspects].flat[0]
+                    raise CodecError(f'"{self.id}" codec can\'t encode {value} as configured')
+            return result
 
         return encode
+
+    def _suspects(self, values: npt.NDArray[Any], encoded: npt.NDArray[Any]) -> _Found:
+        """Return which values the encoded type may not hold; NumCodecs gives them another one's code."""
+        if encoded.dtype.kind == "f" and values.dtype.kind in "iuf":
+            return np.asarray(np.isinf(encoded) & np.isfinite(values), bool)
+        if encoded.dtype.kind not in "iu" or values.dtype.kind not in "iuf":
+            return None
+        with np.errstate(all="ignore"):
+            whole = self._whole(values.astype(np.float64))
+        bounds = np.iinfo(encoded.dtype)
+        return np.asarray(~((whole >= float(bounds.min)) & (whole < float(bounds.max + 1))), bool)
+
+    def _whole(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return the whole numbers that values are encoded as, if it is integers."""
+        return np.trunc(values)
 
     def open_decoder(self, item: ChunkSpec) -> _Apply:
         instance = self._instance()
@@ -227,12 +254,24 @@ class Delta(NumcodecsFilter):
             raise CodecError(f'"delta" codec encodes {item.dtype}, but can\'t restore it')
         return super().open_encoder(item)
 
+    def _suspects(self, values: npt.NDArray[Any], encoded: npt.NDArray[Any]) -> _Found:
+        if values.dtype.kind == encoded.dtype.kind == "f":
+            return super()._suspects(values, encoded)
+        if encoded.dtype == values.dtype or values.dtype.kind not in "iu":
+            return None  # sums that wrap around are restored
+        return np.ones(values.shape, bool)
+
 
 class FixedScaleOffset(NumcodecsFilter):
     """``round((x - offset) * scale)``, in another data type."""
 
     name, id = "numcodecs.fixedscaleoffset", "fixedscaleoffset"
     required, optional = ("offset", "scale", "dtype"), ("astype",)
+
+    def _whole(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        members: dict[str, Any] = dict(self.configuration)
+        offset, scale = float(members["offset"]), float(members["scale"])
+        return np.around((values - offset) * scale)
 
 
 class Quantize(NumcodecsFilter):
@@ -249,9 +288,15 @@ class AsType(NumcodecsFilter):
     required = ("encode_dtype", "decode_dtype")
     decoded_member, encoded_members = "decode_dtype", ("encode_dtype",)
 
+    def _suspects(self, values: npt.NDArray[Any], encoded: npt.NDArray[Any]) -> _Found:
+        kinds = values.dtype.kind + encoded.dtype.kind
+        if kinds == "cc" or (kinds[0] in "iuf" and kinds[1] in "iufc"):  # which round
+            return super()._suspects(values, encoded)
+        return np.ones(values.shape, bool)
+
 
 class Categorize(NumcodecsFilter):
-    """Strings as numbers of labels, starting at 1; any other string is 0, which decodes to ``""``."""
+    """Strings as numbers of labels, starting at 1; 0 decodes to ``""``, and no other string is encoded."""
 
     name, id = "categorize", "categorize"
     object_dtype = "ustring"
@@ -260,6 +305,9 @@ class Categorize(NumcodecsFilter):
 
     def stored_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return self._member(("astype",)) or np.dtype("u1")
+
+    def _suspects(self, values: npt.NDArray[Any], encoded: npt.NDArray[Any]) -> _Found:
+        return np.asarray((encoded == 0) & (values != ""), bool)
 
 
 class PackBitsFilter(NumcodecsFilter):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import date, timedelta
 from numbers import Number
 from typing import Any
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from chunkwise.core.base.binding import plain_json
 from chunkwise.core.base.extras import is_of
-from chunkwise.core.dtypes.conversion import fitted, objects
+from chunkwise.core.dtypes.conversion import fitted, objects, times_as
 from chunkwise.core.dtypes.data_type import WITHOUT_UNIT, DataType, counts, dtypes
 from chunkwise.core.dtypes.integer import is_small, sign_extended
 from chunkwise.errors import InvalidArgumentError
@@ -172,6 +173,8 @@ def _fixed(value: Any, dtype: DataType) -> npt.NDArray[Any]:
         out = counts(value, dtype)
     elif _is_array(value):
         out = _safely(value, memory)
+    elif memory.kind in "mM":
+        out = _times(value, memory)
     elif isinstance(value, np.generic):
         with np.errstate(all="ignore"):
             out = np.asarray(value).astype(memory)
@@ -190,11 +193,26 @@ def _safely(array: npt.NDArray[Any], memory: np.dtype[Any]) -> npt.NDArray[Any]:
             f"Cannot cast array data from {array.dtype!r} to {memory!r} according to the rule 'safe'"
         )
     try:
+        if memory.kind == array.dtype.kind in ("m", "M") and np.can_cast(array.dtype, memory):
+            return times_as(array, memory)
         return array.astype(memory, casting="safe", copy=False)
     except TypeError as e:
         instead = f"values are not rounded or cut silently: write values.astype({memory.name!r})"
         e.add_note(of_objects(array) if array.dtype.kind == "O" else instead)
         raise
+
+
+def _times(value: Any, memory: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Convert times in lists, and numbers; unlike NumPy, wrap none around."""
+    given = np.asarray(value)
+    if given.dtype.kind in "OUS":
+        with suppress(ValueError):  # numbers among them
+            given = np.array(value, f"{memory.kind}8")  # in the unit that they need
+    if given.dtype.kind == memory.kind:
+        return times_as(given, memory)
+    if given.dtype.kind in "mM":
+        return _safely(given, memory)
+    return given.astype(memory) if isinstance(value, np.generic) else np.array(value, memory)
 
 
 def of_objects(values: npt.NDArray[Any]) -> str:

@@ -48,6 +48,7 @@ __all__ = [
     "numbers_as_json",
     "objects",
     "text_converter",
+    "times_as",
 ]
 
 
@@ -330,8 +331,19 @@ def converter(source: DataType, target: DataType) -> Convert:
     if a in _TEXTS:
         return text_converter(source, target)
     if a == b == "datetime":
-        return lambda array: array.astype(memory)
+        return lambda array: times_as(array, memory)
     return lambda array: _reinterpreted(array, memory)
+
+
+def times_as(array: Array, memory: np.dtype[Any]) -> Array:
+    """Return times in another unit; NumPy wraps around those that it can't hold, which are errors here."""
+    out = array.astype(memory, copy=False)
+    if out is not array and np.can_cast(array.dtype, memory, "safe"):  # otherwise times are cut by intention
+        back = out.astype(array.dtype)
+        lost = (back != array) & ~(np.isnat(back) & np.isnat(array))
+        if lost.any():
+            raise InvalidArgumentError(f"{array[lost].flat[0]} is out of the range of {memory.name}")
+    return out
 
 
 def _reinterpreted(array: npt.NDArray[Any], memory: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -192,8 +192,7 @@ class RegionReference(_Base or ReferenceBuilder):  # type: ignore[misc, unused-i
             super().__init__(builder)
         else:
             super().__init__(region if isinstance(region, slice | tuple | list) else slice(None), builder)
-        given = isinstance(region, Mapping) and "shape" in region
-        self["region"] = dict(region) if given else normalize_region(region, shape_of(builder.data))
+        self["region"] = normalize_region(region, shape_of(builder.data))
 
     @property
     def region(self) -> dict[str, Any]:
@@ -230,6 +229,13 @@ class RegionReference(_Base or ReferenceBuilder):  # type: ignore[misc, unused-i
         if not hasattr(data, "shape"):
             data = np.asarray(data)
         return select_region(data, self.region)
+
+
+def stored_reference(region: Mapping[str, Any], builder: DatasetBuilder) -> RegionReference:
+    """Return a reference with its stored region; the dataset may have become smaller since."""
+    reference = RegionReference(..., builder)
+    reference["region"] = dict(region)
+    return reference
 
 
 class BuilderReferences:

@@ -17,7 +17,7 @@ from typing import Any
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 
 from chunkwise.errors import ChunkwiseError
-from chunkwise.hdmf.backend.builder_references import ROOT, RegionReference
+from chunkwise.hdmf.backend.builder_references import ROOT, stored_reference
 from chunkwise.hdmf.backend.resolvers import resolver_of
 from chunkwise.hdmf.backend.schema import DATE_WORDS, as_declared, declared_dtype
 from chunkwise.hdmf.model.attributes import map_items, references_in
@@ -312,7 +312,7 @@ class BuilderTree:
     def reference(self, value: Reference, store: HdmfStore) -> ReferenceBuilder:
         """Return a reference as a builder."""
         target = self.target(value, store)
-        return ReferenceBuilder(target) if value.region is None else RegionReference(value.region, target)
+        return ReferenceBuilder(target) if value.region is None else stored_reference(value.region, target)
 
     def _set_scalar(self, builder: DatasetBuilder, dataset: Dataset) -> None:
         value = dataset.value()

@@ -172,7 +172,8 @@ class ZarrIO(StoreWriting):
         self._keep_types = attribute_types
         self._compat_regions = region_attributes == "compat"
         self._stream_options = StreamOptions(buffer_nbytes, progress)
-        check_compressor(codec, self._format or "zarr3")
+        if self._format is not None:
+            check_compressor(codec, self._format)
         self._codec = codec
         self._copies = copies
         self._chosen = replacement
@@ -272,6 +273,7 @@ class ZarrIO(StoreWriting):
         found = detect_format(location) if self._found is None else self._found.format
         if self._mode in ("w", "w-", "x") or (self._mode == "a" and found is None):
             self._to = self._destination()
+            check_compressor(self._codec, cast(Format, self._to.format))
             at = location._replace(store=cast(KvStoreDriver, UnsyncedStore(location.store)))
             self._store = new_store(at, self._source, cast(Format, self._to.format), self._pool)
         elif found is None:

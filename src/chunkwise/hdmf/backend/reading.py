@@ -10,7 +10,7 @@ from hdmf.backends.io import HDMFIO
 from hdmf.build import ConstructError, DatasetBuilder, GroupBuilder
 
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.hdmf.backend.builder_references import RegionReference
+from chunkwise.hdmf.backend.builder_references import RegionReference, stored_reference
 from chunkwise.hdmf.backend.builders import BuilderTree
 from chunkwise.hdmf.backend.lazy import LazyDataset, LazyGroup, let_grow
 from chunkwise.hdmf.backend.schema import load_cached_namespaces, unknown_type
@@ -125,7 +125,9 @@ class StoreReading(HDMFIO):  # type: ignore[misc, unused-ignore]
 
     def region_reference(self, reference: Reference, holder: HdmfStore) -> RegionReference:
         """Return a region reference stored in `holder`, with the builder of its target."""
-        return RegionReference(reference.region, self.builder_of(reference, holder))
+        if reference.region is None:
+            raise InvalidArgumentError("a reference without a region selects nothing")
+        return stored_reference(reference.region, self.builder_of(reference, holder))
 
     def region_data(self, reference: Reference, holder: HdmfStore) -> Any:
         """Return the data that a region reference stored in `holder` selects.

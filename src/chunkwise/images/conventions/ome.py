@@ -363,7 +363,7 @@ def kept_omero(image: MultiscaleImage, chosen: tuple[int, ...] | None) -> dict[s
     """Return a member ``omero`` with the channels that are chosen; empty if there is nothing in it."""
     omero, channels = own_members(image.metadata).get("omero"), image.channels
     own = dict(omero) if isinstance(omero, dict) else {}
-    listed = own.get("channels")
+    listed = own.pop("channels", None)  # damaged ones are among the problems of the image
     if not isinstance(listed, list) or (channels and len(listed) != len(channels)):
         listed = omero_of(channels).get("channels", [])
     if chosen is not None and listed:

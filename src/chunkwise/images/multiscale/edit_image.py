@@ -194,9 +194,10 @@ def _change(image: MultiscaleImage, scale: object, units: object, translation: o
     """Return the units, and the place of each level, that the image is to have."""
     named = {dim: "" if unit is None else unit for dim, unit in _by_axis(image, units, "units").items()}
     for dim, unit in named.items():
-        if not isinstance(unit, str):
+        if not isinstance(unit, str) or Unit(unit).base_unit != unit.strip():
             raise InvalidArgumentError(
-                f"units: expected text or None for axis {image.axes[dim].name}, but received {unit!r}"
+                f"units: expected text or None for axis {image.axes[dim].name}, without a size, "
+                f"but received {unit!r}"
             )
     symbols = [symbol_of(named.get(dim, axis.unit)) for dim, axis in enumerate(image.axes)]
     first = image._metadata.levels[0].place
