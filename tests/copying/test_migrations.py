@@ -108,6 +108,24 @@ def test_attributes_that_others_change_meanwhile_are_kept(what: str, plain: bool
         assert kept == {"of": "y"} or "t/x/.zattrs" in contents(store), at
 
 
+def test_documents_that_others_delete_meanwhile_do_not_come_back() -> None:
+    counting = FailingStore(_filled(False), lambda: None, 0, plain=True)
+    _migrate(place_in(counting, "t/"), "array")
+    refused = 0
+    for at in range(1, counting.n_calls + 1):
+        store = _filled(False)
+        deleting = FailingStore(store, lambda s=store: s.delete("t/x/.zattrs"), at, plain=True)
+        try:
+            _migrate(place_in(deleting, "t/"), "array")
+        except AbortedError:
+            refused += 1
+            assert "t/x/.zattrs" not in contents(store), at
+            assert {"t/x/.zarray"} == {
+                key for key in contents(store) if key in ("t/x/.zarray", "t/x/zarr.json")
+            }
+    assert refused
+
+
 def test_a_group_in_which_a_node_cant_be_migrated_is_refused_by_name() -> None:
     store = _filled(consolidated=False)
     kv = store.write("t/g/h/y/.zarray", b'{"zarr_format": 2}')

@@ -17,8 +17,10 @@ import numpy as np
 
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.codec_option import CODEC_PARTS, codec_in, codec_of_parts, read_codec
+from chunkwise.core.api.held import check_shape
 from chunkwise.core.base.arguments import as_integer, as_items, check_flag
 from chunkwise.core.base.binding import dump
+from chunkwise.core.base.extras import is_of
 from chunkwise.core.base.public_names import warn_caller
 from chunkwise.core.driver.tree_formats import tree_format
 from chunkwise.core.dtypes.data_type import DataType
@@ -41,6 +43,7 @@ __all__ = [
     "each_size",
     "for_array",
     "for_format",
+    "is_of_dask",
     "option_of",
     "read_names",
     "read_shape",
@@ -424,3 +427,11 @@ def auto_chunks(
             break
         chunks[longest] = 1 << ((n - 1).bit_length() - 1)  # the next smaller power of two
     return tuple(chunks)
+
+
+def is_of_dask(data: Any) -> bool:
+    """Return True for an array of dask, which is computed in blocks; raise if its shape is not known."""
+    if not is_of(data, "dask") or not hasattr(data, "store"):
+        return False
+    check_shape(data)
+    return True

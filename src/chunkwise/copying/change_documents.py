@@ -59,6 +59,7 @@ def change_documents(
                 continue
             undo.append(partial(kv.write, key, bytes(stored.value), if_equal=MISSING_GENERATION))
             if kv.delete(key, if_equal=stored.generation) is None:
+                undo.pop()  # what others have deleted does not come back
                 raise _changed(kv, key)
     except BaseException:  # an interrupt too
         for step in reversed(undo):

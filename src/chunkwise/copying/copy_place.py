@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -11,6 +11,7 @@ from chunkwise.copying.copy_options import CopyOptions
 from chunkwise.copying.journal_document import JournalDocument, read_journal
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.driver.tree_formats import tree_format
+from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.kvstore.memory import MemoryStore
 from chunkwise.core.kvstore.places.replace_keys import nobody_else
 from chunkwise.core.kvstore.places.staging import APPEND, REPLACED
@@ -164,6 +165,14 @@ class CopyPlace:
             root = container_root(self.location)
             if root is not None and root.path == self.location.path:
                 create_container(self.place)
+
+    def check_vacant(self, parts: Sequence[Location]) -> None:
+        """Raise AlreadyExistsError if others have made an array at or around the place, or a part."""
+        check_outside_arrays(self.location)
+        here = self.place
+        for node in map_requests(here.store, find_documented, [here, *parts]):
+            if node is not None and (node.kind == "array" or node.location.path != here.path):
+                raise AlreadyExistsError(f"{node.location.text} was made by another process meanwhile")
 
     def alone(self) -> AbstractContextManager[Callable[[], None]]:
         """Exclude other processes that begin again, or end, a copy in a place beside the same location."""

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
-from chunkwise.copying.array_options import check_divisible
+from chunkwise.copying.array_options import check_divisible, is_of_dask
 from chunkwise.copying.array_template import (
     NAMES,
     UNITS,
@@ -23,13 +23,11 @@ from chunkwise.copying.array_template import (
 )
 from chunkwise.copying.codec_option import Compressor, compressor_to_json
 from chunkwise.copying.losses import finite_attributes
-from chunkwise.core.api.held import check_shape
 from chunkwise.core.api.open import create_checked
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.base.binding import JSON, dump, expect_object
 from chunkwise.core.base.catalogue import codecs as registered
-from chunkwise.core.base.extras import is_of
 from chunkwise.core.codec.chain import parse_codec
 from chunkwise.core.driver.chunked.spec import ChunkedSpec
 from chunkwise.core.driver.n5.metadata import DATASET_MEMBERS, ITEM_NBYTES, array_data_type
@@ -50,7 +48,7 @@ from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.extension.trees import check_outside_arrays, check_place, delete_own, looking, replacing
 
-__all__ = ["NewArray", "Target", "create_array", "is_of_dask", "open_array", "open_node", "target_spec"]
+__all__ = ["NewArray", "Target", "create_array", "generation_of", "open_array", "open_node", "target_spec"]
 
 # -- specs of new arrays ------------------------------------------------------------------------------
 
@@ -356,8 +354,12 @@ def open_node(tree: Tree, names: Sequence[str], node: Node) -> TensorStore:
     return TensorStore._make(array, IndexTransform.identity(array.domain), None, tree.array_node(names, node))
 
 
-def create_array(location: Location, target: Target, *, overwrite: bool = False) -> TensorStore:
+def create_array(
+    location: Location, target: Target, *, overwrite: bool = False, group: Node | None = None
+) -> TensorStore:
     """Make an array, which replaces another one only with `overwrite`.
+
+    No groups are made for it if the `group` that it is in is given.
 
     Raises
     ------
@@ -368,6 +370,7 @@ def create_array(location: Location, target: Target, *, overwrite: bool = False)
     with looking(location) as seen:
         is_staged = is_staging(location.name)  # in the array that it replaces, in some stores
         above = ... if is_staged else check_outside_arrays(seen)
+        above = above if group is None else group
         check_place(seen, "array", format, "overwrite" if overwrite else "new")
     spec = {**target.spec, "kvstore": location.kvstore()}
     # Nothing may remain of an array that can't be made.
@@ -375,11 +378,10 @@ def create_array(location: Location, target: Target, *, overwrite: bool = False)
     text = planned.dtype.name == "ustring"
     new = NewArray(format, spec, target.attributes)
     if not overwrite:
-        new.write_to(location, lambda: create_parents(location, format, text=text, above=above))
-    else:
-        with replacing(location) as staging:
-            new.write_to(staging)
-            create_parents(location, format, text=text, above=above)
+        return new.write_to(location, lambda: create_parents(location, format, text=text, above=above))
+    with replacing(location) as staging:
+        new.write_to(staging)
+        create_parents(location, format, text=text, above=above)
     return open_array(location)
 
 
@@ -391,12 +393,10 @@ def in_tree(spec: Mapping[str, Any]) -> Spec:
     return Spec._of(replace(driver, in_tree=True), parsed._transform)
 
 
-def is_of_dask(data: Any) -> bool:
-    """Return True for an array of dask, which is computed in blocks; raise if its shape is not known."""
-    if not is_of(data, "dask") or not hasattr(data, "store"):
-        return False
-    check_shape(data)
-    return True
+def generation_of(store: TensorStore) -> bytes:
+    """Return the generation of the document of an array that has just been made; empty if unknown."""
+    opened: Any = getattr(store._array, "_opened", None)
+    return b"" if opened is None else bytes(opened.generation)
 
 
 @dataclass(frozen=True)
@@ -412,19 +412,19 @@ class NewArray:
     def write_to(self, place: Location, make_parents: Callable[[], list[Location]] = list) -> TensorStore:
         """Make the array and return it; after a failure neither it nor groups made for it remain."""
         parents: list[Location] = []
-        made = False
+        made = b""
         try:
             parents = make_parents()
             spec = in_tree({**self.spec, "kvstore": place.kvstore()})
             with first_attributes(place, self.format, self.attributes):
                 store = create_checked(spec, **self.options)
-            made = True
+            made = generation_of(store)
             if self.data is not None:
                 self._fill(self._alone(store, place))
         except BaseException:  # an interrupt too: no half array may stay
             with suppress(ChunkwiseError):  # the store may have failed for good
                 if made or find_documented(place) is None:  # otherwise another process was faster
-                    delete_own(place)
+                    delete_own(place, made=made)
                     update_consolidated(place.store, place.path)
                 remove_groups(parents)
             raise

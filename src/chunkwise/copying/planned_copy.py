@@ -170,7 +170,7 @@ class PlannedCopy(ABC):
                 e.wait()
                 continue
             try:
-                check_outside_arrays(self._destination.location)  # others look after they have written, too
+                self._destination.check_vacant(self._own_parts())  # others look last, too
             except BaseException:  # an interrupt too
                 journal.delete()
                 raise

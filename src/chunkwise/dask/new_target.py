@@ -18,7 +18,7 @@ from chunkwise.copying.array_options import (
 )
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.codec_option import CODEC_PARTS, Compressor
-from chunkwise.copying.new_array import target_spec
+from chunkwise.copying.new_array import generation_of, target_spec
 from chunkwise.dask.in_place import reads_of
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError
 from chunkwise.extension import JSON
@@ -134,15 +134,19 @@ def _fill(
     attributes: Mapping[str, JSON],
 ) -> TensorStore:
     """Write to a new array; delete it if that fails."""
+    made = generation_of(target) if location is not None else b""
     try:
         if attributes:
             target.attrs.update(attributes)
+            node = None if location is None else find_documented(location)
+            made = node.found.generation if node is not None and node.found is not None else made
         if write is not None:
             write(target)
+            target.resolve().result()  # raises if others have deleted or replaced it
     except BaseException:  # an interrupt too
         with suppress(ChunkwiseError):  # the store may have failed permanently
             if location is not None and find_documented(location) is not None:
-                delete_own(location)
+                delete_own(location, made=made)
                 update_consolidated(location.store, location.path)
         raise
     return target

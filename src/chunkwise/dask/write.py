@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from chunkwise import ChunkLayout, Spec, TensorStore
 from chunkwise import open as open_array
-from chunkwise.copying.array_options import OPTIONS, data_type
+from chunkwise.copying.array_options import OPTIONS, data_type, is_of_dask
 from chunkwise.copying.codec_option import CODEC_PARTS
-from chunkwise.copying.new_array import is_of_dask
 from chunkwise.copying.overlap import places
 from chunkwise.dask.box_writes import BoxWrites
 from chunkwise.dask.convert import Indexable

@@ -21,11 +21,12 @@ from chunkwise.copying.array_options import (
     data_type,
     for_array,
     for_format,
+    is_of_dask,
     read_shape,
 )
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.codec_option import CODEC_PARTS, parse_compressor
-from chunkwise.copying.new_array import NewArray, is_of_dask, target_spec
+from chunkwise.copying.new_array import NewArray, target_spec
 from chunkwise.copying.resolve import Place, resolve, whole_array
 from chunkwise.core.api.held import type_of
 from chunkwise.core.api.open import open as open_spec

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.errors import (
+    AbortedError,
     ChunkwiseError,
     DataCorruptionError,
     InvalidArgumentError,
@@ -45,6 +46,9 @@ from chunkwise.extension.trees import Location
 
 __all__ = ["BlockValues", "Kind", "N5Blocks"]
 
+
+_LAYOUT = ("blockSize", "dataType", "compression")
+"""Members of a document on which blocks depend; others may change the size."""
 
 Kind: TypeAlias = Literal["numbers", "strings", "object", "label_multiset"]
 
@@ -153,6 +157,7 @@ class N5Blocks:
     def __init__(self, location: Location, document: JSON, kind: Kind | None = None) -> None:
         metadata = parse_metadata(document)
         self._location = location
+        self._layout = [document.get(name) for name in _LAYOUT]
         self._compression = read_compression(metadata.compression)[1]
         self._keys = KeyEncoding("", "/", "0").under(location.path)
         self.dimensions = metadata.dimensions
@@ -215,13 +220,17 @@ class N5Blocks:
             If there is no such block.
         CodecError
             If it can't hold that value.
+        AbortedError
+            If another process has deleted the dataset, or put another in its place.
         """
         cell = self._cell(cell)
         self.put_block(cell, self._values.encode(value, self.region(cell)))
 
     def __delitem__(self, cell: int | Sequence[int]) -> None:
         """Delete a block; a missing block is not an error."""
-        self._location.store.delete(self._keys.key(self._cell(cell)))
+        key = self._keys.key(self._cell(cell))
+        self._check_there()
+        self._location.store.delete(key)
 
     def __contains__(self, cell: int | Sequence[int]) -> bool:
         """Return True if a block is stored."""
@@ -266,6 +275,7 @@ class N5Blocks:
             nonlocal after
             before, generation = self._read(cell)
             after = change(before)
+            self._check_there()
             if after is None:
                 done = kv.delete(key, if_equal=generation)
             else:
@@ -317,7 +327,16 @@ class N5Blocks:
             Mode, dimensions in elements, and payload before compression.
         """
         key = self._keys.key(self._cell(cell))
+        self._check_there()
         self._location.store.write(key, blocks.write_block(data, self._compression))
+
+    def _check_there(self) -> None:
+        """Raise AbortedError if blocks written now would be of no dataset, or of another's."""
+        location = self._location
+        raw = location.store.read(location.path + blocks.ATTRIBUTES_KEY).value
+        document = {} if raw is None else blocks.load_document(raw)
+        if [document.get(name) for name in _LAYOUT] != self._layout:
+            raise AbortedError(f"another process has deleted or replaced {location.text}")
 
     def _cell(self, cell: int | Sequence[int]) -> tuple[int, ...]:
         cell = (cell,) if isinstance(cell, int | np.integer) else tuple(cell)

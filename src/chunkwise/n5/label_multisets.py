@@ -172,8 +172,14 @@ def create_n5_blocks(
                 raise AlreadyExistsError(f"{location.store.describe(key)} is there already")
             generation = MISSING_GENERATION if stored.value is None else stored.generation
             whole = dump_document({**existing, **document})
-            if location.store.write(key, whole, if_equal=generation) is not None:
+            written = location.store.write(key, whole, if_equal=generation)
+            if written is not None:
                 break
+        try:
+            check_outside_arrays(location)  # others look after they have written, too
+        except AlreadyExistsError:
+            location.store.delete(key, if_equal=written)
+            raise
         mark_container(location, text=data_type == "string")  # it may be the container itself
     return found
 

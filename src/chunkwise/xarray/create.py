@@ -16,14 +16,14 @@ from chunkwise import open as open_spec
 from chunkwise.copying.array_options import array_options, check_named, for_array, for_format
 from chunkwise.copying.array_template import NAMES, ArrayTemplate
 from chunkwise.copying.codec_option import Compressor, parse_compressor
-from chunkwise.copying.new_array import Target, create_array, open_array, target_spec
+from chunkwise.copying.new_array import Target, create_array, generation_of, open_array, target_spec
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, prefixed
 from chunkwise.extension.inside import as_integer, as_items, hooks, parse_fill_value_zarr3
 from chunkwise.extension.trees import (
     Location,
+    Node,
     Replacement,
     delete_own,
-    find_node,
     tree_format,
     update_consolidated,
 )
@@ -41,18 +41,17 @@ class NewVariable:
         self.is_replaced = is_replaced
         self._target = target
         self._replacement: Replacement | None = None
-        self._made: Location | None = None
-        self._location: Location | None = None
+        self._made: tuple[Location, bytes] | None = None  # with the generation of its document
 
-    def view(self, group: Location) -> TensorStore:
+    def view(self, at: Location, group: Node | None) -> TensorStore:
         """Make the array in a group, beside the one that it replaces."""
-        location = self._location = group.child(self.name)
+        location = at.child(self.name)
         if self.is_replaced:
             self._replacement = Replacement.begin(location)
             location = self._replacement.staging
-        elif find_node(location) is None:
-            self._made = location
-        array = create_array(location.alone(), self._target)
+        array = create_array(location.alone(), self._target, group=group)
+        if not self.is_replaced:
+            self._made = location, generation_of(array)
         return array if _is_apart(self.variable, array) else open_array(location)
 
     def commit(self) -> None:
@@ -65,14 +64,22 @@ class NewVariable:
         """Return the array where it is now."""
         return open_array(group.child(self.name))
 
-    def undo(self) -> None:
-        """Delete what was made, unless it has already replaced the old array."""
+    def undo(self, gone: Location | None) -> None:
+        """Delete what was made, unless it has already replaced the old array.
+
+        Others have deleted the group `gone`, so that nothing may stay in it.
+        """
         with suppress(ChunkwiseError):  # the store may have failed for good
             if self._replacement is not None:
                 self._replacement.discard()
-            elif self._made is not None:
-                delete_own(self._made)
-                update_consolidated(self._made.store, self._made.path)
+                return
+            made = self._made
+            if made is None and gone is not None:
+                made = gone.child(self.name), b""
+            if made is not None:
+                location, generation = made
+                delete_own(location, made=generation)
+                update_consolidated(location.store, location.path)
 
 
 def _is_apart(variable: Any, array: TensorStore) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,9 +26,9 @@ from chunkwise import TensorStore
 from chunkwise.copying.losses import finite_attributes
 from chunkwise.copying.overlap import places
 from chunkwise.dask.in_place import Written
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extension.inside import Append, Room, positions
-from chunkwise.extension.trees import NonFinite, to_json_value, tree_format
+from chunkwise.extension.trees import NonFinite, delete_own, to_json_value, tree_format
 from chunkwise.xarray.create import NewVariable, plan_variable
 from chunkwise.xarray.encode import Encoded, check_storable, encode_variable
 from chunkwise.xarray.members import Member
@@ -203,7 +204,7 @@ class DatasetWrite:
 
     def views(self, append: Append | None) -> list[tuple[Any, TensorStore]]:
         """Return the variables with the views to write them to."""
-        made = [(new.variable, new.view(self.at.place)) for new in self.new]
+        made = [(new.variable, new.view(self.at.place, self.at.node)) for new in self.new]
         return [*made, *((variable, place.view(append)) for _, variable, place in self.added)]
 
     def lazy(self) -> list[tuple[Any, TensorStore]]:
@@ -218,20 +219,27 @@ class DatasetWrite:
 
         A caller that excludes others from the group passes `confirm`, as to `Replacement.commit`.
         """
+        self.at.check_there()
         for new in self.new:
             new.commit()
         if self._mode != "r+":
             self.at.write_attributes(self._attributes)
         if self._consolidates:
             self.at.consolidate()  # raises if the group is gone
-        else:
+        elif self._mode != "r+":
             self.at.check_there()
         self.at.commit(confirm)
 
     def undo(self) -> None:
-        """Delete what was made."""
+        """Delete what was made, and chunks that were written after others have deleted their arrays."""
+        gone = None
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            if self.at.is_gone:
+                gone = self.at.location
+                for name, _, _ in self.added:
+                    delete_own(gone.child(name))
         for new in reversed(self.new) if not self.at.is_staged else ():
-            new.undo()
+            new.undo(gone)
         self.at.undo()
 
 

@@ -19,6 +19,7 @@ from chunkwise.extension.inside import check_choice, dump
 from chunkwise.extension.trees import (
     Location,
     Mode,
+    Node,
     NonFinite,
     Replacement,
     check_format,
@@ -220,9 +221,19 @@ class DatasetTarget:
         assert self._group is not None
         self._group.consolidate()
 
+    @property
+    def node(self) -> Node | None:
+        """The group, if it has a document."""
+        return None if self._group is None or self._group._node.implicit else self._group._node
+
+    @property
+    def is_gone(self) -> bool:
+        """True if others have deleted the group: no reader finds the dataset."""
+        return self.node is not None and not self.is_staged and find_documented(self.place) is None
+
     def check_there(self) -> None:
-        """Raise AbortedError if others have deleted the group that was made: no reader finds the dataset."""
-        if self._made and find_documented(self.place) is None:
+        """Raise AbortedError if others have deleted the group."""
+        if self.is_gone:
             raise AbortedError(f"{self.location.text} was deleted by another process meanwhile")
 
     def commit(self, confirm: Callable[[], None] | None = None) -> None:

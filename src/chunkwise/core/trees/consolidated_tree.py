@@ -22,7 +22,7 @@ from chunkwise.core.driver.zarr3.metadata import parse_metadata
 from chunkwise.core.engine.concurrent_requests import is_slow, map_requests
 from chunkwise.core.kvstore.key_range import KeyRange
 from chunkwise.core.kvstore.objects.read import e_tag_in, is_version
-from chunkwise.core.kvstore.protocol import MISSING_GENERATION, EntryListable, offers
+from chunkwise.core.kvstore.protocol import MISSING_GENERATION, ByteRange, EntryListable, offers
 from chunkwise.core.kvstore.value import read_bounded
 from chunkwise.core.trees.consolidated import EMPTY, missing_parents, move_consolidated, with_parents
 from chunkwise.core.trees.document import change_document, read_document, read_version
@@ -274,6 +274,10 @@ def _write(node: Node, documents: Mapping[str, JSON]) -> None:
     if not node.rules.consolidated_member:
         whole = {"metadata": dict(documents), "zarr_consolidated_format": 1}
         change_document(kv, path + ".zmetadata", lambda _: whole)
+        written = kv.read(path + ".zmetadata", byte_range=ByteRange(0, 0))
+        if kv.read(path + node.key, byte_range=ByteRange(0, 0)).value is None:
+            kv.delete(path + ".zmetadata", if_equal=written.generation)
+            raise AbortedError(f"{node.location.text} was deleted by another process meanwhile")
         return
 
     def with_copies(document: JSON) -> JSON:

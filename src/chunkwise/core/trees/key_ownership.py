@@ -138,10 +138,11 @@ def was_replaced(location: Location) -> bool:
     )
 
 
-def delete_own(location: Location, keep: Iterable[str] | None = None) -> None:
+def delete_own(location: Location, keep: Iterable[str] | None = None, *, made: bytes = b"") -> None:
     """Delete what a writer that failed has made at a location, except `keep`, by default the foreign keys.
 
-    Chunks of an array that another process has put above are left alone.
+    Chunks of an array that another process has put above are left alone, and so is a node that another
+    process has put there: its document is not of the generation `made`, if that is given.
     """
     kv, path = location.store, location.path
 
@@ -150,6 +151,8 @@ def delete_own(location: Location, keep: Iterable[str] | None = None) -> None:
 
     keys = list(list_below(kv, path))
     before = dict(zip(keys, map_requests(kv, generation, keys), strict=True))
+    if made and _is_others(location, made):
+        return
     kept = set(foreign_keys(location) if keep is None else keep)
     above = node_above(location)
     if above is not None and above.kind == "array" and above.found is not None:
@@ -163,6 +166,13 @@ def delete_own(location: Location, keep: Iterable[str] | None = None) -> None:
         delete_wanted_below(kv, path, own.__contains__)
     else:
         delete_wanted_below(kv, path, lambda key: key in own and generation(key) == before[key])
+
+
+def _is_others(location: Location, made: bytes) -> bool:
+    if location.store_spec.driver == "zip":  # any change of the archive changes all generations
+        return False
+    node = find_documented(location)
+    return node is not None and node.found is not None and node.found.generation != made
 
 
 def is_made_here(name: str) -> bool:

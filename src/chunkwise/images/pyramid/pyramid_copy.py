@@ -36,6 +36,7 @@ from chunkwise.extension.trees import (
     check_place,
     container_root,
     create_parents,
+    find_documented,
     find_node,
     parents_made,
     removed_after_failure,
@@ -136,6 +137,8 @@ class PyramidGroup:
     def finish(self, image: NewImage) -> None:
         """Write the attributes; list labels in a group ``labels`` that they are in."""
         parent, change = self._location.parent, self._change(image)
+        if find_documented(self._location) is None:
+            self.make()  # others had deleted it before the levels were begun
         Attributes(require_node(self._location)).change(change)
         if self._is_among_labels(image) and isinstance(self._convention, OmeZarr):
             assert parent is not None
