@@ -153,3 +153,23 @@ def test_each_shape_and_type(format: str, shape: tuple[int, ...], dtype: str, tm
     (report,) = cw.verify(tmp_path / f"b.{format}")
     assert not report.bad
     assert report.fingerprint is True
+
+
+@pytest.mark.parametrize("dtype", ["int2", "int4"])
+@pytest.mark.parametrize("written", [0, 3, 7])
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_small_integers_are_compared_by_the_bits_that_they_have(
+    tmp_path: Path, dtype: str, written: int, format: str
+) -> None:
+    """The other bits of a negative fill value are those of its sign, those of a stored element are 0."""
+    values = np.array([1, -2, -1, -2, -2, 0, -2])
+    array = cw.create_array(tmp_path / "a", shape=[7], dtype=dtype, fill_value=-2, chunks=1)
+    array[:written].write(values[:written].tolist()).result()
+    for chunks in (1, 3):
+        target = tmp_path / f"b{chunks}"
+        options = {"format": format, "chunks": chunks, "verify": True, "keep_fingerprint": True}
+        copy = cw.copy(tmp_path / "a", target, **options).array
+        assert copy.read().result().tolist() == array.read().result().tolist()
+        (report,) = cw.verify(target)
+        assert report.fingerprint and not report.bad
+        assert cw.diff(tmp_path / "a", target, attributes=False) == []

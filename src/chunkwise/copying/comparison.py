@@ -39,6 +39,7 @@ __all__ = [
     "FirstDifference",
     "ValueDifferences",
     "as_json",
+    "bits_of",
     "chunk_fingerprint",
     "compare_small",
     "compare_values",
@@ -128,9 +129,19 @@ def _words(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     shape = values.shape
     if shape and not any(values.strides):  # one value, repeated by broadcasting, as is the result
         values = values[(slice(0, 1),) * values.ndim]
-    flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-    words = flat.view(f"<u{width}").reshape(*values.shape, size // width)
+    words = bits_of(values).reshape(-1).view(f"<u{width}").reshape(*values.shape, size // width)
     return np.broadcast_to(words, (*shape, size // width))
+
+
+def bits_of(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Return the bytes of each element, in a row of its own, as they would be stored."""
+    bits = np.ascontiguousarray(values).reshape(-1).view(np.uint8).reshape(values.size, -1)
+    # Unused bits are 0 in what was read, but have the sign in a fill value.
+    used = _USED_BITS.get(values.dtype.name)
+    return bits if used is None else bits & np.uint8(used)
+
+
+_USED_BITS = {"int2": 0x03, "int4": 0x0F}
 
 
 def _digest(value: object) -> tuple[int, int]:
@@ -291,8 +302,7 @@ def _is_not_stored(view: TensorStore) -> bool:
 def different(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Return which elements of two arrays of the same shape and type differ; NaN is NaN."""
     if x.dtype.names is not None or (x.dtype.kind == "V" and not _is_number(x.dtype)):
-        bits = [np.ascontiguousarray(v).reshape(-1).view(np.uint8).reshape(v.size, -1) for v in (x, y)]
-        return np.asarray((bits[0] != bits[1]).any(axis=1)).reshape(x.shape)
+        return np.asarray((bits_of(x) != bits_of(y)).any(axis=1)).reshape(x.shape)
     if x.dtype.hasobject and y.dtype.hasobject:
         pairs = zip(x.ravel().tolist(), y.ravel().tolist(), strict=True)
         return np.array([not same_json(a, b) for a, b in pairs], bool).reshape(x.shape)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.copying.array_template import regular_grid, sharded
-from chunkwise.copying.comparison import fingerprint
+from chunkwise.copying.comparison import bits_of, fingerprint
 from chunkwise.copying.copy_place import is_session
 from chunkwise.copying.copy_plan import COPIES, CopyPlan, Grid, Intermediate, least_memory, plan_blocks
 from chunkwise.copying.executors import Room
@@ -194,8 +194,7 @@ def _is_filled(values: npt.NDArray[Any], fill: npt.NDArray[Any]) -> bool:
     """Return True if all elements are the same bits as `fill`."""
     if values.dtype.hasobject or not values.dtype.itemsize or not values.size:
         return False
-    one = np.frombuffer(fill.astype(values.dtype).tobytes(), np.uint8)
-    bits = np.ascontiguousarray(values).reshape(-1).view(np.uint8).reshape(-1, len(one))
+    one, bits = bits_of(fill.astype(values.dtype))[0], bits_of(values)
     return bool((bits[0] == one).all() and (bits == one).all())
 
 
@@ -218,8 +217,7 @@ def _different(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[np.bool_
         return np.array([not same_object(x, y) for x, y in pairs], bool).reshape(a.shape)
     if a.dtype.itemsize == 0:
         return np.asarray(a != b, bool).reshape(a.shape)
-    bits = [np.ascontiguousarray(x).reshape(-1).view(np.uint8).reshape(a.size, -1) for x in (a, b)]
-    return np.asarray((bits[0] != bits[1]).any(axis=1)).reshape(a.shape)
+    return np.asarray((bits_of(a) != bits_of(b)).any(axis=1)).reshape(a.shape)
 
 
 # -- steps --------------------------------------------------------------------------------------------
