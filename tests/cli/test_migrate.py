@@ -141,6 +141,26 @@ def test_what_zarr3_can_not_say(name, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == [".zarray"]
 
 
+@pytest.mark.parametrize("at", ["a/.zattrs", ".zattrs"])
+@pytest.mark.parametrize(
+    "attributes", [{"\ud800": 1, "b": 2}, {"b": {"c": ["\udc00"]}}], ids=["name", "value"]
+)
+def test_attributes_that_would_be_lost(attributes, at, tmp_path, capsys):
+    """UTF-8 has no half of a surrogate pair, and the old documents are removed."""
+    group = ts.create_group(tmp_path / "g", format="zarr2")
+    group.create_array("a", data=N)
+    (tmp_path / "g" / at).write_text(json.dumps(attributes))
+    before = _files(tmp_path)
+    for place in [tmp_path / "g"] + [tmp_path / "g/a"] * (at != ".zattrs"):
+        for options in ({}, {"apply": True}, {"apply": True, "keep_old": True}):
+            with pytest.raises(ValueError, match="half a surrogate pair"):
+                ts.migrate(place, **options)
+    if "b" in attributes and "\ud800" not in attributes:  # pytest's stderr can't show the name
+        assert main(["migrate", str(tmp_path / "g"), "--apply"]) == 1
+        assert "CAN'T BE" in capsys.readouterr().out
+    assert _files(tmp_path) == before
+
+
 def test_what_is_no_such_array(tmp_path):
     with pytest.raises(FileNotFoundError):
         ts.migrate(tmp_path / "nothing")

@@ -141,7 +141,7 @@ def _describe(node: Node) -> tuple[dict[str, JSON], tuple[str, ...]]:
         notes.append(f"attribute {_DIMENSIONS} becomes dimension_names")
     else:
         names = None
-    attributes, changed = finite_attributes(attributes, "zarr3")
+    attributes, changed = _attributes(attributes, where)
     notes += changed
     if old.fill_value is None:
         notes.append(
@@ -168,6 +168,14 @@ def _describe(node: Node) -> tuple[dict[str, JSON], tuple[str, ...]]:
         message = e.message if isinstance(e, ChunkwiseError) else str(e)
         raise FailedPreconditionError(f"{where} has no equal in Zarr v3: {message}") from None
     return document, tuple(notes)
+
+
+def _attributes(old: Mapping[str, JSON], where: str) -> tuple[dict[str, JSON], list[str]]:
+    """Return attributes as Zarr v3 has them, and notes; raise if one would be lost with the old documents."""
+    attributes, notes = finite_attributes(old, "zarr3")
+    if len(attributes) < len(old):
+        raise FailedPreconditionError(f"{where} has no equal in Zarr v3: {'; '.join(notes)}")
+    return attributes, notes
 
 
 def _plain(old: Zarr2Metadata) -> list[Codec]:
@@ -368,7 +376,7 @@ def _plan(name: str, node: Node, keep_old: bool) -> MigratedNode:
             raise FailedPreconditionError(f"it is a group of {node.format}")
         location = node.location
         attributes = ome_attributes(node_attributes(node), "zarr3", location.name)
-        attributes, changed = finite_attributes(attributes, "zarr3")
+        attributes, changed = _attributes(attributes, location.describe(node.key))
         removed = [] if keep_old else [k for k in _OLD_KEYS if location.store.read(location.path + k).value]
         lost = hooks.find("image left out")(node, attributes, (), "zarr3")
         notes = (
