@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import chunkwise as cw
-from chunkwise.errors import AlreadyExistsError, LossWarning
+from chunkwise.errors import AlreadyExistsError, LossWarning, UnsupportedError
 
 FORMATS = ("zarr3", "zarr2", "n5")
 
@@ -176,3 +176,25 @@ def test_an_unfinished_copy_goes_on(tmp_path, format):
     target.copy(source, "x", resume=True)
     assert target["x/many/a3"].read().result().sum() == 3 * 2500
     assert target["x"].links() == {"top": cw.Link("/x/raw")}
+
+
+def test_directories_that_are_no_nodes_are_named(tmp_path, format):
+    """Chunks whose array has lost its document, for example; `strict` refuses a copy that lacks something."""
+    source = make(tmp_path / "a", format)
+    source.create_array("lost", data=np.arange(4).reshape(2, 2), chunks=(1, 2))
+    document = {"zarr3": "zarr.json", "zarr2": ".zarray", "n5": "attributes.json"}[format]
+    (tmp_path / "a/lost" / document).unlink()
+    names = ["raw/x.txt", "deep/er/x.txt", "raw/.DS_Store", "desk/.DS_Store"]
+    for name in names:
+        (tmp_path / "a" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "a" / name).write_text("x")
+    (tmp_path / "a" / "empty").mkdir()
+    with pytest.warns(LossWarning, match="raw/x.txt: is left out: it is no array or group"):
+        report = cw.copy_tree(tmp_path / "a", tmp_path / "b")
+    chunks = {"zarr3": ["lost/c/0/0", "lost/c/1/0"], "zarr2": ["lost/0.0"], "n5": ["lost/0/0", "lost/1/0"]}[
+        format
+    ]
+    assert {path for path, note in report.notes if "is left out" in note} == {*names[:2], *chunks}
+    with pytest.raises(UnsupportedError, match="it is no array or group, so the copy would lack it"):
+        cw.copy_tree(tmp_path / "a", tmp_path / "c", strict=True)
+    assert not (tmp_path / "c").exists()

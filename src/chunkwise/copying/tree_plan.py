@@ -25,6 +25,7 @@ from chunkwise.core.base.catalogue import hooks
 from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.trees.attributes import left_out_attributes
+from chunkwise.core.trees.key_ownership import foreign_files
 from chunkwise.core.trees.link import Link, links_of, target_names, without_links
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import Node, check_new_names
@@ -180,13 +181,15 @@ class _Planning:
         return self._made
 
     def _find(self, names: tuple[str, ...], inside: FormatName | None) -> _SourceNode | None:
-        tree = self._source.tree
+        tree, others = self._source.tree, list[str]()
         try:
-            node = tree.find(names, inside)
+            node = tree.find(names, inside, others)
         except UNREADABLE as e:
             if self._room.how.strict:
                 raise
             return _SourceNode(names, Node(tree.location(names), inside, "array"), why_not=e.message)
+        if node is None and (files := foreign_files(others)):
+            return _SourceNode(names, Node(tree.location(names), inside, "group"), files=files)
         return None if node is None else self._look(names, node)
 
     def _look(self, names: tuple[str, ...], node: Node) -> _SourceNode:
