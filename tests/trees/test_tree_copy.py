@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -198,3 +199,29 @@ def test_directories_that_are_no_nodes_are_named(tmp_path, format):
     with pytest.raises(UnsupportedError, match="it is no array or group, so the copy would lack it"):
         cw.copy_tree(tmp_path / "a", tmp_path / "c", strict=True)
     assert not (tmp_path / "c").exists()
+
+
+LINK = {"name": "l", "path": "/raw", "source": "."}
+OTHERS = {
+    "names": ["a", "b"],
+    "text": "x",
+    "null": None,
+    "object": {"a": 1},
+    "path": [{"name": "x/y", "path": "/raw"}],
+    "number": [LINK, 5],
+}
+
+
+@pytest.mark.parametrize("attribute", ["_LINKS", "zarr_link"])
+@pytest.mark.parametrize("what", OTHERS)
+def test_attributes_of_links_that_have_something_else(tmp_path, format, what, attribute):
+    """The links are kept, and the rest is named as left out."""
+    cw.create_group(tmp_path / "a", format=format).create_group("raw")
+    document = tmp_path / "a" / {"zarr3": "zarr.json", "zarr2": ".zattrs", "n5": "attributes.json"}[format]
+    members = json.loads(document.read_text()) if document.exists() else {}
+    (members.setdefault("attributes", {}) if format == "zarr3" else members)[attribute] = OTHERS[what]
+    document.write_text(json.dumps(members))
+    with pytest.warns(LossWarning, match=f'attribute "{attribute}" is left out, except for its links'):
+        cw.copy_tree(tmp_path / "a", tmp_path / "b")
+    links = cw.open_group(tmp_path / "b").links()
+    assert links == ({"l": cw.Link("/raw")} if what == "number" else {})

@@ -26,7 +26,7 @@ from chunkwise.core.driver.tree_format import FormatName
 from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.trees.attributes import left_out_attributes
 from chunkwise.core.trees.key_ownership import foreign_files
-from chunkwise.core.trees.link import Link, links_of, target_names, without_links
+from chunkwise.core.trees.link import Link, links_of, no_links, target_names, without_links
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.node import Node, check_new_names
 from chunkwise.core.trees.tree import ResolvedNode, Tree, source_location
@@ -139,7 +139,7 @@ class _SourceNode(NamedTuple):
     names: tuple[str, ...]  # in the source
     node: Node
     array: SmallArray | CopyJob | None = None
-    notes: tuple[str, ...] = ()  # on the array
+    notes: tuple[str, ...] = ()
     why_not: str = ""  # there is none
     attributes: Mapping[str, JSON] = {}  # of a group
     children: Sequence[str] = ()
@@ -200,6 +200,10 @@ class _Planning:
             links = links_of(node, attributes)
             files: list[str] = []
             children = tree.children(names, node, files)
+            lost = (
+                f"attribute {dump(name)} is left out, except for its links" for name in no_links(attributes)
+            )
+            found = found._replace(notes=tuple(lost))
             attributes = without_links(attributes)
             name = names[-1] if names else node.location.name
             attributes |= self._marks.get(self._below(names), {})
@@ -257,7 +261,7 @@ class _Planning:
             if path:
                 check_new_names(path.split("/")[-1:], self._target.format)
             made.groups[path], notes = fitting_attributes(found.attributes, self._target.format)
-            notes += _left_out(found.node)
+            notes += [*found.notes, *_left_out(found.node)]
             made.notes += [(path, note) for note in notes]
             # One note for an image and its parts.
             if not any(above in self._lost for above in _with_above(path)):

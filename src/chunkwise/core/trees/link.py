@@ -33,6 +33,7 @@ __all__ = [
     "Link",
     "add_link",
     "links_of",
+    "no_links",
     "parse_links",
     "remove_link",
     "target_names",
@@ -88,12 +89,22 @@ def parse_links(attributes: Mapping[str, JSON]) -> dict[str, Link]:
     for attribute in LINK_ATTRIBUTES:
         entries = attributes.get(attribute)
         for entry in entries if isinstance(entries, list) else []:
-            if not isinstance(entry, dict):
-                continue
-            name, path, source = entry.get("name"), entry.get("path"), entry.get("source", ".")
-            if isinstance(name, str) and is_name(name) and isinstance(path, str) and isinstance(source, str):
-                out.setdefault(name, Link(path, source))
+            if _is_link(entry):
+                out.setdefault(entry["name"], Link(entry["path"], entry.get("source", ".")))
     return out
+
+
+def _is_link(entry: JSON) -> bool:
+    if not isinstance(entry, dict):
+        return False
+    name, path, source = entry.get("name"), entry.get("path"), entry.get("source", ".")
+    return isinstance(name, str) and is_name(name) and isinstance(path, str) and isinstance(source, str)
+
+
+def no_links(attributes: Mapping[str, JSON]) -> list[str]:
+    """Return the names of attributes for links that have anything else."""
+    found = [name for name in LINK_ATTRIBUTES if name in attributes]
+    return [n for n in found if not (isinstance(attributes[n], list) and all(map(_is_link, attributes[n])))]
 
 
 def links_of(node: Node, attributes: Mapping[str, JSON] | None = None) -> dict[str, Link]:
