@@ -135,7 +135,7 @@ def _words(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def bits_of(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     """Return the bytes of each element, in a row of its own, as they would be stored."""
-    bits = np.ascontiguousarray(values).reshape(-1).view(np.uint8).reshape(values.size, -1)
+    bits = np.ascontiguousarray(values).reshape(-1).view(np.uint8).reshape(values.size, values.itemsize)
     # Unused bits are 0 in what was read, but have the sign in a fill value.
     used = _USED_BITS.get(values.dtype.name)
     return bits if used is None else bits & np.uint8(used)
