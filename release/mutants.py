@@ -50,6 +50,7 @@ GROUPS = {
             "tests/api/test_batch.py",
             "tests/api/test_transaction.py",
             "tests/drivers/test_zarr3_fields.py",
+            "tests/virtual/test_downsample.py",
         ],
     ),
     "plan": (["core/plan/*.py"], ["tests/plan", "tests/engine", "tests/virtual"]),
