@@ -12,6 +12,7 @@ import fsspec
 import numpy as np
 import obstore.store
 import pytest
+import zarr.storage
 from tests.trace_store import TraceStore
 
 import chunkwise as ts
@@ -133,6 +134,47 @@ def test_disk_cache_is_shared_and_checked(tmp_path: Path) -> None:
     other = ReadThroughStore(base, DiskEntries(str(tmp_path / "c"), 10**6, "other"), max_age=1000)
     other.read("k", byte_range=ByteRange(1, 3))
     assert other.n_misses == 1
+
+
+def test_a_cache_leaves_the_files_of_others(tmp_path: Path) -> None:
+    """A directory that holds more than the cache, even the base itself, loses only what the cache has kept."""
+    others = ["thesis.txt", "ab/x", "0_", "ab/" + "c" * 62 + "/notes", "ab/" + "c" * 62 + "/0_/x", "d/0_"]
+    for name in others:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(bytes(10_000))
+    base = ts.KvStore.open(f"file://{tmp_path}/base/").result()
+    spec = {"driver": "cache", "base": base.url, "directory": str(tmp_path), "total_bytes_limit": 10_000}
+    for i in range(9):
+        base[f"k{i}"] = bytes(3000)
+    cache = ts.KvStore.open(spec).result()
+    assert [len(cache[f"k{i}"]) for i in range(9)] == [3000] * 9
+    kept = {*tmp_path.glob("??/*/0_")} - {tmp_path / name for name in others}
+    assert 0 < len(kept) < 9
+    cache.delete_range(ts.KvStore.KeyRange("k8")).result()
+    assert not any(path.is_file() for path in kept)
+    assert len(base.list().result()) == 8 and all((tmp_path / name).exists() for name in others)
+
+
+@pytest.mark.parametrize("kind", ["memory", "dict", "obstore", "zarr", "kvstack"])
+@pytest.mark.parametrize("max_age", ["0s", "1h"])
+def test_a_cache_on_disk_knows_stores_in_memory_apart(kind: str, max_age: str, tmp_path: Path) -> None:
+    """A store in memory that has the address of an earlier one does not get its values."""
+    makers: dict[str, Callable[[], Any]] = {
+        "dict": dict,
+        "obstore": obstore.store.MemoryStore,
+        "zarr": zarr.storage.MemoryStore,
+    }
+    for i in range(4):
+        context = ts.Context()
+        base: Any = "memory://"
+        if kind in makers:
+            base = {"driver": "object", "object": makers[kind](), "single_writer": True}
+        if kind == "kvstack":
+            base = {"driver": "kvstack", "layers": [{"base": "memory://"}]}
+        ts.KvStore.open(base, context=context).result()["k"] = b"%d" % i
+        spec = {"driver": "cache", "base": base, "directory": str(tmp_path), "max_age": max_age}
+        assert ts.KvStore.open(spec, context=context).result()["k"] == b"%d" % i
+        del base, spec, context
 
 
 def test_cache_in_a_spec(tmp_path: Path) -> None:

@@ -206,3 +206,33 @@ def test_a_proxy_of_the_environment(name: str, variable: str, monkeypatch: pytes
         monkeypatch.setenv(variable, proxy.url)
         assert STORES[name]("http://storage.invalid").read("a/k").value == b"value"
         assert proxy.requests[0].startswith("GET http://storage.invalid/")
+
+
+@pytest.mark.parametrize("name", ["http", "s3", "gcs", "azure, key"])
+def test_what_a_redirect_signs_is_not_shown(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No error shows the query of a redirect, which is a signature, nor its password."""
+    signed = f"there?X-Amz-Signature={SECRET}"
+    answers: dict[str, bytes] = {
+        "refused": answer(b"", 403),
+        "broken": answer(b"", 500),
+        "a page": answer(b"<!doctype html><title>Log in</title>", Content_Type="text/html"),
+        "packed": answer(b"abc", Content_Encoding="br"),
+        "no range": answer(b"abc", 206),
+        "a redirect to a file": answer(b"", 302, Location=f"file:///etc/{signed}"),
+        "a redirect to no port": answer(b"", 302, Location=f"http://me:{SECRET}@127.0.0.1:abc/{signed}"),
+        "cut off": b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc",
+    }
+    now: list[Any] = [b""]
+    wrong = []
+    with web(lambda *_: iter(now[:1])) as other:
+        there = answer(b"", 302, Location=f"{other.url}/{signed}")
+        with web(lambda *_: iter([there])) as server:
+            monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+            for what, now[0] in answers.items():
+                part = ByteRange(0, 2) if what == "no range" else None
+                with pytest.raises(errors.ChunkwiseError) as failure:
+                    STORES[name](server.url).read("a/k", byte_range=part)
+                shown = f"{failure.value} {failure.value.__cause__}"
+                if SECRET in shown:
+                    wrong.append(f"{what}: {shown}")
+    assert not wrong, "\n".join(wrong)

@@ -119,6 +119,11 @@ class KvStoreSpec(ResourceUser):
         """True if operations wait for a network, or for something unknown."""
         return self.driver not in ("memory", "file")
 
+    @property
+    def outlives_process(self) -> bool:
+        """True if its `identity` names the same values in any other process, and later."""
+        return self.driver not in ("memory", "object")
+
     # -- for all --------------------------------------------------------------------------------------
 
     @classmethod

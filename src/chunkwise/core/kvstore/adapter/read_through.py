@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import struct
 import tempfile
@@ -143,6 +144,10 @@ def _size(part: Part, entry: Entry) -> int:
 _HEAD = struct.Struct("<8sIIdQ")
 _MAGIC = b"cwcache1"
 _TEMPORARY = ".part"
+# Of files and directories at each depth: only these are the cache's, whatever else the directory holds.
+_OWN = tuple(
+    map(re.compile, ("[0-9a-f]{2}", "[0-9a-f]{62}", rf"-?[0-9]+_[0-9]*|tmp\w+{re.escape(_TEMPORARY)}"))
+)
 _KEEP = 0.9  # fraction of the limit to leave after a clean-up, so that not every entry scans the directory
 
 
@@ -223,14 +228,18 @@ class DiskEntries:
                 os.unlink(file.path)
 
     def _files(self) -> Iterator[os.DirEntry[str]]:
-        waiting = [self.directory]
+        waiting = [(self.directory, 0)]
         while waiting:
+            path, depth = waiting.pop()
             try:
-                with os.scandir(waiting.pop()) as found:
+                with os.scandir(path) as found:
                     for entry in found:
-                        if entry.is_dir(follow_symlinks=False):
-                            waiting.append(entry.path)
-                        else:
+                        if not _OWN[depth].fullmatch(entry.name):
+                            continue
+                        is_directory = entry.is_dir(follow_symlinks=False)
+                        if is_directory and depth < 2:
+                            waiting.append((entry.path, depth + 1))
+                        elif not is_directory and depth == 2:
                             yield entry
             except OSError:  # another process removed it
                 continue

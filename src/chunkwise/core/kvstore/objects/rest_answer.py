@@ -17,7 +17,7 @@ from chunkwise.core.kvstore.objects.failure import (
     failure_of_answer,
     failure_of_code,
 )
-from chunkwise.core.kvstore.web.connection import shown_url
+from chunkwise.core.kvstore.web.connection import shown_place, shown_url
 from chunkwise.core.kvstore.web.request import REDIRECTS, Answer, NoAnswerError, decoded, digits_in
 
 __all__ = [
@@ -60,13 +60,6 @@ def no_answer(url: str, error: NoAnswerError) -> Failure:
     )
 
 
-def _shown(location: str) -> str:
-    try:
-        return shown_url(location)
-    except ValueError:  # an invalid URL
-        return dump(location)
-
-
 def failure_in(answer: Answer) -> Failure:
     """Return the failure that an answer means."""
     get = answer.headers.get
@@ -75,7 +68,7 @@ def failure_in(answer: Answer) -> Failure:
         said = f"<Code>{code}</Code>"
     found = failure_of_answer(answer.status, said)
     if answer.status in REDIRECTS:
-        told = _shown(get("Location", ""))
+        told = shown_place(get("Location", ""))
         where = f"; the server redirects to {told}, which is not followed" if told else ""
         found = replace(
             found,

@@ -23,6 +23,7 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
+from chunkwise.core.base.binding import dump
 from chunkwise.core.kvstore.protocol import Buffer
 from chunkwise.core.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.errors import StorageError, UnsupportedError
@@ -35,6 +36,7 @@ __all__ = [
     "certificate_places",
     "exchange",
     "host_of",
+    "shown_place",
     "shown_url",
 ]
 
@@ -142,6 +144,15 @@ def shown_url(url: str) -> str:
     """Return a URL without user and password."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def shown_place(url: str) -> str:
+    """Return where a server leads to, also without the query, which may be a signature."""
+    place = url.partition("?")[0]
+    try:
+        return shown_url(place)
+    except ValueError:  # an invalid URL
+        return dump(place.rpartition("@")[2])
 
 
 class Response:

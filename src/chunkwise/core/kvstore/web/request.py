@@ -34,6 +34,7 @@ from chunkwise.core.kvstore.web.connection import (
     certificate_places,
     exchange,
     host_of,
+    shown_place,
     shown_url,
 )
 from chunkwise.errors import ChunkwiseError, DeadlineExceededError, StorageError, UnavailableError, prefix
@@ -112,26 +113,25 @@ def send(
     """Make a request once and return the answer, whatever its status; follow at most `redirects`."""
     # Only public headers follow a redirect to another scheme, host or port.  `part` is the number of bytes
     # requested.  Without `redirects`, an answer that is one is returned.
-    sent, there = list(headers), url
+    sent, there, shown = list(headers), url, shown_url(url)
     for _ in range(redirects + 1):
-        answer = _exchange(method, there, sent, retries, bounds, part, body, proxies)
+        answer = _exchange(method, there, shown, sent, retries, bounds, part, body, proxies)
         location = answer.headers.get("Location")
         if answer.status not in REDIRECTS or location is None or not redirects:
             return answer
         before = there
         try:
             there = urljoin(before, location)
+            shown = shown_place(there)
             refusal = _refusal(before, there)
             same = _origin(there) == _origin(before)
         except ValueError as e:
-            raise StorageError(f"Failed to read {url}: redirected to {location!r}, {e}") from e
+            raise StorageError(f"Failed to read {url}: redirected to {shown_place(location)}, {e}") from e
         if refusal:
-            raise StorageError(f"Failed to read {url}: redirected to {shown_url(there)}, {refusal}")
+            raise StorageError(f"Failed to read {url}: redirected to {shown}, {refusal}")
         if not same:
             sent = [(name, value) for name, value in sent if is_public_header(name)]
-    raise StorageError(
-        f"Failed to read {url}: more than {_MOST_REDIRECTS} redirects, the last to {shown_url(there)}"
-    )
+    raise StorageError(f"Failed to read {url}: more than {_MOST_REDIRECTS} redirects, the last to {shown}")
 
 
 def digits_in(text: str) -> int | None:
@@ -170,6 +170,7 @@ def link_local_address(host: str) -> str:
 def _exchange(
     method: str,
     url: str,
+    shown: str,
     headers: Iterable[tuple[str, str]],
     retries: Retries,
     bounds: Bounds,
@@ -183,21 +184,21 @@ def _exchange(
             route, method, url, headers, body, retries.connect_timeout, retries.request_timeout
         )
         try:
-            found = _body(response, url, bounds, part, retries)
+            found = _body(response, shown, bounds, part, retries)
         except BaseException:  # an interrupt too
             response.close()
             raise
     except StorageError as e:
-        raise (e if shown_url(url) in str(e) else prefix(e, f"Failed to read {shown_url(url)}")) from e
+        raise (e if shown in str(e) else prefix(e, f"Failed to read {shown}")) from e
     except (ChunkwiseError, NoAnswerError):
         raise
     except ValueError as e:  # an invalid URL or header
-        raise StorageError(f"Failed to read {shown_url(url)}: {e}") from e
+        raise StorageError(f"Failed to read {shown}: {e}") from e
     except TimeoutError as e:
         raise NoAnswerError("Read timed out", timed_out=True) from e
     except OSError as e:
         raise NoAnswerError(str(e) or type(e).__name__) from e
-    return Answer(response.status, response.headers, found, shown_url(url))
+    return Answer(response.status, response.headers, found, shown)
 
 
 def _route(url: str, proxies: bool) -> Route:
@@ -212,7 +213,7 @@ def _route(url: str, proxies: bool) -> Route:
     return Route(parts.scheme, host, port, proxy, certificate_places() if encrypted else ())
 
 
-def _body(response: Response, url: str, bounds: Bounds, part: int | None, retries: Retries) -> Buffer:
+def _body(response: Response, shown: str, bounds: Bounds, part: int | None, retries: Retries) -> Buffer:
     """Return the body; for an error, only its beginning."""
     has_value = response.status in (200, 206)
     seconds = bounds.seconds if has_value else min(bounds.seconds, retries.request_timeout)
@@ -222,7 +223,7 @@ def _body(response: Response, url: str, bounds: Bounds, part: int | None, retrie
         most = part + _SLACK
     else:
         if response.length is not None:
-            check_size(response.length, shown_url(url), stop=part)
+            check_size(response.length, shown, stop=part)
         most = bounds.largest if response.length is None else response.length
         most = min(most, largest_value()) if part is None else most
     end = time.monotonic() + seconds
@@ -232,10 +233,10 @@ def _body(response: Response, url: str, bounds: Bounds, part: int | None, retrie
         if time.monotonic() < end:  # silence
             raise
         raise DeadlineExceededError(
-            f"Failed to read {shown_url(url)}: the answer did not end within {seconds:g} s"
+            f"Failed to read {shown}: the answer did not end within {seconds:g} s"
         ) from e
     if has_value and not complete:
-        raise StorageError(f"Failed to read {shown_url(url)}: the server sends more than {most} bytes")
+        raise StorageError(f"Failed to read {shown}: the server sends more than {most} bytes")
     return found if has_value else bytes(found)
 
 

@@ -46,6 +46,11 @@ class AdapterKvStoreSpec(KvStoreSpec, ABC):
         """True if one of the stores below is remote."""
         return any(base.is_remote for base in self.inner())
 
+    @property
+    def outlives_process(self) -> bool:
+        """True if all stores below do."""
+        return all(base.outlives_process for base in self.inner())
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class OneBaseKvStoreSpec(AdapterKvStoreSpec):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
@@ -63,7 +64,9 @@ class CacheKvStoreSpec(OneBaseKvStoreSpec):
         base = PrefixStore(driver, path) if path else driver
         entries: Entries
         if self.directory:
-            entries = DiskEntries(self.directory, self.total_bytes_limit, repr(base.identity))
+            # The address of an object in memory may be another one's later.
+            namespace = repr(base.identity) if self.below.outlives_process else os.urandom(16).hex()
+            entries = DiskEntries(self.directory, self.total_bytes_limit, namespace)
         else:
             entries = MemoryEntries(self.total_bytes_limit)
         return ReadThroughStore(base, entries, max_age=self.max_age), self.path

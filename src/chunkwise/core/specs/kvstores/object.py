@@ -89,6 +89,13 @@ class ObjectKvStoreSpec(KvStoreSpec):
             state = {**state, "store": state["store"].store}
         vars(self).update(state)
 
+    @property
+    def outlives_process(self) -> bool:
+        """True for a bucket, and for files in a directory."""
+        driver = self.open_driver()[0]
+        in_bucket = isinstance(driver, ObjectStore) and type(self.store).__name__ != "MemoryStore"
+        return in_bucket or isinstance(driver, FileStore)
+
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store; the path stays a prefix of keys."""
         return _opened(self.store, self.single_writer), self.path
