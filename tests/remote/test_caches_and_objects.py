@@ -137,7 +137,7 @@ def test_disk_cache_is_shared_and_checked(tmp_path: Path) -> None:
 
 
 def test_a_cache_leaves_the_files_of_others(tmp_path: Path) -> None:
-    """A directory that holds more than the cache, even the base itself, loses only what the cache has kept."""
+    """A directory that holds more than the cache, even the base itself, loses only what was kept."""
     others = ["thesis.txt", "ab/x", "0_", "ab/" + "c" * 62 + "/notes", "ab/" + "c" * 62 + "/0_/x", "d/0_"]
     for name in others:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
