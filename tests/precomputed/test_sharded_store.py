@@ -1,5 +1,7 @@
 """The kvstore ``neuroglancer_uint64_sharded``: shards are those of TensorStore, and are read by it."""
 
+import gzip
+
 import numpy as np
 import pytest
 import tensorstore as ts
@@ -168,3 +170,21 @@ def test_a_small_file_does_not_become_a_large_value():
     ShardedStore(base, "", Uint64Shards(sharding)).write(chunk_key(7), bytes(1 << 20))
     with pytest.raises(DataCorruptionError, match="more than 1000 bytes"):
         ShardedStore(base, "", Uint64Shards(sharding, largest_value=1000)).read(chunk_key(7))
+
+
+@pytest.mark.parametrize("encoded", ["data_encoding", "minishard_index_encoding"])
+@pytest.mark.parametrize("more", [b"x", bytes(8), gzip.compress(bytes(24))], ids=["a byte", "zeros", "gzip"])
+def test_bytes_after_a_gzip_stream_are_an_error_as_in_tensorstore(encoded, more, tmp_path):
+    index, value = np.array([0, 0, 5], "<u8").tobytes(), b"value"
+    if encoded == "data_encoding":
+        value = gzip.compress(value) + more
+        index = np.array([0, 0, len(value)], "<u8").tobytes()
+    else:
+        index = gzip.compress(index) + more
+    bounds = np.array([len(value), len(value) + len(index)], "<u8").tobytes()
+    (tmp_path / "0.shard").write_bytes(bounds + value + index)
+    members = metadata(preshift_bits=0, minishard_bits=0, shard_bits=1, **{encoded: "gzip"})
+    for store in open_both(tmp_path, members):
+        with pytest.raises(ValueError):
+            store[bytes(8)]
+    assert (tmp_path / "0.shard").read_bytes() == bounds + value + index

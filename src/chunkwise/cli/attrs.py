@@ -14,7 +14,7 @@ from chunkwise.core.trees.attributes import check_changeable
 from chunkwise.core.trees.node_attributes import with_path
 from chunkwise.errors import NotFoundError
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import MISSING, dump, get_attribute, parse_attribute_path
+from chunkwise.extension.inside import MISSING, dump, get_attribute, parse_attribute_path, shown_text
 from chunkwise.extension.trees import Node, read_attributes
 
 __all__ = ["add_arguments", "run"]
@@ -55,13 +55,14 @@ def run(arguments: argparse.Namespace) -> int:
     found = resolve(arguments.path)
     if found.array is not None:
         raise UsageError(
-            f"{arguments.path} is {found.what}, and has no attributes of its own; "
+            f"{shown_text(arguments.path)} is {found.what}, and has no attributes of its own; "
             "`chunkwise info` says what it is"
         )
     node = found.as_node()
     drivers = [None if at is None else at.store_spec.driver for at in (found.asked, node.location)]
     if arguments.action in ("set", "rm") and drivers[1] == "zip" != drivers[0]:
-        raise UsageError(f'{arguments.path} is an archive, which is changed only as "{node.location.text}"')
+        text = node.location.text
+        raise UsageError(f'{shown_text(arguments.path)} is an archive, which is changed only as "{text}"')
     if arguments.action == "get":
         value = _get(node, arguments.key)
         show(arguments, value, _text(value))

@@ -9,6 +9,7 @@ from chunkwise.copying.quantities import plural
 from chunkwise.copying.resolve import resolve
 from chunkwise.core.trees.consolidated_tree import check_consolidated, consolidate, remove_consolidated
 from chunkwise.extension import JSON
+from chunkwise.extension.inside import shown_text
 from chunkwise.extension.trees import Node, is_consolidated
 
 __all__ = ["add_arguments", "run"]
@@ -35,10 +36,12 @@ def run(arguments: argparse.Namespace) -> int:
     node = resolve(arguments.path).as_node()
     if node.kind != "group" or node.implicit or not node.rules.consolidated_key:
         what = "a directory" if node.implicit else f"{node.format} {node.kind}"
-        raise UsageError(f"{arguments.path} is no Zarr group that could have consolidated metadata ({what})")
+        raise UsageError(
+            f"{shown_text(arguments.path)} is no Zarr group that could have consolidated metadata ({what})"
+        )
     if arguments.check:
         return _check(arguments, node)
-    out: dict[str, JSON] = {"path": arguments.path, "format": node.format}
+    out: dict[str, JSON] = {"path": shown_text(arguments.path), "format": node.format}
     if arguments.remove:
         out["removed"] = remove_consolidated(node.location)
         text = "deleted" if out["removed"] else "there were none"
@@ -48,13 +51,15 @@ def run(arguments: argparse.Namespace) -> int:
         text = f"metadata of {plural(out['nodes'], 'node')}"
         for path in gathered.left_out:
             message(f"{path} is left out: it has another format")
-    show(arguments, out, f"{arguments.path}: {text}")
+    show(arguments, out, f"{shown_text(arguments.path)}: {text}")
     return 0
 
 
 def _check(arguments: argparse.Namespace, node: Node) -> int:
     there = is_consolidated(node)
     problems = check_consolidated(node, below=True) if there else ["there are none"]
-    out = {"path": arguments.path, "format": node.format, "exists": there, "problems": problems}
-    show(arguments, out, *(f"{arguments.path}: {problem}" for problem in problems or ["all true"]))
+    out = {"path": shown_text(arguments.path), "format": node.format, "exists": there, "problems": problems}
+    show(
+        arguments, out, *(f"{shown_text(arguments.path)}: {problem}" for problem in problems or ["all true"])
+    )
     return 1 if problems else 0

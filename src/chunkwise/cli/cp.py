@@ -30,7 +30,7 @@ from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.copying.summary import occupancy, stored_array
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import is_url, parse_json
+from chunkwise.extension.inside import is_url, parse_json, shown_text
 from chunkwise.extension.trees import VOLUME, Location, find_node, is_volume, locate, require_node
 from chunkwise.groups.copy_tree import LAYOUTS
 
@@ -236,7 +236,7 @@ def run(arguments: argparse.Namespace) -> int:
         _tell(found.assumed)
         return run_copy_tree(arguments, found, destination)
     if arguments.layout is not None:
-        raise UsageError(f"{arguments.source} is an array; --layout takes an image")
+        raise UsageError(f"{shown_text(arguments.source)} is an array; --layout takes an image")
     if to_volume:
         return _copy_to_volume(arguments, found, destination)
     source = _only_source(found)

@@ -16,6 +16,7 @@ from chunkwise.copying.resolve import ResolvedPlace
 from chunkwise.copying.tree_copy import TreeCopy
 from chunkwise.errors import OptionError
 from chunkwise.extension import JSON
+from chunkwise.extension.inside import shown_text
 from chunkwise.extension.trees import Location
 from chunkwise.groups.copy_tree import prepare_tree_copy
 
@@ -68,7 +69,11 @@ def show_copy(
     arguments: argparse.Namespace, format: str, out: Mapping[str, JSON], text: str, *lines: str
 ) -> None:
     """Print the numbers of copied nodes, or of those to copy."""
-    ends = {"source": arguments.source, "destination": arguments.destination, "format": format}
+    ends = {
+        "source": shown_text(arguments.source),
+        "destination": shown_text(arguments.destination),
+        "format": format,
+    }
     show(arguments, {**ends, **out}, f"{ends['source']} -> {ends['destination']} ({format}): {text}", *lines)
 
 

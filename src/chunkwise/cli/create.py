@@ -15,6 +15,7 @@ from chunkwise.cli.template_options import (
 from chunkwise.copying.array_options import check_named, for_array, for_format
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.new_array import create_array, target_spec
+from chunkwise.extension.inside import shown_text
 from chunkwise.extension.trees import locate, require_node
 
 __all__ = ["add_arguments", "run"]
@@ -53,6 +54,6 @@ def run(arguments: argparse.Namespace) -> int:
     chunks, shards = store.chunk_layout.read_chunk.shape, store.chunk_layout.write_chunk.shape
     text = f"{format} {store.dtype.name} {list(store.shape)}, chunks {list(chunks or ())}"
     text += "" if shards == chunks else f" in shards {list(shards or ())}"
-    out = {"path": arguments.path, "format": format, "metadata": document}
-    show(arguments, out, f"{arguments.path}: {text}")
+    out = {"path": shown_text(arguments.path), "format": format, "metadata": document}
+    show(arguments, out, f"{shown_text(arguments.path)}: {text}")
     return 0

@@ -32,7 +32,7 @@ from chunkwise.copying.summary import (
 from chunkwise.core.libraries import LIBRARIES, Library
 from chunkwise.errors import ChunkwiseError, PermissionDeniedError, UnlistedError
 from chunkwise.extension import JSON
-from chunkwise.extension.inside import PLATFORM_TRAITS, memory_limit, n_processors, unit_text
+from chunkwise.extension.inside import PLATFORM_TRAITS, memory_limit, n_processors, shown_text, unit_text
 from chunkwise.extension.trees import Node, read_attributes, walk
 from chunkwise.images.conventions.ome_plates import Plate, Well
 from chunkwise.images.multiscale.find_images import Multiscale
@@ -226,7 +226,7 @@ def run(arguments: argparse.Namespace) -> int:
     except ChunkwiseError as e:
         error = e.message
     attributes = read_attributes(node.location)
-    out = _as_json(arguments.path, node, summary, attributes, stored, error)
+    out = _as_json(shown_text(arguments.path), node, summary, attributes, stored, error)
     show(arguments, out, *rows_as_lines([*_rows(node, summary, attributes, stored), *_stored_row(uncounted)]))
     if error:
         message(f"this array can't be read: {error}")
@@ -246,7 +246,7 @@ def _view(arguments: argparse.Namespace, store: TensorStore) -> None:
     drivers = Counter(_driver(layer) for layer in layers)
     report = report_stack(store) if stacked else None
     out: dict[str, JSON] = {
-        "path": arguments.path,
+        "path": shown_text(arguments.path),
         "kind": "array",
         "driver": spec["driver"],
         "dtype": store.dtype.name,
@@ -298,7 +298,7 @@ def _group(found: ResolvedPlace, arguments: argparse.Namespace) -> int:
     attributes = read_attributes(node.location)
     image = _image_rows(found)
     out = {
-        "path": arguments.path,
+        "path": shown_text(arguments.path),
         "format": node.format,
         "kind": "group",
         "arrays": n_arrays,
@@ -326,7 +326,7 @@ def _other(arguments: argparse.Namespace, place: ResolvedPlace, array: TensorSto
     for note in image.assumed if isinstance(image, MultiscaleImage) else ():
         message(note)
     kind = "volume" if place.is_volume else "array"
-    out = {"path": arguments.path, "kind": kind, "shape": list(array.shape), "image": dict(found)}
+    out = {"path": shown_text(arguments.path), "kind": kind, "shape": list(array.shape), "image": dict(found)}
     show(arguments, out, *rows_as_lines(found))
     return 0
 

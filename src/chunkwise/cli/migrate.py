@@ -9,6 +9,7 @@ from chunkwise.cli.command import as_json, message, show
 from chunkwise.copying.migrate import MigratedNode, Migration, migrate, migrate_tree
 from chunkwise.copying.quantities import plural
 from chunkwise.copying.resolve import resolve
+from chunkwise.extension.inside import shown_text
 from chunkwise.extension.trees import Node
 
 __all__ = ["add_arguments", "run"]
@@ -35,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     if node is not None and node.kind == "group":
         return _tree(arguments, node)
     done = migrate(arguments.path, apply=arguments.apply, keep_old=arguments.keep_old)
-    show(arguments, {"path": arguments.path, **done._asdict()}, *_lines(done))
+    show(arguments, {"path": shown_text(arguments.path), **done._asdict()}, *_lines(done))
     if not done.applied and not arguments.json:
         message("nothing was changed; --apply does it")
     return 0
@@ -65,7 +66,11 @@ def _tree(arguments: argparse.Namespace, root: Node) -> int:
         lines += [f"  note  {note}" for note in node.notes]
     verb = "migrated" if applied else "can be migrated"
     lines.append(f"{plural(len(report) - len(failed), 'node')} {verb}")
-    out = {"path": arguments.path, "applied": applied, "nodes": [_members(node) for node in report]}
+    out = {
+        "path": shown_text(arguments.path),
+        "applied": applied,
+        "nodes": [_members(node) for node in report],
+    }
     show(arguments, out, *lines)
     if not (applied and report):
         why = "--apply does it" if report else "there is no node of Zarr v1 or v2"

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from chunkwise.cli.command import UsageError, show
 from chunkwise.copying.copy_source import how_related
 from chunkwise.core.trees.change import check_unused, relocate
+from chunkwise.extension.inside import shown_text
 from chunkwise.extension.trees import (
     Location,
     Node,
@@ -46,15 +47,17 @@ def run(arguments: argparse.Namespace) -> int:
     if source.store.identity != destination.store.identity:
         raise UsageError("SRC and DST are in different stores; copy it (cp -r) and delete it (rm -r)")
     if how_related(source, destination):
-        raise UsageError(f"{arguments.source} can't be moved into itself, or to a group that it is in")
+        raise UsageError(
+            f"{shown_text(arguments.source)} can't be moved into itself, or to a group that it is in"
+        )
     root = _common_group(source, destination)
     if root is not None:
         tree = open_group(root, "r+")
         tree.move(source.path[len(root.path) :], destination.path[len(root.path) :])
     else:
         _move_alone(source, destination)
-    done = {"source": arguments.source, "destination": arguments.destination}
-    show(arguments, done, f"{arguments.source} -> {arguments.destination}")
+    done = {"source": shown_text(arguments.source), "destination": shown_text(arguments.destination)}
+    show(arguments, done, f"{shown_text(arguments.source)} -> {shown_text(arguments.destination)}")
     return 0
 
 

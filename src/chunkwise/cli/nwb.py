@@ -22,6 +22,7 @@ from chunkwise.cli.servers import add_action_arguments
 from chunkwise.copying.conventions import converted_name
 from chunkwise.copying.copy_options import flags_of_copies
 from chunkwise.copying.quantities import plural
+from chunkwise.extension.inside import shown_text
 from chunkwise.extension.trees import Node
 
 __all__ = ["add_arguments", "copy_nwb", "run", "run_conversion"]
@@ -144,7 +145,7 @@ def _validate(arguments: argparse.Namespace) -> int:
     problems = [f"BROKEN  {text}" for text in broken] + [f"SCHEMA  {text}" for text in schema]
     verdict = plural(len(problems), "problem") if problems else "all good"
     out = {"broken": broken, "schema": schema}
-    show(arguments, out, *problems, f"{arguments.path}: {verdict}")
+    show(arguments, out, *problems, f"{shown_text(arguments.path)}: {verdict}")
     return 1 if problems else 0
 
 
@@ -215,17 +216,19 @@ def _repack(arguments: argparse.Namespace) -> int:
 
     path = os.path.abspath(arguments.path)
     if not os.path.isdir(path):
-        raise UsageError(f"{arguments.path} is no local store")
+        raise UsageError(f"{shown_text(arguments.path)} is no local store")
     store = open_store(path)
     if data_type_of(store.attributes("/")) is None:  # data that HDMF has no place for would be lost
-        raise UsageError(f"{arguments.path} is no NWB file: its root has no type; nothing is changed")
+        raise UsageError(
+            f"{shown_text(arguments.path)} is no NWB file: its root has no type; nothing is changed"
+        )
     format = arguments.format or store.format
     if arguments.pickled_references and format != "zarr2":
         raise UsageError("--pickled-references goes with --format zarr2")
     with progress_of(arguments, "repacking", None) as progress:
         repack(path, format=format, progress=progress.advance, **_options(arguments))
-    done = {"repacked": arguments.path, "format": format}
-    tell(arguments, done, f"repacked {arguments.path}, format {format}")
+    done = {"repacked": shown_text(arguments.path), "format": format}
+    tell(arguments, done, f"repacked {shown_text(arguments.path)}, format {format}")
     return 0
 
 
@@ -247,15 +250,15 @@ def copy_nwb(arguments: argparse.Namespace, root: Node) -> int:
         given += [f"--{option.replace('_', '-')}"] if value is not None and value is not False else []
     if given:
         raise UsageError(
-            f"{arguments.source} is an NWB file, which is converted as by `chunkwise nwb convert`, without "
-            f"{', '.join(given)}"
+            f"{shown_text(arguments.source)} is an NWB file, which is converted as by "
+            f"`chunkwise nwb convert`, without {', '.join(given)}"
         )
     with required("a copy of an NWB file in another format", "hdmf"):
         import hdmf  # noqa: F401
     path = converted_name(root.location._replace(text=arguments.source))
     if path is None:
         raise UsageError(
-            f"{arguments.source} is an NWB file in HDF5, which is converted from local files only"
+            f"{shown_text(arguments.source)} is an NWB file in HDF5, which is converted from local files only"
         )
-    message(f"{arguments.source} is an NWB file: it is converted")
+    message(f"{shown_text(arguments.source)} is an NWB file: it is converted")
     return run_conversion(arguments, path, arguments.destination, {})

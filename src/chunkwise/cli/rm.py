@@ -12,6 +12,7 @@ from chunkwise.core.trees.link import remove_link
 from chunkwise.core.trees.node import nodes_below
 from chunkwise.errors import PermissionDeniedError
 from chunkwise.extension import JSON
+from chunkwise.extension.inside import shown_text
 from chunkwise.extension.trees import (
     JOURNAL,
     Location,
@@ -82,9 +83,13 @@ def _find(path: str, arguments: argparse.Namespace) -> tuple[Location | None, No
     if node is None:
         raise nothing_at(location, "array, group or link")
     if node.undeclared:
-        raise UsageError(f"{path} is a directory that is neither an array nor a group; nothing is deleted")
+        raise UsageError(
+            f"{shown_text(path)} is a directory that is neither an array nor a group; nothing is deleted"
+        )
     if node.kind == "group" and node.key != JOURNAL and not arguments.recursive and not _is_empty(node):
-        raise UsageError(f"{path} is a group that isn't empty; -r deletes it with all that is in it")
+        raise UsageError(
+            f"{shown_text(path)} is a group that isn't empty; -r deletes it with all that is in it"
+        )
     return location, node, None
 
 

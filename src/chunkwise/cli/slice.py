@@ -14,7 +14,7 @@ from chunkwise.cli.command import UsageError, required, show, tell
 from chunkwise.cli.options import add_view, view_of
 from chunkwise.copying.copy_source import replacing
 from chunkwise.copying.quantities import format_nbytes
-from chunkwise.extension.inside import divide, work_through
+from chunkwise.extension.inside import divide, shown_text, work_through
 from chunkwise.images.multiscale.sampling import PERCENTILES
 
 __all__ = ["add_arguments", "run"]
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.png is not None:
         from chunkwise.cli.picture import orthogonal_picture, plain_picture
 
-        title = "/".join(arguments.path.rstrip("/").split("/")[-2:])
+        title = "/".join(shown_text(arguments.path).rstrip("/").split("/")[-2:])
         if arguments.orthogonal:
             png = orthogonal_picture(view, title, percentiles)
         else:

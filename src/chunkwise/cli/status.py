@@ -11,6 +11,7 @@ from chunkwise.copying.journal_document import owner_text
 from chunkwise.copying.quantities import plural
 from chunkwise.copying.resolve import resolve
 from chunkwise.extension import JSON
+from chunkwise.extension.inside import shown_text
 from chunkwise.extension.trees import locate
 
 __all__ = ["add_arguments", "run"]
@@ -34,10 +35,10 @@ def run(arguments: argparse.Namespace) -> int:
         found = resolve(arguments.path)
         if found.array is None:
             found.as_node()
-        out = {"path": arguments.path, "unfinished": False, "kind": found.kind}
-        show(arguments, out, f"{arguments.path}: {found.kind}, with no unfinished copy")
+        out = {"path": shown_text(arguments.path), "unfinished": False, "kind": found.kind}
+        show(arguments, out, f"{shown_text(arguments.path)}: {found.kind}, with no unfinished copy")
         return 0
-    show(arguments, _as_json(arguments.path, status), *_lines(status))
+    show(arguments, _as_json(shown_text(arguments.path), status), *_lines(status))
     if arguments.json:
         return 1
     goes_on = f"the same command, `{status.command}`, with --resume goes on with the copy"

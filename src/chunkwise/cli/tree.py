@@ -23,6 +23,7 @@ from chunkwise.copying.summary import (
 from chunkwise.core.trees.link import parse_links, without_links
 from chunkwise.errors import ChunkwiseError, UnavailableError
 from chunkwise.extension import JSON
+from chunkwise.extension.inside import shown_text
 from chunkwise.extension.trees import Location, Node, Tree, locate, node_attributes, walk
 from chunkwise.groups.drawing import branch, rails
 from chunkwise.groups.open_group import open_group
@@ -73,14 +74,14 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.depth is None or not shown.name or shown.name.count("/") < arguments.depth
     ]
     lines = [_line(shown, arguments) for shown in walked]
-    title = arguments.path.rstrip("/") or arguments.path
+    title = shown_text(arguments.path).rstrip("/") or arguments.path
     show(arguments, [line.json for line in lines], *_draw(title, walked, lines))
     return 1 if nodes[0].node.error else 0
 
 
 def _show_array(arguments: argparse.Namespace, found: ResolvedPlace, array: TensorStore) -> None:
     """Draw an array outside of any tree, or the scales of a volume."""
-    title = arguments.path.rstrip("/") or arguments.path
+    title = shown_text(arguments.path).rstrip("/") or arguments.path
     kind = str(array.spec().to_json()["driver"])
     if not found.is_volume:
         show(arguments, [_array_json("", kind, array)], f"{title}  {_array_text(kind, array)}")

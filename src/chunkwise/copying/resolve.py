@@ -36,6 +36,7 @@ from chunkwise.core.engine.concurrent_requests import is_slow
 from chunkwise.core.specs.context import Context, as_context
 from chunkwise.core.specs.kvstore_spec import KvStoreSpec
 from chunkwise.core.specs.spec import Spec
+from chunkwise.core.specs.url import shown_text
 from chunkwise.core.trees.location import (
     Location,
     LocationLike,
@@ -431,7 +432,7 @@ def _opened(kvstore: KvStoreSpec, context: Context | None) -> TensorStore:
 
 
 def _name_of(place: object) -> str:
-    return os.fspath(place) if isinstance(place, str | os.PathLike) else ""
+    return shown_text(os.fspath(place)) if isinstance(place, str | os.PathLike) else ""
 
 
 def what_is(array: TensorStore) -> str:

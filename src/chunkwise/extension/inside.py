@@ -67,7 +67,7 @@ from chunkwise.core.specs.driver_spec import DriverSpec
 from chunkwise.core.specs.kvstore_spec import Locatable, is_kvstore_object
 from chunkwise.core.specs.storage_options import url_with_storage_options, with_storage_options
 from chunkwise.core.specs.unit import parse_unit, unit_text
-from chunkwise.core.specs.url import is_url
+from chunkwise.core.specs.url import is_url, shown_text
 from chunkwise.core.trees.append import Append, Growing, appending, excluding, sizes_before
 
 __all__ = [
@@ -168,6 +168,7 @@ __all__ = [
     "put_bounded",
     "read_bounded",
     "release",
+    "shown_text",
     "sizes_before",
     "stand_in_for",
     "start_thread",

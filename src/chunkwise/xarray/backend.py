@@ -14,7 +14,7 @@ from typing import Any
 from xarray import Dataset, DataTree
 from xarray.backends import AbstractDataStore, BackendEntrypoint, StoreBackendEntrypoint
 
-from chunkwise.extension.inside import with_storage_options
+from chunkwise.extension.inside import shown_text, with_storage_options
 from chunkwise.extension.trees import with_number_types
 from chunkwise.groups.group import Group
 from chunkwise.xarray.encode import without_nczarr
@@ -165,6 +165,8 @@ class ChunkwiseBackendEntrypoint(BackendEntrypoint):
             use_cftime=use_cftime,
             decode_timedelta=decode_timedelta,
         )
+        if isinstance(filename_or_obj, str) and shown_text(filename_or_obj) != filename_or_obj:
+            opened.encoding["source"] = shown_text(filename_or_obj)  # xarray keeps it in pickles
         opened.set_close(None)  # nothing is kept open, and the group can't go to other processes
         return opened
 

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar, Self
 
 from chunkwise.errors import AlreadyExistsError, NodeNotFoundError, NotFoundError, noted
-from chunkwise.extension.inside import is_url
+from chunkwise.extension.inside import is_url, shown_text
 from chunkwise.extension.trees import (
     Location,
     find_node,
@@ -94,7 +94,7 @@ class File(Group):
     @property
     def filename(self) -> str:
         """The path."""
-        return self._path if isinstance(self._path, str) else self._group.location.text
+        return shown_text(self._path) if isinstance(self._path, str) else self._group.location.text
 
     @property
     def name(self) -> str:
@@ -132,8 +132,10 @@ class File(Group):
     def __reduce__(self) -> tuple[Any, ...]:
         # By now the mode has created or deleted the container.
         mode = "r+" if self._writable else "r"
-        local = isinstance(self._path, str | os.PathLike) and not is_url(os.fspath(self._path))
-        path = os.path.abspath(self._path) if local else self._path
+        path = self._path
+        if isinstance(path, str | os.PathLike):
+            text = os.fspath(path)
+            path = shown_text(text) if is_url(text) else os.path.abspath(text)
         return _reopened, (type(self), path, mode, self._dimension_separator)
 
 

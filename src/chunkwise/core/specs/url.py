@@ -29,6 +29,7 @@ __all__ = [
     "path_of_file_url",
     "quote_path",
     "remote_members",
+    "shown_text",
     "spec_json_from_path",
     "spec_json_from_url",
 ]
@@ -42,6 +43,23 @@ _HOSTS = (
     "dfs.fabric.microsoft.com",
     "blob.fabric.microsoft.com",
 )
+
+
+# Azure's URLs have the container before the "@".
+_LOGIN = re.compile(r"(https?://)[^/?#|]*@|(://)[^/?#|@:]*:[^/?#|]*@", re.IGNORECASE)
+
+
+def shown_text(text: str) -> str:
+    """Return a path or URL as messages and pickles have it: without user and password."""
+    return _LOGIN.sub(r"\1\2", text)
+
+
+def _shown_name(bucket: str) -> str:
+    return shown_text(f"://{bucket}")[3:]
+
+
+def _quoted(text: str) -> str:
+    return dump(shown_text(text))
 
 
 def remote_members(driver: str, scheme: str, rest: str, decode: Callable[[str], str]) -> dict[str, Any]:
@@ -86,7 +104,7 @@ def expect_s3_bucket(value: JSON) -> str:
     name = expect_string(value)
     valid = 3 <= len(name) <= 255 and _S3.fullmatch(name) and not _ADDRESS.fullmatch(name)
     if not valid or name.startswith(("xn--", "sthree-")) or name.endswith(("-s3alias", "--ol-s3")):
-        raise SpecError(f"Invalid S3 bucket name: {dump(name)}")
+        raise SpecError(f"Invalid S3 bucket name: {dump(_shown_name(name))}")
     return name
 
 
@@ -95,7 +113,7 @@ def expect_gcs_bucket(value: JSON) -> str:
     name = expect_string(value)
     valid = 3 <= len(name) <= 222 and _GCS.fullmatch(name)
     if not valid or not all(0 < len(part) <= 63 for part in name.split(".")):
-        raise SpecError(f"Invalid GCS bucket name: {dump(name)}")
+        raise SpecError(f"Invalid GCS bucket name: {dump(_shown_name(name))}")
     return name
 
 
@@ -171,19 +189,19 @@ def parse_url(url: str) -> list[Component]:
 def kvstore_json_from_url(url: str) -> dict[str, Any]:
     """Return the JSON spec of the kvstore at `url`."""
     components = parse_url(url)
-    with prefixed(f"Parsing spec from url: {dump(url)}"):
+    with prefixed(f"Parsing spec from url: {_quoted(url)}"):
         kinds = _schemes()
         spec: dict[str, Any] | None = None
         for part in components:
             if not part.text:
                 raise InvalidArgumentError("URL must be non-empty")
             if spec is None and ":" not in part.text:
-                raise InvalidArgumentError(f"URL scheme must be specified in {dump(part.text)}")
+                raise InvalidArgumentError(f"URL scheme must be specified in {_quoted(part.text)}")
             kind, driver = kinds.get(part.scheme, (None, ""))
             if kind != ("root kvstore" if spec is None else "kvstore adapter"):
                 is_a = f": {dump(part.scheme)} is a {kind} URL scheme" if kind else ""
                 error = InvalidArgumentError(
-                    f"unsupported URL scheme {dump(part.scheme)} in {dump(part.text)}{is_a}"
+                    f"unsupported URL scheme {dump(part.scheme)} in {_quoted(part.text)}{is_a}"
                 )
                 raise error if kind else noted(error, _instead_of(part, kinds))
             spec = _kvstore(part, driver, spec)
@@ -194,7 +212,7 @@ def kvstore_json_from_url(url: str) -> dict[str, Any]:
 def spec_json_from_url(url: str) -> dict[str, Any]:
     """Return the JSON spec of the array at `url`; without a driver, its format is detected later."""
     components = parse_url(url)
-    with prefixed(f"Parsing spec from url: {dump(url)}"):
+    with prefixed(f"Parsing spec from url: {_quoted(url)}"):
         return _array(components, None)
 
 
@@ -205,17 +223,17 @@ def spec_json_from_path(path: str | os.PathLike[str]) -> dict[str, Any]:
     head, *rest = parse_url(text)
     local = head.text
     if not local:
-        raise InvalidArgumentError(f"Parsing spec from path: {dump(text)}: path must be non-empty")
+        raise InvalidArgumentError(f"Parsing spec from path: {_quoted(text)}: path must be non-empty")
     scheme, colon, _ = local.partition(":")
     if colon and _schemes().get(scheme, (None,))[0] == "root kvstore" and not os.path.lexists(local):
         raise InvalidArgumentError(
-            f"Parsing spec from path: {dump(text)}: expected {dump(scheme + '://')} at the beginning of a "
+            f"Parsing spec from path: {_quoted(text)}: expected {dump(scheme + '://')} at the beginning of a "
             f"URL, or {dump('./' + scheme + ':')} at that of a path"
         )
     absolute = os.path.abspath(os.path.expanduser(local)).replace(os.sep, "/")
     if local.endswith(("/", os.sep)) and not absolute.endswith("/"):
         absolute += "/"
-    with prefixed(f"Parsing spec from path: {dump(text)}"):
+    with prefixed(f"Parsing spec from path: {_quoted(text)}"):
         return _array(rest, {"driver": "file", "path": absolute})
 
 
@@ -256,7 +274,7 @@ def _array(components: list[Component], spec: dict[str, Any] | None) -> dict[str
                 if spec is None
                 else f"following a {after} URL pipeline component"
             )
-            error = InvalidArgumentError(f"{kind} URL scheme in {dump(part.text)} is not valid {place}")
+            error = InvalidArgumentError(f"{kind} URL scheme in {_quoted(part.text)} is not valid {place}")
             first = f"the place comes first: a.json|{part.scheme}: or {part.scheme}::a.json"
             own = 'references in memory are the store fsspec.get_mapper("reference://", fo=references)'
             note = f"{first}; {own}" if part.scheme == "reference" else first
@@ -268,7 +286,7 @@ def _array(components: list[Component], spec: dict[str, Any] | None) -> dict[str
         if kind == "TensorStore adapter" and not is_array:
             spec = {"driver": "auto", "kvstore": spec}
         is_array = True
-        with prefixed(f"Invalid TensorStore URL component {dump(part.text)}"):
+        with prefixed(f"Invalid TensorStore URL component {_quoted(part.text)}"):
             spec = (
                 _adapted(part, driver, spec) if kind == "TensorStore adapter" else _format(part, driver, spec)
             )
@@ -290,7 +308,7 @@ def _kvstore(part: Component, driver: str, base: dict[str, Any] | None) -> dict[
         if driver == "file":
             below["path"], path = path[: len(path) - len(path.lstrip("/"))], path.lstrip("/")
         return {"driver": "cache", "base": below, **({"path": path} if path else {})}
-    with prefixed(f"Invalid kvstore URL component {dump(part.text)}"):
+    with prefixed(f"Invalid kvstore URL component {_quoted(part.text)}"):
         rest = part.rest
         if driver == "file" and rest.startswith("/") and not rest.startswith("//"):
             rest = "//" + rest  # RFC 8089: a file's URL needs no authority

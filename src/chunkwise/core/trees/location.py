@@ -31,7 +31,7 @@ from chunkwise.core.specs.kvstores.adapter import AdapterKvStoreSpec
 from chunkwise.core.specs.public_kvstore_spec import Spec as StoreSpec
 from chunkwise.core.specs.spec import Spec
 from chunkwise.core.specs.storage_options import each_with_storage_options
-from chunkwise.core.specs.url import is_url, spec_json_from_path, spec_json_from_url
+from chunkwise.core.specs.url import is_url, shown_text, spec_json_from_path, spec_json_from_url
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, noted
 
 __all__ = [
@@ -221,7 +221,7 @@ def locate(place: LocationLike, context: Context | None = None) -> Location:
     if not text:
         raise InvalidArgumentError("the path is empty")
     spec = spec_json_from_url(text) if is_url(text) else spec_json_from_path(text)
-    location = _of_json(spec, text, context)
+    location = _of_json(spec, shown_text(text), context)
     return _in_archive(location, context) if location.name.endswith(".ozx") else location
 
 
@@ -244,7 +244,7 @@ def is_ome_archive(location: Location) -> bool:
 def located(options: Mapping[str, Any] | None, *places: Any) -> list[Any]:
     """Return the places, those on servers as locations with the storage options, if any."""
     return [
-        place if given is place else _of_json(given, os.fspath(place), None)
+        place if given is place else _of_json(given, shown_text(os.fspath(place)), None)
         for place, given in zip(places, each_with_storage_options(options, *places), strict=True)
     ]
 

@@ -19,7 +19,7 @@ from chunkwise.errors import (
     UnsupportedError,
 )
 from chunkwise.extension import KvStoreDriver
-from chunkwise.extension.inside import Pool, check_choice, is_url
+from chunkwise.extension.inside import Pool, check_choice, is_url, shown_text
 from chunkwise.extension.trees import Destination, Location, Mode, Replacement
 from chunkwise.hdmf.backend.builders import BuilderTree
 from chunkwise.hdmf.backend.lazy import LazyGroup
@@ -237,7 +237,7 @@ class ZarrIO(StoreWriting):
             If it is closed.
         """
         if self._store is None:
-            raise UnsupportedOperation(f"{self._source} is closed")
+            raise UnsupportedOperation(f"{shown_text(self._source)} is closed")
         return self._store
 
     @property
@@ -281,15 +281,16 @@ class ZarrIO(StoreWriting):
         else:
             store = self._open_own(location, "r+" if self._mode == "a" else self._mode)
             if store.is_dataset("/"):
-                raise FailedPreconditionError(f"{self._source} is an array, not a group with HDMF data")
+                what = "is an array, not a group with HDMF data"
+                raise FailedPreconditionError(f"{shown_text(self._source)} {what}")
             self._store, store.source = store, self._source
             if self.writable:
                 try:
                     finish_replacement(store)
                 except UnlistedError:
                     raise UnsupportedError(
-                        f"{self._source} is on a web server, which can only be read: mode {self._mode!r} is "
-                        "impossible"
+                        f"{shown_text(self._source)} is on a web server, which can only be read: "
+                        f"mode {self._mode!r} is impossible"
                     ) from None
         self._stores = StoreSet(self._store, self._open_other, self.external_links, self._roots)
         self._tree = BuilderTree(self, self._stores, strict=self._strict)

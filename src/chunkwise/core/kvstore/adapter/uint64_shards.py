@@ -142,6 +142,8 @@ def _gunzip(stored: Buffer, limit: int, what: str) -> bytes:
         raise DataCorruptionError(f"{what} decodes to more than {limit} bytes")
     if not decompress.eof:
         raise DataCorruptionError(f"{what} is cut off")
+    if decompress.unused_data:  # another stream may be more chunks
+        raise DataCorruptionError(f"{what} is followed by other bytes")
     return value
 
 
