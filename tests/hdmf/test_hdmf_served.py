@@ -85,3 +85,23 @@ def test_an_hdf5_file_on_a_web_server_is_named_with_the_url_that_opens_it(tmp_pa
             assert read_nwb(f"{url}|hdf5:").identifier == "remote"
         finally:
             server.shutdown()
+
+
+def test_a_link_to_a_file_on_a_web_server_leaves_out_the_password(tmp_path: Path) -> None:
+    nwb = new_file()
+    series(nwb)
+    with NWBZarrIO(tmp_path / "a.nwb.zarr", mode="w") as io:
+        io.write(nwb)
+    with chunkwise.serve(tmp_path / "a.nwb.zarr") as server:
+        url = f"{server.url}zarr3/a.nwb.zarr"
+        with NWBZarrIO(url.replace("//", "//me:s3cr3t@"), mode="r") as there:
+            linking = new_file("linking")
+            linking.add_acquisition(there.read().acquisition["nans"])
+            out = tmp_path / "b.nwb.zarr"
+            with NWBZarrIO(out, mode="w", manager=there.manager, allow_external_links="any") as io:
+                io.write(linking)
+        stored = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+        assert any(url.encode() in value for value in stored.values())
+        assert not [path for path, value in stored.items() if b"s3cr3t" in value]
+        with NWBZarrIO(out, mode="r", allow_external_links="any") as io:
+            assert io.read().acquisition["nans"].data.shape == (4,)

@@ -21,6 +21,7 @@ import chunkwise as ts
 from chunkwise import errors
 from chunkwise.cli.main import main
 from chunkwise.core.specs.url import shown_text
+from chunkwise.images.server.sources import sources_of
 
 SECRET = "s3cr3t"
 
@@ -36,6 +37,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     def answers(target: str, head: str) -> Iterator[bytes]:
         yield answer(values[target]) if target in values else answer(b"", 404)
 
+    values |= {name.removeprefix("/g"): value for name, value in values.items()}
     with web(answers) as server:
         yield server.url.replace("//", f"//me:{SECRET}@") + "/g"
 
@@ -82,6 +84,12 @@ def test_functions(name: str, url: str, tmp_path: Path) -> None:
     assert not wrong, "\n".join(wrong)
     stored = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert not [path for path in stored if SECRET.encode() in path.read_bytes()]
+
+
+def test_names_of_what_is_served(url: str) -> None:
+    """The root of a server is called like its host."""
+    names = list(sources_of(url, url.removesuffix("/g")))
+    assert names[0] == "g" and names[1].startswith("127.0.0.1:")
 
 
 COMMANDS = (

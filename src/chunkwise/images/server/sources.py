@@ -14,7 +14,7 @@ import numpy as np
 from chunkwise import TensorStore
 from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnlistedError
-from chunkwise.extension.inside import is_kvstore_object, is_url
+from chunkwise.extension.inside import is_kvstore_object, is_url, shown_text
 from chunkwise.extension.trees import children, locate, nothing_at, require_node
 from chunkwise.groups.group import Group
 from chunkwise.images.conventions.ome_plates import Plate, Well
@@ -134,7 +134,7 @@ def _name_of(one: object) -> str:
         path = (one.name or "").strip("/") or ("" if node is None else node.location.name)
         return path.rpartition("/")[2] or "array"
     if isinstance(one, str | os.PathLike):
-        text = os.fspath(one).rstrip("/|:").removesuffix("|zip")
+        text = shown_text(os.fspath(one)).rstrip("/|:").removesuffix("|zip")
         text = text if is_url(text) else os.path.abspath(text)
         return text.rpartition("/")[2].partition("|")[0].partition("?")[0] or "root"
     return "array" if isinstance(one, np.ndarray) else "image"
