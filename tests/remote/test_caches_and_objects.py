@@ -19,8 +19,13 @@ import chunkwise as ts
 from chunkwise import errors
 from chunkwise.core.kvstore.adapter.read_through import DiskEntries, MemoryEntries, ReadThroughStore
 from chunkwise.core.kvstore.files.file_store import FileStore
+from chunkwise.core.kvstore.libraries.mapping import MappingStore
+from chunkwise.core.kvstore.libraries.zarr_python import ZarrPythonStore
 from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.core.kvstore.objects.object_store import ObjectStore
+from chunkwise.core.kvstore.objects.obstore import ForeignBucket
 from chunkwise.core.kvstore.protocol import ByteRange, Stamped
+from chunkwise.core.kvstore.request_limits import Limits, Slots
 
 
 @pytest.fixture(params=["memory", "disk"])
@@ -175,6 +180,37 @@ def test_a_cache_on_disk_knows_stores_in_memory_apart(kind: str, max_age: str, t
         spec = {"driver": "cache", "base": base, "directory": str(tmp_path), "max_age": max_age}
         assert ts.KvStore.open(spec, context=context).result()["k"] == b"%d" % i
         del base, spec, context
+
+
+STORES: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "mapping": (dict, MappingStore),
+    "obstore": (obstore.store.MemoryStore, lambda held: ObjectStore(ForeignBucket(held), Limits(Slots()))),
+    "zarr": (zarr.storage.MemoryStore, ZarrPythonStore),
+}
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_what_names_a_store_in_memory_is_never_used_again(kind: str) -> None:
+    """A store that is gone has another identity than later ones, so no cache and no task mixes them up."""
+    make, opened = STORES[kind]
+    held = make()
+    assert opened(held).identity == opened(held).identity
+    assert len({opened(make()).identity for _ in range(50)}) == 50
+
+
+def test_a_mapping_does_not_get_the_cached_values_of_an_earlier_one() -> None:
+    """Not even if it has the address of that one."""
+    context, address = ts.Context({"cache_pool": {"total_bytes_limit": 1 << 20}}), 0
+    for value in range(6):
+        there: list[dict[str, bytes]] = [{} for _ in range(20_000)]
+        held = next((one for one in there if id(one) == address), there[0])
+        del there
+        spec = {"driver": "zarr3", "kvstore": {"driver": "object", "object": held, "path": "a/"}}
+        ts.open(spec, create=True, dtype="u1", shape=[2], fill_value=value).result()[0] = value
+        cached = {**spec, "recheck_cached_data": False, "recheck_cached_metadata": False}
+        assert ts.open(cached, context=context).result().read().result().tolist() == [value] * 2
+        address = id(held)
+        del held, spec, cached
 
 
 def test_cache_in_a_spec(tmp_path: Path) -> None:

@@ -36,7 +36,6 @@ class MemoryStore(StoreBase):
         self._values: dict[str, tuple[Buffer, bytes]] = {}
         self._next = 0
         self._lock = new_rlock()  # a signal handler may write too
-        self._storage: object = object()
         self._name = os.urandom(16).hex()
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -55,7 +54,7 @@ class MemoryStore(StoreBase):
     @property
     def identity(self) -> Hashable:
         """A value that is equal only for this storage."""
-        return "memory", self._storage
+        return "memory", self._name
 
     def read(
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None

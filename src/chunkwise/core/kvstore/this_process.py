@@ -13,11 +13,22 @@ from typing import Any, NamedTuple, NoReturn
 from weakref import WeakValueDictionary
 
 from chunkwise.core.base.extras import is_of
+from chunkwise.core.base.threads import new_lock
 from chunkwise.core.kvstore.protocol import missing_members
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS
 from chunkwise.errors import FailedPreconditionError
 
-__all__ = ["AbsentStore", "ProcessName", "check_process", "itself", "process_name", "reduced", "sent_store"]
+__all__ = [
+    "AbsentStore",
+    "Held",
+    "ProcessName",
+    "check_process",
+    "held_by",
+    "itself",
+    "process_name",
+    "reduced",
+    "sent_store",
+]
 
 _started = os.urandom(16).hex()
 _pickled: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
@@ -69,6 +80,27 @@ def _same_memory(
 def itself(store: Any) -> Any:
     """Return the store that was pickled; for `reduced`."""
     return store
+
+
+class Held:
+    """Names an object for as long as stores hold this; its address may be another object's afterwards."""
+
+    def __init__(self, held: Any) -> None:
+        self.held = held
+        self.name = os.urandom(16).hex()
+
+
+_held: WeakValueDictionary[int, Held] = WeakValueDictionary()
+_lock = new_lock()
+
+
+def held_by(thing: Any) -> Held:
+    """Return the name of an object, the same for all stores of it."""
+    with _lock:
+        found = _held.get(id(thing))
+        if found is None:
+            found = _held[id(thing)] = Held(thing)
+        return found
 
 
 def sent_store(store: Any) -> Any:

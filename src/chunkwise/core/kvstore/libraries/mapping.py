@@ -22,7 +22,7 @@ from chunkwise.core.kvstore.protocol import (
     digest_generation,
 )
 from chunkwise.core.kvstore.store_base import StoreBase
-from chunkwise.core.kvstore.this_process import itself, reduced
+from chunkwise.core.kvstore.this_process import held_by, itself, reduced
 from chunkwise.core.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 from chunkwise.core.kvstore.value import slice_range
 
@@ -38,6 +38,7 @@ class MappingStore(StoreBase):
 
     def __init__(self, mapping: MutableMapping[str, bytes]) -> None:
         self._mapping = mapping
+        self._held = held_by(mapping)
         self._name = os.urandom(16).hex()
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -51,7 +52,7 @@ class MappingStore(StoreBase):
     @property
     def identity(self) -> Hashable:
         """A value that is equal only for this mapping."""
-        return "mapping", id(self._mapping)
+        return "mapping", self._held.name
 
     def read(
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None

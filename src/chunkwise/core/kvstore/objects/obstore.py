@@ -22,6 +22,7 @@ from chunkwise.core.base.threads import new_lock
 from chunkwise.core.kvstore.objects.bucket import Access, Bucket
 from chunkwise.core.kvstore.objects.failure import Failure
 from chunkwise.core.kvstore.request_limits import Retries
+from chunkwise.core.kvstore.this_process import held_by
 from chunkwise.core.kvstore.web.request import is_public_header
 from chunkwise.errors import UnsupportedError
 
@@ -104,13 +105,14 @@ class ForeignBucket(Bucket):
         self.suffix_ranges = self.kind != "AzureStore"
         self.by_version = self.kind == "GCSStore"
         self._pid = os.getpid()
+        self._held = held_by(store)
 
     @property
     def identity(self) -> Hashable:
         """The bucket and the server, or the object itself."""
         config = self._public()
         if self.kind == "MemoryStore":
-            return "obstore", id(self.store)
+            return "obstore", self._held.name
         return "obstore", self.kind, tuple(sorted(config.items())), str(getattr(self.store, "prefix", None))
 
     def __eq__(self, other: object) -> bool:
