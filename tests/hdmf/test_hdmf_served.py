@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 import threading
+from base64 import b64encode
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pytest
@@ -105,3 +108,47 @@ def test_a_link_to_a_file_on_a_web_server_leaves_out_the_password(tmp_path: Path
         assert not [path for path, value in stored.items() if b"s3cr3t" in value]
         with NWBZarrIO(out, mode="r", allow_external_links="any") as io:
             assert io.read().acquisition["nans"].data.shape == (4,)
+
+
+class _Private(SimpleHTTPRequestHandler):
+    """Answers only who gives the password."""
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def send_head(self) -> BinaryIO | None:
+        if self.headers.get("Authorization") == "Basic " + b64encode(b"me:s3cr3t").decode():
+            return super().send_head()
+        self.send_error(401)
+        return None
+
+
+def test_files_behind_a_password_and_their_links_are_read_and_do_not_show_it(tmp_path: Path) -> None:
+    nwb = new_file()
+    series(nwb)
+    with NWBZarrIO(tmp_path / "a.nwb.zarr", mode="w") as io:
+        io.write(nwb)
+    with NWBZarrIO(tmp_path / "a.nwb.zarr") as there:
+        linking = new_file("linking")
+        linking.add_acquisition(there.read().acquisition["nans"])
+        with NWBZarrIO(tmp_path / "b.nwb.zarr", mode="w", manager=there.manager) as io:
+            io.write(linking)
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Private, directory=str(tmp_path))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            url = f"http://me:s3cr3t@127.0.0.1:{server.server_address[1]}/b.nwb.zarr"
+            with NWBZarrIO(url, mode="r") as io:
+                found = io.read().acquisition["nans"]
+                assert found.data.shape == (4,)
+                shown = [
+                    io.source,
+                    io.abspath,
+                    repr(found.data),
+                    found.container_source,
+                    pickle.dumps(found.data),
+                ]
+            with pytest.raises(NotFoundError) as missing:
+                read_nwb(f"{url}/none")
+            assert not [text for text in (*shown, missing.value) if "s3cr3t" in str(text)]
+        finally:
+            server.shutdown()

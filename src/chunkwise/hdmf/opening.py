@@ -17,7 +17,6 @@ from chunkwise.extension.inside import (
     is_url,
     load_json,
     read_bounded,
-    shown_text,
 )
 from chunkwise.extension.trees import (
     Destination,
@@ -79,7 +78,7 @@ def is_hdf5(path: str | os.PathLike[str]) -> bool:
 
 def no_store(location: Location, source: str) -> NotFoundError:
     """Return an error that says what was found instead of a store."""
-    return NotFoundError(f"there is no HDMF store at {shown_text(source)}: {_instead(location, source)}")
+    return NotFoundError(f"there is no HDMF store at {source}: {_instead(location, source)}")
 
 
 def _instead(location: Location, source: str) -> str:
@@ -92,7 +91,7 @@ def _instead(location: Location, source: str) -> str:
                     "it is an HDF5 file; pynwb.NWBHDF5IO reads it, chunkwise.hdmf.convert makes a store of it"
                 )
             if zipfile.is_zipfile(source):
-                return f'it is a ZIP archive, whose content is at "{shown_text(source)}|zip:"'
+                return f'it is a ZIP archive, whose content is at "{source}|zip:"'
             return "it is a file"
     try:
         unfinished = location.store.read(location.path + UNFINISHED).value is not None

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from chunkwise.errors import ChunkwiseError
-from chunkwise.extension.inside import shown_text
 from chunkwise.extension.trees import find_documented, node_attributes
 from chunkwise.hdmf.model.attributes import data_type_of, references_in
 from chunkwise.hdmf.model.place import Place, place_of
@@ -134,7 +133,7 @@ def summarize(store: HdmfStore) -> dict[str, Any]:
         for name in store.names(specifications):
             namespaces[name] = ", ".join(store.names(join_path(specifications, name)))
     return {
-        "source": shown_text(store.source),
+        "source": store.source,
         "format": "hdf5" if is_hdf5 else store.format,
         "consolidated": None if is_hdf5 else store.tree.consolidated,
         "type": data_type_of(root),

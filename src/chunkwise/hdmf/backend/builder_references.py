@@ -13,7 +13,7 @@ from hdmf.container import AbstractContainer
 
 from chunkwise.core.kvstore.reference.hdf5_objects import region_json
 from chunkwise.errors import InvalidArgumentError, LossWarning
-from chunkwise.extension.inside import is_url, shown_text
+from chunkwise.extension.inside import is_url
 from chunkwise.hdmf.backend.h5_values import h5_dataset_of
 from chunkwise.hdmf.model.attributes import data_type_of, object_id_of
 from chunkwise.hdmf.model.place import canonical_source, relative_source
@@ -403,7 +403,7 @@ class BuilderReferences:
         source = relative_source(canonical_source(other), canonical_source(self.io.source))
         if source is None:
             if self.io.external_links == "any":
-                return shown_text(str(other))
+                return str(other)
             raise InvalidArgumentError(
                 f"{other} has no name relative to {self.io.source}; "
                 'absolute links are written only with allow_external_links="any"'

@@ -32,6 +32,7 @@ from chunkwise.hdmf.model.place import (
     is_store_of_zarr2,
     place_of,
     source_name,
+    with_login,
     with_storage_options,
 )
 from chunkwise.hdmf.model.tree import Format, detect_format
@@ -237,7 +238,7 @@ class ZarrIO(StoreWriting):
             If it is closed.
         """
         if self._store is None:
-            raise UnsupportedOperation(f"{shown_text(self._source)} is closed")
+            raise UnsupportedOperation(f"{self._source} is closed")
         return self._store
 
     @property
@@ -281,15 +282,14 @@ class ZarrIO(StoreWriting):
         else:
             store = self._open_own(location, "r+" if self._mode == "a" else self._mode)
             if store.is_dataset("/"):
-                what = "is an array, not a group with HDMF data"
-                raise FailedPreconditionError(f"{shown_text(self._source)} {what}")
+                raise FailedPreconditionError(f"{self._source} is an array, not a group with HDMF data")
             self._store, store.source = store, self._source
             if self.writable:
                 try:
                     finish_replacement(store)
                 except UnlistedError:
                     raise UnsupportedError(
-                        f"{shown_text(self._source)} is on a web server, which can only be read: "
+                        f"{self._source} is on a web server, which can only be read: "
                         f"mode {self._mode!r} is impossible"
                     ) from None
         self._stores = StoreSet(self._store, self._open_other, self.external_links, self._roots)
@@ -339,7 +339,7 @@ class ZarrIO(StoreWriting):
             self._new.discard()
 
     def _open_other(self, name: str) -> HdmfStore:
-        return open_store(name, pool=self._pool)
+        return open_store(with_login(name, self._place), pool=self._pool)
 
     def reopened(self, store: HdmfStore) -> tuple[type[ZarrIO], Any, dict[str, Any]]:
         """Return the class, place and options that open one of this object's stores in another process."""
@@ -349,7 +349,8 @@ class ZarrIO(StoreWriting):
             "link_roots": self._roots,
         }
         if store is self._store:
-            return type(self), self._place, options
+            place = self._place
+            return type(self), shown_text(place) if isinstance(place, str) else place, options
         return type(self), store.source, options
 
     def close(self) -> None:

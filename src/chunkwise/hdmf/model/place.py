@@ -14,7 +14,7 @@ from chunkwise.core.kvstore.libraries.fsspec import synchronous
 from chunkwise.core.kvstore.libraries.mapping import MappingStore
 from chunkwise.core.kvstore.libraries.zarr_python import is_zarr_python
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.extension.inside import is_of, is_url
+from chunkwise.extension.inside import is_of, is_url, shown_text
 from chunkwise.extension.inside import with_storage_options as spec_with_options
 from chunkwise.extension.trees import Location, locate
 
@@ -34,6 +34,7 @@ __all__ = [
     "place_of",
     "relative_source",
     "source_name",
+    "with_login",
     "with_storage_options",
 ]
 
@@ -181,7 +182,16 @@ def source_name(place: Place) -> str:
         raise InvalidArgumentError("the path is empty")
     if isinstance(place, Path) or not is_url(text):
         return os.path.realpath(text)
-    return text.rstrip("/")
+    return shown_text(text).rstrip("/")
+
+
+def with_login(name: str, place: Any) -> str:
+    """Return the URL of a store with user and password of `place`, if that is on the same server."""
+    if not (isinstance(place, str) and is_url(place) and is_url(name)):
+        return name
+    there, known = urlsplit(name), urlsplit(place)
+    same = (there.scheme, there.netloc) == (known.scheme, known.netloc.rpartition("@")[2])
+    return urlunsplit(there._replace(netloc=known.netloc)) if same else name
 
 
 def join_source(base: str, source: str, *, from_parent: bool = False) -> str | None:
