@@ -323,7 +323,8 @@ class KvStoreDriver(Readable, Writable, Listable, Protocol):
     Attributes
     ----------
     identity : hashable
-        Equal for two drivers exactly if they have the same storage.
+        Equal for two drivers exactly if they have the same storage, also later: an ``id()`` is none, since
+        another storage may have it afterwards.
     traits : StoreTraits
         Its best use and its promises.  A store of a third party may lack it: see
         `chunkwise.core.kvstore.traits.traits_of`.

@@ -55,10 +55,10 @@ class PluginStore(StoreBase, ABC):
     >>> class Dictionary(PluginStore):
     ...     single_writer = True
     ...     def __init__(self):
-    ...         self.values = {}
+    ...         self.values, self.name = {}, object()
     ...     @property
     ...     def identity(self):
-    ...         return "dictionary", id(self.values)
+    ...         return "dictionary", self.name
     ...     def get(self, key):
     ...         return self.values.get(key)
     ...     def put(self, key, value):
