@@ -428,6 +428,19 @@ def test_unused_bits_are_cleared(dtype, mask):
         assert (out.view("u1") == clean).all()
 
 
+@pytest.mark.parametrize("fields", ["?,u2", "u1,?", "?,?", "f4,u1"])
+def test_bytes_of_records_are_kept(fields):
+    """Fields with unused bits beside others with none: all bits of these are kept."""
+    dtype = np.dtype(fields)
+    values = np.zeros(6, dtype)
+    for name in dtype.names:
+        values[name] = np.arange(6) * 40 if values[name].dtype.kind != "b" else np.arange(6) % 2
+    chain = prepare_chain(parse_codecs(["bytes"]), chunk_of(values))
+    out = np.empty(6, dtype)
+    chain.open_decoder()(bytes(chain.open_encoder()(values)), out)
+    assert out.tolist() == values.tolist()
+
+
 @pytest.mark.parametrize("size", [None, 5])
 def test_lz4_sizes(size):
     """The size in front is part of the chunk."""

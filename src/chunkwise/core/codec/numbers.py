@@ -130,7 +130,7 @@ def _round_integers(values: npt.NDArray[Any], keepbits: int) -> npt.NDArray[Any]
     kept = magnitude >> dropped
     # Compare twice the part cut off with one unit of the last kept bit.
     tail = magnitude - (kept << dropped)
-    half = np.where(dropped > 0, one << np.maximum(dropped, one) - one, 0).astype(unsigned)
+    half = (one << np.maximum(dropped, one) - one).astype(unsigned)  # if any is cut off
     up = (dropped > 0) & ((tail > half) | ((tail == half) & ((kept & one) == one)))
     limit = unsigned.type(np.iinfo(integers.dtype).max)
     top = (kept + one) << dropped
