@@ -135,6 +135,12 @@ def test_known_chunk_shapes(
     [
         ([100, 100], {"read_chunk": {"shape": [10, 10]}}, ((10, 10), (100, 100))),
         ([100, 100], {"write_chunk": {"shape": [10, 10]}}, ((10, 10), (10, 10))),
+        # No divisor of a prime number is near to more than 1,000,000 elements.
+        (
+            [2_000_003, 5_143_751],
+            {"write_chunk": {"shape": [None, -1]}},
+            ((1_000_000, 1), (1_000_000, 5_143_751)),
+        ),
         (
             [100, 100],
             {"read_chunk": {"shape_soft_constraint": [10, 10]}, "write_chunk": {"shape": [55, 52]}},

@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 DEFAULT_ELEMENTS: Final = 1024 * 1024  # elements of a chunk, as in TensorStore
+_NEAR: Final = 1_000_000  # TensorStore looks for divisors no further away
 
 
 def choose_chunk_shape(layout: ChunkLayout, extents: Sequence[int | None]) -> tuple[int, ...]:
@@ -126,18 +127,19 @@ def complete_chunk_shape(
 
 
 def nearest_divisor(number: int, size: int) -> int:
-    """Return the divisor of `number` nearest to `size`; the smaller one of two equally near."""
+    """Return the divisor of `number` nearest to `size`, the smaller one of two; `number` if none is near."""
     if size >= number:
         return number
     if isqrt(number) < size:
         divisors = _divisors(number)
         above = bisect_left(divisors, size)
-        return min(divisors[max(0, above - 1) : above + 1], key=lambda d: abs(d - size))
-    for distance in range(size):
+        nearest = min(divisors[max(0, above - 1) : above + 1], key=lambda d: abs(d - size))
+        return nearest if abs(nearest - size) < _NEAR else number
+    for distance in range(min(size, _NEAR)):
         for candidate in (size - distance, size + distance):
             if number % candidate == 0:
                 return candidate
-    return 1
+    return number
 
 
 @lru_cache(maxsize=64)
