@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import zipfile
@@ -11,10 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from failing_store import FailingStore, contents, place_in
 
 import chunkwise as cw
 from chunkwise.cli.main import main
-from chunkwise.errors import DataCorruptionError, InvalidArgumentError, UnsupportedError
+from chunkwise.core.kvstore.memory import MemoryStore
+from chunkwise.errors import DataCorruptionError, InvalidArgumentError, StorageError, UnsupportedError
 
 VALUES = np.random.default_rng(0).integers(0, 60000, (8, 20, 24)).astype("u2")
 
@@ -232,6 +235,57 @@ def test_numbers_that_cannot_be_stored_change_nothing(kind: str, tmp_path: Path)
 def test_a_shift_of_less_than_a_millionth_of_a_voxel_is_none(tmp_path: Path) -> None:
     place = KINDS["n5-viewer"](tmp_path)
     assert cw.edit_image(place, translation={"x": 1e-7}).translations[0][0] == 0
+
+
+def _in_memory(kind: str, path: Path) -> tuple[MemoryStore, str]:
+    """Return a store with an image, and the path of the image there."""
+    place, store = KINDS[kind](path), MemoryStore()
+    for file, value in _files(path).items():
+        store.write(file.relative_to(path).as_posix(), value)
+    return store, f"{place.relative_to(path).as_posix()}/"
+
+
+@pytest.mark.parametrize(
+    "kind", ["ome-ngff-0.4", "n5-viewer", "cosem", "paintera data", "bdv", "precomputed"]
+)
+def test_an_image_is_read_whole_or_not_at_all(kind: str, tmp_path: Path) -> None:
+    """A level that could not be read just now is not left out."""
+    store, name = _in_memory(kind, tmp_path)
+    counting = FailingStore(store, _fail, 0)
+    levels = cw.open_multiscale(place_in(counting, name))._metadata.levels
+    for at in range(1, counting.n_calls + 1):
+        with contextlib.suppress(StorageError):
+            found = cw.open_multiscale(place_in(FailingStore(store, _fail, at), name))
+            assert found._metadata.levels == levels, at
+
+
+@pytest.mark.parametrize("kind", ["ome-ngff-0.4", "n5-viewer", "cosem", "paintera", "bdv"])
+def test_a_store_that_fails_is_changed_everywhere_or_nowhere(kind: str, tmp_path: Path) -> None:
+    store, name = _in_memory(kind, tmp_path)
+    before = contents(store)
+    counting = FailingStore(store, _fail, 0)
+    cw.edit_image(place_in(counting, name), **CHANGES["all"])
+    after = contents(store)
+    assert after != before
+    first = next(at for at, (call, _) in enumerate(counting.calls, 1) if call == "write")
+    for at in range(first, counting.n_calls + 1):
+        for key, value in before.items():
+            store.write(key, value)
+        with contextlib.suppress(StorageError):
+            cw.edit_image(place_in(FailingStore(store, _fail, at), name), **CHANGES["all"])
+        found = {key: _json_or_bytes(value) for key, value in contents(store).items()}
+        assert found in [{k: _json_or_bytes(v) for k, v in one.items()} for one in (before, after)], at
+
+
+def _fail() -> None:
+    raise StorageError("no room is left")
+
+
+def _json_or_bytes(value: bytes) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
 
 
 @pytest.mark.parametrize("kind", ["n5-viewer", "paintera", "bdv"])

@@ -13,13 +13,14 @@ from chunkwise.core.kvstore.adapter.zip_write import export_archive
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.extension.inside import hooks
 from chunkwise.extension.trees import (
+    add_attributes,
     check_outside_arrays,
     is_link,
     is_ome_archive,
     locate,
     location_of,
+    on_trial,
     walk,
-    with_added,
 )
 
 __all__ = ["add_arguments", "run"]
@@ -66,7 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
                 f"{name} is a symbolic link, which an archive doesn't have: `chunkwise cp -r` to "
                 f'"{arguments.archive}|zip:" copies what it leads to'
             )
-    source = with_added(source, hooks.find("label marks")(root, ""))
+    if added := hooks.find("label marks")(root, ""):  # in memory, so that the archive has them
+        source = on_trial(source)
+        add_attributes(source, added)
     below = PrefixStore(source.store, source.path)
     with progress_of(arguments, "archiving", None) as progress:
         done = export_archive(

@@ -23,6 +23,7 @@ from chunkwise.copying.array_template import (
 )
 from chunkwise.copying.codec_option import Compressor, compressor_to_json
 from chunkwise.copying.losses import finite_attributes
+from chunkwise.copying.made_array import check_in_place, generation_of
 from chunkwise.core.api.open import create_checked
 from chunkwise.core.api.open import open as open_spec
 from chunkwise.core.api.tensorstore import TensorStore
@@ -48,7 +49,16 @@ from chunkwise.core.trees.tree import Tree
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.extension.trees import check_outside_arrays, check_place, delete_own, looking, replacing
 
-__all__ = ["NewArray", "Target", "create_array", "generation_of", "open_array", "open_node", "target_spec"]
+__all__ = [
+    "NewArray",
+    "Target",
+    "check_in_place",
+    "create_array",
+    "generation_of",
+    "open_array",
+    "open_node",
+    "target_spec",
+]
 
 # -- specs of new arrays ------------------------------------------------------------------------------
 
@@ -357,9 +367,7 @@ def open_node(tree: Tree, names: Sequence[str], node: Node) -> TensorStore:
 def create_array(
     location: Location, target: Target, *, overwrite: bool = False, group: Node | None = None
 ) -> TensorStore:
-    """Make an array, which replaces another one only with `overwrite`.
-
-    No groups are made for it if the `group` that it is in is given.
+    """Make an array, which replaces another one only with `overwrite`; no groups if its `group` is given.
 
     Raises
     ------
@@ -368,9 +376,9 @@ def create_array(
     """
     format = FORMATS[target.spec["driver"]]
     with looking(location) as seen:
-        is_staged = is_staging(location.name)  # in the array that it replaces, in some stores
-        above = ... if is_staged else check_outside_arrays(seen)
-        above = above if group is None else group
+        # In some stores a staging place is in the array that it replaces.
+        above = ... if is_staging(location.name) else check_outside_arrays(seen)
+        above = group or above
         check_place(seen, "array", format, "overwrite" if overwrite else "new")
     spec = {**target.spec, "kvstore": location.kvstore()}
     # Nothing may remain of an array that can't be made.
@@ -391,12 +399,6 @@ def in_tree(spec: Mapping[str, Any]) -> Spec:
     driver = parsed._driver
     assert isinstance(driver, ChunkedSpec), "it is of a format of trees"
     return Spec._of(replace(driver, in_tree=True), parsed._transform)
-
-
-def generation_of(store: TensorStore) -> bytes:
-    """Return the generation of the document of an array that has just been made; empty if unknown."""
-    opened: Any = getattr(store._array, "_opened", None)
-    return b"" if opened is None else bytes(opened.generation)
 
 
 @dataclass(frozen=True)
@@ -421,6 +423,7 @@ class NewArray:
             made = generation_of(store)
             if self.data is not None:
                 self._fill(self._alone(store, place))
+                check_in_place(store, place, made)
         except BaseException:  # an interrupt too: no half array may stay
             with suppress(ChunkwiseError):  # the store may have failed for good
                 if made or find_documented(place) is None:  # otherwise another process was faster

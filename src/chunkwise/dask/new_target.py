@@ -18,7 +18,8 @@ from chunkwise.copying.array_options import (
 )
 from chunkwise.copying.array_template import ArrayTemplate
 from chunkwise.copying.codec_option import CODEC_PARTS, Compressor
-from chunkwise.copying.new_array import generation_of, target_spec
+from chunkwise.copying.made_array import check_in_place, generation_of
+from chunkwise.copying.new_array import target_spec
 from chunkwise.dask.in_place import reads_of
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError
 from chunkwise.extension import JSON
@@ -142,7 +143,8 @@ def _fill(
             made = node.found.generation if node is not None and node.found is not None else made
         if write is not None:
             write(target)
-            target.resolve().result()  # raises if others have deleted or replaced it
+            if location is not None:
+                check_in_place(target, location, made)
     except BaseException:  # an interrupt too
         with suppress(ChunkwiseError):  # the store may have failed permanently
             if location is not None and find_documented(location) is not None:

@@ -12,13 +12,13 @@ from chunkwise.core.driver.tree_formats import DRIVERS, FORMATS, tree_format
 from chunkwise.core.engine.concurrent_requests import map_requests
 from chunkwise.core.trees.attributes import (
     NonFinite,
+    add_attributes,
     check_non_finite,
     has_non_finite,
     node_attributes,
     on_trial,
     read_attributes,
     to_json_value,
-    with_added,
     with_number_types,
 )
 from chunkwise.core.trees.change import delete_below
@@ -106,6 +106,7 @@ __all__ = [
     "ResolvedNode",
     "State",
     "Tree",
+    "add_attributes",
     "archive_place",
     "change_document",
     "check_container",
@@ -171,7 +172,6 @@ __all__ = [
     "walk",
     "was_replaced",
     "what_is_at",
-    "with_added",
     "with_copies",
     "with_number_types",
     "without_links",

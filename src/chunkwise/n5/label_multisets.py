@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, get_args
 
 import numpy as np
@@ -177,10 +178,14 @@ def create_n5_blocks(
                 break
         try:
             check_outside_arrays(location)  # others look after they have written, too
-        except AlreadyExistsError:
-            location.store.delete(key, if_equal=written)
+            mark_container(location, text=data_type == "string")  # it may be the container itself
+        except BaseException:  # an interrupt too
+            with suppress(ChunkwiseError):  # the store may have failed permanently
+                if stored.value is None:
+                    location.store.delete(key, if_equal=written)
+                else:
+                    location.store.write(key, bytes(stored.value), if_equal=written)
             raise
-        mark_container(location, text=data_type == "string")  # it may be the container itself
     return found
 
 

@@ -16,7 +16,8 @@ from chunkwise import open as open_spec
 from chunkwise.copying.array_options import array_options, check_named, for_array, for_format
 from chunkwise.copying.array_template import NAMES, ArrayTemplate
 from chunkwise.copying.codec_option import Compressor, parse_compressor
-from chunkwise.copying.new_array import Target, create_array, generation_of, open_array, target_spec
+from chunkwise.copying.made_array import generation_of
+from chunkwise.copying.new_array import Target, create_array, open_array, target_spec
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OptionError, prefixed
 from chunkwise.extension.inside import as_integer, as_items, hooks, parse_fill_value_zarr3
 from chunkwise.extension.trees import (

@@ -47,6 +47,7 @@ from chunkwise.core.kvstore.protocol import MISSING_GENERATION, ByteRange, Typed
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.document import change_document, dump_like, read_document
 from chunkwise.core.trees.location import Location, locate
+from chunkwise.core.trees.look import check_outside_arrays
 from chunkwise.core.trees.node import Node, require_node
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
 
@@ -65,7 +66,6 @@ __all__ = [
     "on_trial",
     "read_attributes",
     "to_json_value",
-    "with_added",
     "with_number_types",
 ]
 
@@ -350,14 +350,6 @@ def change_attributes(node: Node, change: _Change) -> dict[str, JSON]:
     return out
 
 
-def with_added(location: Location, added: Mapping[str, Mapping[str, JSON]]) -> Location:
-    """Return a location whose nodes, at and below it, have added attributes; these are given by path."""
-    if added:
-        location = on_trial(location)
-        add_attributes(location, added)
-    return location
-
-
 def on_trial(location: Location) -> Location:
     """Return a location where what is written stays in memory, and is read back."""
     return location._replace(store=PendingStore(location.store, lambda *_: None))
@@ -372,15 +364,19 @@ def add_attributes(location: Location, added: Mapping[str, Mapping[str, JSON]]) 
 
 def _change_attributes(node: Node, change: _Change) -> None:
     location, rules = node.location, node.rules
-    key = rules.attributes_key
+    key, is_new = rules.attributes_key, not node.key
+
+    def changed(attributes: JSON) -> JSON:
+        nonlocal is_new
+        is_new = attributes is None
+        return change(attributes or {})
+
     if key:
-        nothing = ByteRange(0, 0)  # reading it shows whether the key exists
-        if node.key and location.store.read(location.path + node.key, byte_range=nothing).value is None:
-            raise FailedPreconditionError(f"{location.text} was deleted meanwhile")
+        _check_there(node)
         change_document(
             location.store,
             location.path + key,
-            lambda attributes: change(attributes or {}),
+            changed,
             load=lambda raw: _expect_object(load_json(raw), location, key),
         )
     else:
@@ -391,8 +387,30 @@ def _change_attributes(node: Node, change: _Change) -> None:
             lambda document: _with_attributes(node, key, document, change),
             load=rules.load,
         )
+    if is_new:
+        _check_place(node, key)
     if rules.consolidated_key:
         update_consolidated(location.store, location.path, format=rules.name)
+
+
+def _check_there(node: Node) -> None:
+    """Raise FailedPreconditionError if the document of a node was deleted."""
+    location, nothing = node.location, ByteRange(0, 0)  # reading it shows whether the key exists
+    if node.key and location.store.read(location.path + node.key, byte_range=nothing).value is None:
+        raise FailedPreconditionError(f"{location.text} was deleted meanwhile")
+
+
+def _check_place(node: Node, key: str) -> None:
+    """Delete the first document of attributes again, and raise, if others have deleted the node meanwhile."""
+    location = node.location
+    written = location.store.read(location.path + key, byte_range=ByteRange(0, 0)).generation
+    try:
+        _check_there(node)
+        if not node.key:  # a directory, which may be in an array now
+            check_outside_arrays(location)
+    except ChunkwiseError:
+        location.store.delete(location.path + key, if_equal=written)
+        raise
 
 
 def _with_attributes(node: Node, key: str, document: JSON, change: _Change) -> JSON:

@@ -13,7 +13,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chunkwise import TensorStore, Unit
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError, UnsupportedError
+from chunkwise.errors import (
+    ChunkwiseError,
+    InvalidArgumentError,
+    NotFoundError,
+    PermissionDeniedError,
+    StorageError,
+    UnsupportedError,
+)
 from chunkwise.extension import JSON
 from chunkwise.extension.inside import cached_property, dump
 from chunkwise.extension.trees import Location, read_attributes
@@ -131,6 +138,8 @@ class N5Group:
             try:
                 store = group.get(there.get(number, f"s{number}"))
             except ChunkwiseError as e:
+                if isinstance(e, StorageError) and not isinstance(e, PermissionDeniedError):
+                    raise  # it would be there at another time
                 problems.append(f"level s{number} can't be read: {e.message}")
                 continue
             if isinstance(store, TensorStore):

@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from chunkwise import Attributes, Unit
 from chunkwise.copying.resolve import ResolvedPlace, resolve
 from chunkwise.errors import (
     AbortedError,
+    ChunkwiseError,
     DataCorruptionError,
     InvalidArgumentError,
     NotFoundError,
     UnsupportedError,
 )
 from chunkwise.extension.inside import dump, read_bounded, with_storage_options
-from chunkwise.extension.trees import Location, LocationLike, on_trial, require_node
+from chunkwise.extension.trees import Location, LocationLike, on_trial, require_node, to_json_value
 from chunkwise.images.conventions.convention import Change, Edit, plain
 from chunkwise.images.conventions.known import convention_of
 from chunkwise.images.conventions.ome_groups import ImageCollection
@@ -170,17 +174,42 @@ def _try(found: ResolvedPlace, name: str | None, change: Change) -> None:
 
 
 def _apply(edits: Sequence[Edit]) -> None:
-    """Make all edits; those of one document see each other's results."""
-    for location, key, change in edits:
-        if key is None:
-            Attributes(require_node(location)).change(change)
-            continue
-        for _ in range(_MOST_TRIES):
-            value, generation = _bytes(location, key)
-            if location.store.write(location.path + key, change(value), if_equal=generation) is not None:
-                break
-        else:
-            raise AbortedError(f"{location.describe(key)} is changed by other writers all the time")
+    """Make all edits, or none; those of one document see each other's results."""
+    undo: list[Callable[[], object]] = []
+    try:
+        for location, key, change in edits:
+            noted: list[Any] = []
+            edit = partial(_noting, change, noted)
+            undo.append(partial(_change_one, location, key, partial(_as_before, noted)))
+            _change_one(location, key, edit)
+    except BaseException:  # an interrupt too
+        for step in reversed(undo):
+            with suppress(ChunkwiseError):  # the store may have failed permanently
+                step()
+        raise
+
+
+def _change_one(location: Location, key: str | None, change: Callable[[Any], Any]) -> None:
+    if key is None:
+        Attributes(require_node(location)).change(change)
+        return
+    for _ in range(_MOST_TRIES):
+        value, generation = _bytes(location, key)
+        if location.store.write(location.path + key, change(value), if_equal=generation) is not None:
+            return
+    raise AbortedError(f"{location.describe(key)} is changed by other writers all the time")
+
+
+def _noting(change: Callable[[Any], Any], noted: list[Any], stored: Any) -> Any:
+    noted[:] = deepcopy(stored), change(stored)
+    return noted[1]
+
+
+def _as_before(noted: list[Any], stored: Any) -> Any:
+    """Return what was stored before an edit, unless others have changed it since."""
+    before, after = noted or (stored, stored)
+    is_same = stored == (after if isinstance(after, bytes) else to_json_value(after, "attributes"))
+    return before if is_same else stored
 
 
 def _bytes(location: Location, key: str) -> tuple[bytes, bytes]:
@@ -297,6 +326,8 @@ def _color(value: str, number: int) -> str:
 def _check(image: MultiscaleImage, change: Change) -> None:
     """Raise DataCorruptionError unless an image has all changes."""
     found = [tuple(level.place) for level in image._metadata.levels]
+    if len(found) != len(change.places) or len(image.axes) != len(change.units):
+        raise AbortedError(f"another process has replaced {image.location} meanwhile")
     pairs = zip(found, change.places, strict=True)
     same = all(
         math.isclose(size, a, rel_tol=1e-9) and math.isclose(at, b, rel_tol=1e-9, abs_tol=_NEARLY * a)
