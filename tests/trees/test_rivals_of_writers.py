@@ -132,7 +132,7 @@ WRITERS: dict[str, tuple[Callable[[Tree], object], Callable[[Tree], object]]] = 
 ADDED = ("dataset in mode a", "more variables", "another variable")
 """Writers that replace variables that are there when they begin."""
 
-FILLED = ("from_dask", "array")
+FILLED = ("from_dask", "array", "blocks")
 
 
 def delete_around(tree: Tree) -> None:
@@ -210,7 +210,7 @@ class Meeting(NamedTuple):
 
     def after_array_around(self) -> str:
         if has_lost(self.tree.at("mid")):
-            return "the other's array is lost"
+            return "" if self.fills and self.error is not None else "the other's array is lost"
         return f"inside the array: {self.found}" if self.found else ""
 
     def after_arrays(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.arrays.chunked import ChunkedArray
+from chunkwise.core.engine.concurrent_requests import is_slow
 from chunkwise.core.trees.location import Location
 from chunkwise.errors import AbortedError
 
@@ -16,8 +17,11 @@ def generation_of(store: TensorStore) -> bytes:
 
 
 def check_in_place(store: TensorStore, location: Location, made: bytes) -> None:
-    """Raise FailedPreconditionError or AbortedError if others have deleted or replaced an array."""
-    if not isinstance(store._array, ChunkedArray):
+    """Raise FailedPreconditionError or AbortedError if others have deleted or replaced an array.
+
+    Stores that answer slowly are not asked: it would be a request more for each new array.
+    """
+    if not isinstance(store._array, ChunkedArray) or is_slow(location.store):
         return
     store._array.refresh()
     # Any change of an archive changes all generations.

@@ -377,7 +377,7 @@ def create_array(
     format = FORMATS[target.spec["driver"]]
     with looking(location) as seen:
         # In some stores a staging place is in the array that it replaces.
-        around = ... if is_staging(location.name) else check_outside_arrays(seen)
+        above = group or (... if is_staging(location.name) else check_outside_arrays(seen))
         check_place(seen, "array", format, "overwrite" if overwrite else "new")
     spec = {**target.spec, "kvstore": location.kvstore()}
     # Nothing may remain of an array that can't be made.
@@ -385,12 +385,10 @@ def create_array(
     text = planned.dtype.name == "ustring"
     new = NewArray(format, spec, target.attributes)
     if not overwrite:
-        return new.write_to(
-            location, lambda: create_parents(location, format, text=text, above=group or around)
-        )
+        return new.write_to(location, lambda: create_parents(location, format, text=text, above=above))
     with replacing(location) as staging:
         new.write_to(staging)
-        create_parents(location, format, text=text, above=group or around)
+        create_parents(location, format, text=text, above=above)
     return open_array(location)
 
 

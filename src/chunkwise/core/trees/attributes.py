@@ -47,8 +47,7 @@ from chunkwise.core.kvstore.protocol import MISSING_GENERATION, ByteRange, Typed
 from chunkwise.core.trees.consolidated import update_consolidated
 from chunkwise.core.trees.document import change_document, dump_like, read_document
 from chunkwise.core.trees.location import Location, locate
-from chunkwise.core.trees.look import check_outside_arrays
-from chunkwise.core.trees.node import Node, require_node
+from chunkwise.core.trees.node import Node, find_documented, require_node
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
 
 __all__ = [
@@ -406,8 +405,10 @@ def _check_place(node: Node, key: str) -> None:
     written = location.store.read(location.path + key, byte_range=ByteRange(0, 0)).generation
     try:
         _check_there(node)
-        if not node.key:  # a directory, which may be in an array now
-            check_outside_arrays(location)
+        parents = () if node.key else location.parents  # of a directory, which may be in an array now
+        above = next(filter(None, map(find_documented, parents)), None)
+        if above is not None and above.kind == "array":
+            raise FailedPreconditionError(f"{location.text} was deleted meanwhile, for an array around it")
     except ChunkwiseError:
         location.store.delete(location.path + key, if_equal=written)
         raise
