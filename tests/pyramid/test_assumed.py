@@ -191,6 +191,9 @@ ADDED: dict[str, Any] = {  # views of z, y, x in Zarr, and the names of their di
     "one plane": (lambda a: a[1][None], "zyx"),
     "turned": (lambda a: a.T, "xyz"),
     "turned, planes by number": (lambda a: a.T[:, :, [2, 0]], "xyz"),
+    "one more, cast": (lambda a: cw.cast(a[None], "float32"), "czyx"),
+    "one more, at half the size": (lambda a: cw.downsample(a[None], [1, 1, 2, 2], "mean"), "czyx"),
+    "planes by number, at half the size": (lambda a: cw.downsample(a[[2, 0]], [1, 2, 2], "mean"), "zyx"),
     "points": (lambda a: a.vindex[[0, 1], [2, 3]], "yx"),
 }
 
