@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -219,3 +220,17 @@ def test_dimensions_of_views_have_the_names_of_those_that_they_show(
     image = cw.open_multiscale(part)
     assert "".join(axis.name for axis in image.axes) == (names if format == "zarr3" else OF_N5[names])
     assert (image.levels[0].read().result() == part.read().result()).all()
+
+
+def test_numbers_written_in_two_ways_are_in_one_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever order the file system lists them in."""
+    place = _pictures(tmp_path / "p", "img001.tif", "img01.tif", "img1.tif", "img2.tif")
+    listdir, found = os.listdir, []
+    for reverse in (False, True):
+        monkeypatch.setattr(
+            os, "listdir", lambda path, reverse=reverse: sorted(listdir(path), reverse=reverse)
+        )
+        found.append(cw.read(place)[:, 0, 0].tolist())
+    assert found == [[0, 1, 2, 3]] * 2
