@@ -571,3 +571,23 @@ def test_the_shape_is_that_of_the_data(of, tmp_path):
         np.testing.assert_array_equal(cw.read(tmp_path / "a"), data)
     cw.create_array(tmp_path / "a", 7, shape=(2, 3), overwrite=True)
     assert cw.read(tmp_path / "a").tolist() == [[7] * 3] * 2
+
+
+@pytest.mark.parametrize("format", ["zarr2", "n5"])
+@pytest.mark.parametrize("chunks", [[5, 1, 5], -1, {"x": 5}, 4])
+def test_shards_of_a_source_are_no_matter_where_there_are_none(tmp_path, chunks, format):
+    """Chunks of a copy to a format without shards need not divide them; in Zarr v3 it keeps them."""
+    values = np.arange(5 * 6 * 7).reshape(5, 6, 7)
+    source = cw.create_group(tmp_path / "a", format="zarr3")
+    source.create_array("s", values, chunks=(1, 3, 2), shards=(3, 6, 6), dimension_names=["z", "y", "x"])
+    wanted = {"x": (1, 3, 5), 4: (4, 4, 4), -1: (5, 6, 7)}
+    wanted = (5, 1, 5) if isinstance(chunks, list) else wanted["x" if isinstance(chunks, dict) else chunks]
+    cw.copy(tmp_path / "a/s", tmp_path / "b", format=format, chunks=chunks)
+    cw.copy_tree(tmp_path / "a", tmp_path / "c", format=format, chunks=chunks)
+    for copy in (cw.open_array(tmp_path / "b"), cw.open_array(tmp_path / "c/s")):
+        assert copy.chunk_layout.write_chunk.shape == wanted
+        assert (copy.read().result() == values).all()
+    with pytest.raises(ValueError, match=r"shards of .* can't be divided"):
+        cw.copy(tmp_path / "a/s", tmp_path / "d", format="zarr3", chunks=chunks)
+    with pytest.raises(ValueError, match="has no shards"):
+        cw.copy(tmp_path / "a/s", tmp_path / "d", format=format, chunks=chunks, shards=(3, 6, 6))

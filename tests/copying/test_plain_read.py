@@ -27,6 +27,9 @@ VIEWS: dict[str, Any] = {
     "element": np.s_[9, 9, 3],
     "nothing": np.s_[5:5],
     "new": np.s_[None, ::3],
+    "indices": np.s_[[3, 28, 0, 3], 2:9],
+    "mask": np.s_[:, :, [True, False] * 3 + [True]],
+    "points": np.s_[[3, 28], 2:9, [0, 6]],
 }
 
 
@@ -95,3 +98,18 @@ def test_nothing_of_the_fast_readers_is_imported() -> None:
         names = re.findall(r"from chunkwise\.((?:core\.engine|copying)\.\w+) import", text)
         left += {name.replace(".", "/") for name in names} - found
     assert found == {"copying/plain_read"}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_views_are_copied_compared_and_verified(
+    path: Path, view: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    part = cw.open(str(path)).result()[VIEWS[view]]
+    place = tmp_path_factory.mktemp("copies") / "copy"
+    copy = cw.copy(part, place, verify=True).array
+    np.testing.assert_array_equal(copy.read().result(), part.read().result())
+    assert cw.diff(part, place, attributes=False) == [] == cw.diff(place, part, attributes=False)
+    assert not any(report.bad for report in cw.verify(part))
+    if part.size:
+        copy[(0,) * copy.rank].write(copy[(0,) * copy.rank].read().result() + 1).result()
+        assert len(cw.diff(part, place, attributes=False)) == 1

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import numpy as np
@@ -177,3 +179,58 @@ def test_bytes_that_are_no_pixels_have_no_colours(tmp_path: Path) -> None:
     named = cw.create_array(tmp_path / "a.zarr", np.zeros((8, 8, 3), "u1"), dimension_names=["z", "y", "x"])
     for array in (named, cw.array(np.zeros((8, 8, 3), "u2")), cw.array(np.zeros((8, 8, 5), "u1"))):
         assert cw.open_multiscale(array).channels == ()
+
+
+VALUES = np.arange(3 * 6 * 8).reshape(3, 6, 8).astype("u2")
+ADDED: dict[str, Any] = {  # views of z, y, x in Zarr, and the names of their dimensions
+    "planes by number": (lambda a: a[[2, 0, 1]], "zyx"),
+    "rows by number": (lambda a: a[:, [5, 0, 3]], "zyx"),
+    "columns by number": (lambda a: a[:, :, [5, 0]], "zyx"),
+    "some planes": (lambda a: a[np.array([True, False, True])], "zyx"),
+    "one more in front": (lambda a: a[None], "czyx"),
+    "one more behind": (lambda a: a[..., None], "zyxc"),
+    "one plane": (lambda a: a[1][None], "zyx"),
+    "turned": (lambda a: a.T, "xyz"),
+    "turned, planes by number": (lambda a: a.T[:, :, [2, 0]], "xyz"),
+    "one more, cast": (lambda a: cw.cast(a[None], "float32"), "czyx"),
+    "one more, at half the size": (lambda a: cw.downsample(a[None], [1, 1, 2, 2], "mean"), "czyx"),
+    "planes by number, at half the size": (lambda a: cw.downsample(a[[2, 0]], [1, 2, 2], "mean"), "zyx"),
+    "points": (lambda a: a.vindex[[0, 1], [2, 3]], "yx"),
+}
+
+
+OF_N5 = {"zyx": "xyz", "xyz": "zyx", "yx": "xy"}
+
+
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [
+        (name, format)
+        for name in ADDED
+        for format in ("zarr3", "n5")
+        if format == "zarr3" or "one" not in name
+    ],
+)
+def test_dimensions_of_views_have_the_names_of_those_that_they_show(
+    name: str, format: str, tmp_path: Path
+) -> None:
+    """In N5 the other way round.  A new one, or one of numbers, is not next to the elements of a row."""
+    view, names = ADDED[name]
+    part = view(cw.create_array(tmp_path / "a", VALUES, format=format))
+    image = cw.open_multiscale(part)
+    assert "".join(axis.name for axis in image.axes) == (names if format == "zarr3" else OF_N5[names])
+    assert (image.levels[0].read().result() == part.read().result()).all()
+
+
+def test_numbers_written_in_two_ways_are_in_one_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever order the file system lists them in."""
+    place = _pictures(tmp_path / "p", "img001.tif", "img01.tif", "img1.tif", "img2.tif")
+    listdir, found = os.listdir, []
+    for reverse in (False, True):
+        monkeypatch.setattr(
+            os, "listdir", lambda path, reverse=reverse: sorted(listdir(path), reverse=reverse)
+        )
+        found.append(cw.read(place)[:, 0, 0].tolist())
+    assert found == [[0, 1, 2, 3]] * 2

@@ -104,8 +104,11 @@ def array_options(given: Mapping[str, Any]) -> dict[str, Any]:
 def for_format(options: Mapping[str, Any], format: str) -> dict[str, Any]:
     """Return options as a format has them; raise OptionError for those that it has in no array."""
     out = dict(options)
-    if out.get("shards") is not None and not tree_format(format).has_shards:
-        raise OptionError(f"shards: {format} has no shards; Zarr v3 (zarr3) has")
+    if not tree_format(format).has_shards:
+        if out.get("shards") is not None:
+            raise OptionError(f"shards: {format} has no shards; Zarr v3 (zarr3) has")
+        if "chunks" in out:
+            out["shards"] = None  # of a source, which its chunks need not divide
     if "codec" in out:
         out["codec"] = codec_in(out["codec"], format)
     return out

@@ -116,8 +116,9 @@ def is_picture(path: str) -> bool:
 
 
 def natural(name: str) -> list[tuple[int, str]]:
-    """Return a key by which ``z10`` comes after ``z9``."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+    """Return a key by which ``z10`` comes after ``z9``, and ``z01`` always before ``z1``."""
+    parts = re.split(r"(\d+)", name)
+    return [*((int(part), "") if part.isdecimal() else (-1, part) for part in parts), (-1, name)]
 
 
 def open_pictures(pictures: Mapping[str, Any]) -> tuple[TensorStore, str]:

@@ -27,7 +27,7 @@ from chunkwise.core.codec.protocol import (
 from chunkwise.core.codec.sharding import MISSING, ShardLayout
 from chunkwise.core.driver.stored_array import ShardLevel, StoredArray, failed, missing_chunk, shard_layout
 from chunkwise.core.grid import ChunkGrid
-from chunkwise.core.index_space import IndexTransform, OutputIndexMap, OutputIndexMethod
+from chunkwise.core.index_space import IndexTransform, OutputIndexMap
 from chunkwise.core.kvstore.protocol import Readable, describe
 from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.plan.ndarray_view import strided_view
@@ -187,16 +187,15 @@ def _overlap(
 
 
 def read_plainly(view: TensorStore, n_at_once: int = _AT_ONCE) -> npt.NDArray[Any]:
-    """Return the elements of `view`, which is of slices; a slow store is asked for `n_at_once` values."""
-    # A virtual array has no chunks that could be read one by one.
+    """Return the elements of `view`; a slow store is asked for `n_at_once` values."""
+    # A virtual array has no chunks that could be read one by one; what index arrays select has no box.
     array = view._array
-    if not isinstance(array, ChunkedArray):
+    if not isinstance(array, ChunkedArray) or any(m.index_array is not None for m in view._transform.output):
         return view.read().result()
     transform = array.in_grid(array.bounded(view._transform))
     low, shape = transform.input_inclusive_min, transform.input_shape
     start, stop, shifted = [], [], []
     for m in transform.output:
-        assert m.method != OutputIndexMethod.array, "a view of slices"
         first = last = m.offset
         if m.input_dimension is not None and m.stride is not None:
             lowest, n = low[m.input_dimension], shape[m.input_dimension]

@@ -157,8 +157,19 @@ def axis_kind(name: str) -> AxisKind:
 
 def memory_order(store: TensorStore) -> list[int]:
     """Return the dimensions, the one whose elements are farthest from each other first."""
-    order = store.chunk_layout.inner_order
-    return list(range(store.rank) if order is None else order)
+    # The layout of a view has new dimensions, and those of index arrays, last, wherever they are.
+    array, transform = store._array, store._transform
+    while (base := getattr(array, "base", None)) is not None:  # of an array with other elements
+        array, transform = base(transform)
+    order = array.schema().chunk_layout.inner_order
+    if order is None:
+        return list(range(store.rank))
+    place: dict[int, int] = {}
+    for out, m in enumerate(transform.output):
+        shape = () if m.index_array is None else m.index_array.shape
+        dims: list[int | None] = [dim for dim, n in enumerate(shape) if n != 1]
+        place |= {dim: order.index(out) for dim in dims or [m.input_dimension] if dim is not None}
+    return sorted(range(store.rank), key=lambda dim: place.get(dim, -1))
 
 
 def slowest_first(store: TensorStore, axes: Sequence[ImageAxis]) -> list[int]:
