@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
 import tensorstore
 
 import chunkwise as ts
+from chunkwise import errors
 
 S3 = {"driver": "s3", "bucket": "bkt"}
 SAME: list[Any] = [
@@ -273,3 +275,38 @@ def test_tensorstore_reads_our_archive(tmp_path: Any) -> None:
     theirs = tensorstore.open({"driver": "zarr3", "kvstore": url}).result()
     assert theirs.read().result().sum() == 7 * 36 + 8
     assert zipfile.ZipFile(tmp_path / "x.zip").testzip() is None
+
+
+WORDS = ("", "a", "b", "aa", "ab", "ac", "abc", "abd", "bb", "ac0", "ba/", "b/", "a\x7f", "a\0")
+
+
+def test_a_range_in_a_kvstack_holds_each_key_where_tensorstore_puts_it_or_is_refused() -> None:
+    """Without ``strip_prefix`` TensorStore takes the same bytes off all keys, even where they differ."""
+    refused = 0
+    for low, high in itertools.product(WORDS, WORDS):
+        keys = {name: word for name, word in (("inclusive_min", low), ("exclusive_max", high)) if word}
+        if high and low >= high:
+            continue
+        found: list[dict[bytes, bytes] | None] = []
+        for module in (tensorstore, ts):
+            context = module.Context()
+            spec = {"driver": "kvstack", "layers": [{"base": "memory://x/", **keys}]}
+            try:
+                store = module.KvStore.open(spec, context=context).result()
+            except errors.InvalidArgumentError as e:
+                assert "Expected strip_prefix for range" in str(e)
+                found.append(None)
+                continue
+            for word in WORDS:
+                if low <= word and (not high or word < high):
+                    store[word] = word
+            base = module.KvStore.open("memory://", context=context).result()
+            found.append({key: base[key] for key in base.list().result()})
+        if found[1] is None:
+            refused += 1
+            layer = {"base": {"driver": "memory", "path": "x/"}, **keys, "strip_prefix": 0}
+            explicit = {"driver": "kvstack", "layers": [layer]}
+            assert ts.KvStore.Spec(explicit).to_json() == explicit
+        else:
+            assert found[0] == found[1], keys
+    assert refused > 3

@@ -90,7 +90,8 @@ class _LayerSpec(NamedTuple):
             out = {"inclusive_min": decode_key(low)} if low else {}
             if high:
                 out["exclusive_max"] = decode_key(high)
-        return out if self.strip == _common(self.keys) else {**out, "strip_prefix": self.strip}
+        is_usual = self.strip == _common(self.keys) == _taken_off(self.keys)
+        return out if is_usual else {**out, "strip_prefix": self.strip}
 
 
 def _parse_layer(value: JSON) -> _LayerSpec:
@@ -118,6 +119,11 @@ def _parse_layer(value: JSON) -> _LayerSpec:
     common = _common(keys)
     if strip is not None and strip > common:
         raise SpecError(f"Invalid strip_prefix of {strip} for {what}")
+    if strip is None and (n := _taken_off(keys)) != common:
+        raise SpecError(
+            f"Expected strip_prefix for {what}, such as {common}: without it, TensorStore takes {n} bytes "
+            "off keys that differ in them, and stores several keys as one"
+        )
     return _LayerSpec(base, keys, common if strip is None else strip)
 
 
@@ -127,6 +133,19 @@ def _common(keys: KeyRange) -> int:
     while n and not (b"" < keys.exclusive_max <= prefix_end(keys.inclusive_min[:n])):
         n -= 1
     return n
+
+
+def _taken_off(keys: KeyRange) -> int:
+    """Return the length of what TensorStore takes off, though not all keys of a range may begin with it."""
+    low, high = keys.inclusive_min, keys.exclusive_max
+    shortest, n = min(len(low), len(high)), 0
+    while n < shortest and low[n] == high[n]:
+        n += 1
+    if n + 1 == shortest and low[n] + 1 == high[n]:
+        n += 1
+        while low[n : n + 1] == b"\xff":
+            n += 1
+    return n if high else _common(keys)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
