@@ -64,7 +64,7 @@ def test_labels_of_a_domain_are_kept(tmp_path: Path, driver: str, option: str) -
     domain = cw.IndexDomain(labels=["t", ""], shape=[4, 3])
     given: Any = {option: domain if option == "domain" else cw.Schema(domain=domain)}
     spec = {"driver": driver, "kvstore": {"driver": "file", "path": f"{tmp_path / 'a'}/"}}
-    array = cw.from_dask(da.zeros((4, 3), chunks=2), spec, **given)
-    assert isinstance(array, cw.TensorStore)
+    cw.from_dask(da.zeros((4, 3), chunks=2), spec, **given)
+    array = cw.open_array(tmp_path / "a")
     known = array.attrs.get("_ARRAY_DIMENSIONS") or list(array.domain.labels)
     assert [name or "" for name in known] == ["t", ""]
