@@ -2,6 +2,8 @@
 
 import json
 import re
+from decimal import Decimal
+from fractions import Fraction
 
 import dask.array as da
 import numcodecs
@@ -571,3 +573,36 @@ def test_the_shape_is_that_of_the_data(of, tmp_path):
         np.testing.assert_array_equal(cw.read(tmp_path / "a"), data)
     cw.create_array(tmp_path / "a", 7, shape=(2, 3), overwrite=True)
     assert cw.read(tmp_path / "a").tolist() == [[7] * 3] * 2
+
+
+FILLS = [
+    ("u1", np.datetime64("3000"), False),
+    ("i8", np.datetime64("NaT"), False),
+    ("f8", np.timedelta64(3, "s"), False),
+    ("u1", Decimal("1.1"), False),
+    ("u1", Decimal("3"), True),
+    ("u1", Fraction(1, 3), False),
+    ("f4", Fraction(1, 4), True),
+    ("f2", 2**64, False),
+    ("M8[ns]", np.float64(1e300), False),
+    ("M8[ns]", np.float32(0.5), False),
+    ("M8[ns]", np.uint64(2**64 - 1), False),
+    ("M8[ns]", np.int64(5), True),
+    ("S3", np.float64(1e300), False),
+    ("U3", np.str_("abcd"), False),
+    ("U3", np.str_("abc"), True),
+]
+
+
+@pytest.mark.parametrize(("dtype", "fill", "fits"), FILLS, ids=lambda value: repr(value)[:30])
+@pytest.mark.parametrize("format", ["zarr3", "zarr2"])
+def test_a_fill_value_is_one_of_the_type(dtype, fill, fits, format, tmp_path):
+    """NumPy converts others without an error, to values that nobody asked for."""
+    if fits:
+        cw.create_array(tmp_path / "a", shape=2, dtype=dtype, fill_value=fill, format=format)
+        expected = fill if isinstance(fill, np.generic) else float(fill)
+        assert (cw.read(tmp_path / "a") == np.array(expected).astype(dtype)).all()
+    else:
+        with pytest.raises(cw.errors.OptionError, match=r"^fill_value: "):
+            cw.create_array(tmp_path / "a", shape=2, dtype=dtype, fill_value=fill, format=format)
+        assert not (tmp_path / "a").exists()

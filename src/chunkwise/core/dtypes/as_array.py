@@ -183,7 +183,9 @@ def _fixed(value: Any, dtype: DataType) -> npt.NDArray[Any]:
         out = _safely(value, memory)
     elif memory.kind in "mM":
         out = _times(value, memory)
-    elif isinstance(value, np.generic):
+    elif (
+        isinstance(value, np.generic) and dtype.kind not in ("bytes", "text") and value.dtype.kind not in "SU"
+    ):
         with np.errstate(all="ignore"):
             out = np.asarray(value).astype(memory)
     elif dtype.kind in ("bytes", "char", "text", "raw", "byte"):
@@ -220,7 +222,8 @@ def _times(value: Any, memory: np.dtype[Any]) -> npt.NDArray[Any]:
         return times_as(given, memory)
     if given.dtype.kind in "mM":
         return _safely(given, memory)
-    return given.astype(memory) if isinstance(value, np.generic) else np.array(value, memory)
+    with np.errstate(all="ignore"):
+        return given.astype(memory) if isinstance(value, np.generic) else np.array(value, memory)
 
 
 def of_objects(values: npt.NDArray[Any]) -> str:
