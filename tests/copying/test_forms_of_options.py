@@ -2,6 +2,8 @@
 
 import json
 import re
+from decimal import Decimal
+from fractions import Fraction
 
 import dask.array as da
 import numcodecs
@@ -591,3 +593,36 @@ def test_shards_of_a_source_are_no_matter_where_there_are_none(tmp_path, chunks,
         cw.copy(tmp_path / "a/s", tmp_path / "d", format="zarr3", chunks=chunks)
     with pytest.raises(ValueError, match="has no shards"):
         cw.copy(tmp_path / "a/s", tmp_path / "d", format=format, chunks=chunks, shards=(3, 6, 6))
+
+
+FILLS = [
+    ("u1", np.datetime64("3000"), False),
+    ("i8", np.datetime64("NaT"), False),
+    ("f8", np.timedelta64(3, "s"), False),
+    ("u1", Decimal("1.1"), False),
+    ("u1", Decimal("3"), True),
+    ("u1", Fraction(1, 3), False),
+    ("f4", Fraction(1, 4), True),
+    ("f2", 2**64, False),
+    ("M8[ns]", np.float64(1e300), False),
+    ("M8[ns]", np.float32(0.5), False),
+    ("M8[ns]", np.uint64(2**64 - 1), False),
+    ("M8[ns]", np.int64(5), True),
+    ("S3", np.float64(1e300), False),
+    ("U3", np.str_("abcd"), False),
+    ("U3", np.str_("abc"), True),
+]
+
+
+@pytest.mark.parametrize(("dtype", "fill", "fits"), FILLS, ids=lambda value: repr(value)[:30])
+@pytest.mark.parametrize("format", ["zarr3", "zarr2"])
+def test_a_fill_value_is_one_of_the_type(dtype, fill, fits, format, tmp_path):
+    """NumPy converts others without an error, to values that nobody asked for."""
+    if fits:
+        cw.create_array(tmp_path / "a", shape=2, dtype=dtype, fill_value=fill, format=format)
+        expected = fill if isinstance(fill, np.generic) else float(fill)
+        assert (cw.read(tmp_path / "a") == np.array(expected).astype(dtype)).all()
+    else:
+        with pytest.raises(cw.errors.OptionError, match=r"^fill_value: "):
+            cw.create_array(tmp_path / "a", shape=2, dtype=dtype, fill_value=fill, format=format)
+        assert not (tmp_path / "a").exists()

@@ -71,7 +71,7 @@ COPY = {
     "executor": ["threads", "threads:0", "threads:²", "foo:2", 2, THING, "processes:x"],
     "memory": ["x", -1, 0, 1.5, True, [1]],
     "progress": [5, "x"],
-    "cast": ["nope", 5],
+    "cast": ["nope", 5, "clamp", "scale"],  # without a dtype
     "verify": FLAGS,
     "resume": FLAGS,
     "sync": FLAGS,

@@ -55,3 +55,16 @@ def test_numpy_and_dask_take_data_types(tmp_path: Path) -> None:
     assert np.dtype(array.dtype) == np.dtype("i2") == np.zeros(1, array.dtype).dtype
     assert int(da.from_array(array, chunks=2).sum().compute()) == 15
     assert int(cw.to_dask(tmp_path / "a").sum().compute()) == 15
+
+
+@pytest.mark.parametrize("driver", ["zarr3", "zarr", "zarr1", "n5"])
+@pytest.mark.parametrize("option", ["domain", "schema"])
+def test_labels_of_a_domain_are_kept(tmp_path: Path, driver: str, option: str) -> None:
+    """Where the format has no place for them, they are in the attribute of xarray."""
+    domain = cw.IndexDomain(labels=["t", ""], shape=[4, 3])
+    given: Any = {option: domain if option == "domain" else cw.Schema(domain=domain)}
+    spec = {"driver": driver, "kvstore": {"driver": "file", "path": f"{tmp_path / 'a'}/"}}
+    cw.from_dask(da.zeros((4, 3), chunks=2), spec, **given)
+    array = cw.open_array(tmp_path / "a")
+    known = array.attrs.get("_ARRAY_DIMENSIONS") or list(array.domain.labels)
+    assert [name or "" for name in known] == ["t", ""]

@@ -279,3 +279,22 @@ def test_json_that_would_be_read_as_another_value(value, said):
     array = chunkwise.open({"driver": "json", "kvstore": "memory://a"}).result()
     with pytest.raises(ValueError, match=said):
         array.write(value).result()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("U2", np.str_("abc")),
+        ("S2", np.bytes_(b"abc")),
+        ("V2", np.bytes_(b"abc")),
+        ("U2", np.float64(1e300)),
+        ("S2", np.int64(300)),
+        ("U2", np.datetime64("2020")),
+    ],
+)
+def test_a_scalar_of_numpy_is_not_cut_off(name, value):
+    """Neither text nor the text of numbers, as for Python's."""
+    array = chunkwise.array(np.zeros(1, name))
+    with pytest.raises(ValueError, match="does not fit data type"):
+        array[0] = value
+    assert array.read().result() == np.zeros(1, name)

@@ -147,7 +147,7 @@ def test_n5_uses_gzip_and_says_so_for_a_codec_that_it_lacks(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
-@pytest.mark.parametrize("fill", [float("nan"), 1.5, 2**40, -1])
+@pytest.mark.parametrize("fill", [float("nan"), 1.5, 2**40, -1, "x", [1, 2], 1 + 2j])
 def test_a_fill_value_that_the_type_lacks_is_refused(format: str, fill: float, tmp_path: Path) -> None:
     with ZarrIO(tmp_path / "a", mode="w", format=format) as io, warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -308,3 +308,18 @@ def test_wrappers_of_hdmf_zarr_say_what_they_said(
 def test_one_option_by_two_names_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match='"compressor" and "compressors" are one option'):
         ZarrDataIO(DATA, compressor="zstd", compressors="zstd")
+
+
+@pytest.mark.parametrize("fill", [1e300, 1j, "x"])
+def test_a_fill_value_beyond_a_floating_point_type_is_refused(fill: Any, tmp_path: Path) -> None:
+    with ZarrIO(tmp_path / "a", mode="w") as io:
+        dataset = DatasetBuilder("a", ZarrDataIO(DATA.astype("f4"), fillvalue=fill), dtype="float32")
+        with pytest.raises(InvalidArgumentError, match=r"dataset /a: fill value .* is no float32"):
+            io.write_builder(GroupBuilder("root", datasets=[dataset]))
+
+
+@pytest.mark.parametrize("given", [{"dtype": np.dtype("u4")}, {"shape": (2, 2)}])
+def test_data_has_its_own_type_and_shape(given: dict[str, Any]) -> None:
+    """Those of the options were ignored."""
+    with pytest.raises(InvalidArgumentError, match="dtype and shape are for data that is set later"):
+        ZarrDataIO(DATA, **given)

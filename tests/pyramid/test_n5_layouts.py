@@ -305,3 +305,20 @@ def test_levels_of_old_versions_have_their_sizes(tmp_path, version):
     group.attrs["multiscales"] = [{"version": version, **axes, "datasets": datasets}]
     ts.copy_tree(tmp_path / "a.zarr", tmp_path / "a.n5", layout="n5-viewer")
     assert ts.open_array(tmp_path / "a.n5/c0/t0/s1").attrs["downsamplingFactors"] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("convention", ["n5-viewer", "cosem", None])
+def test_the_name_of_an_image_is_kept(tmp_path, convention):
+    """As an option, and as the name of the image that the levels are made of; otherwise there is none."""
+    values = np.zeros((8, 8, 8), "u1")
+    of = ts.downsample_pyramid(ts.array(values), tmp_path / "of.zarr", levels=1, name="em").result()
+    assert ts.open_multiscale(tmp_path / "of.zarr").name == "em" and of
+    for number, (source, given) in enumerate(
+        ((ts.array(values), {"name": "em"}), (tmp_path / "of.zarr", {}), (ts.array(values), {}))
+    ):
+        place = tmp_path / (f"{number}.zarr" if convention is None else f"{number}.n5")
+        ts.downsample_pyramid(source, place, levels=1, convention=convention, **given).result()
+        assert ts.open_multiscale(place).name == (
+            "em" if number < 2 else place.stem if convention is None else place.name
+        )
+        assert ("name" in ts.open_group(place).attrs) == (number < 2 and convention is not None)

@@ -10,6 +10,7 @@ from typing import Any
 
 import dask
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from examples import examples
@@ -311,3 +312,33 @@ def test_characters_of_netcdf_become_text(tmp_path: Path) -> None:
         assert source["s"].values.tolist() == ["ab", "cde"]
         write_dataset(source, tmp_path / "a", mode="w")
         assert xr.open_dataset(tmp_path / "a", engine="chunkwise")["s"].values.tolist() == ["ab", "cde"]
+
+
+MISSING = {
+    "pandas": (pd.Series(["a", None], dtype="string"), "is text with 1 missing elements"),
+    "NumPy": (
+        np.array(["a", None], np.dtypes.StringDType(na_object=None)),
+        "is text with 1 missing elements",
+    ),
+    "NaN": (
+        np.array(["a", np.nan], np.dtypes.StringDType(na_object=np.nan)),
+        "is text with 1 missing elements",
+    ),
+    "objects": (np.array(["a", np.float32("nan")], object), "is text with 1 missing elements"),
+    "arrays": (np.array([None, np.arange(2)], object), "neither numbers nor text"),
+}
+
+
+@pytest.mark.parametrize("case", MISSING)
+@pytest.mark.parametrize("format", ["zarr3", "n5"])
+def test_missing_text_of_each_kind_is_named(tmp_path: Path, case: str, format: Any) -> None:
+    values, message = MISSING[case]
+    with pytest.raises(InvalidArgumentError, match=f'variable "v" .*{message}'):
+        write_dataset(xr.Dataset({"v": ("x", values)}), tmp_path / "a", format=format)
+    assert not (tmp_path / "a").exists()
+
+
+def test_text_without_missing_elements_is_stored(tmp_path: Path) -> None:
+    values = np.array(["a", "b"], np.dtypes.StringDType(na_object=None))
+    write_dataset(xr.Dataset({"v": ("x", values)}), tmp_path / "a")
+    assert xr.open_dataset(tmp_path / "a", engine="chunkwise").v.values.tolist() == ["a", "b"]

@@ -369,6 +369,7 @@ def _prepare(
     plan: CopyPlan | None = None,
 ) -> ArrayCopy:
     options, workers = array_options(fields), workers_of(executor)
+    how.check_cast(options)
     if is_volume(there := locate(destination), format):
         if plan is not None:
             raise InvalidArgumentError("plan: the copy to a precomputed volume makes its own")

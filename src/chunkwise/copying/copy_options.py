@@ -6,13 +6,14 @@ also an option of ``chunkwise cp``: an option is added here, and where it is use
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 from chunkwise.copying.journal import Part
 from chunkwise.copying.narrowing import CASTS, Cast
 from chunkwise.core.base.arguments import check_choice, check_flag
+from chunkwise.errors import OptionError
 
 __all__ = ["CopyOptions", "flags_of_copies"]
 
@@ -58,6 +59,11 @@ class CopyOptions:
         check_choice(self.cast, "cast", CASTS)
         for name in ("strict", "verify", "resume", "overwrite", "sync", "keep_fingerprint"):
             check_flag(getattr(self, name), name)
+
+    def check_cast(self, options: Mapping[str, Any]) -> None:
+        """Raise if the options of arrays have no data type that values are to be cast to."""
+        if self.cast != "error" and options.get("dtype") is None:
+            raise OptionError(f'cast: "{self.cast}" goes with a dtype')
 
     @property
     def go_on(self) -> bool:

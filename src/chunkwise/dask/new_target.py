@@ -105,10 +105,18 @@ def block_shape(source: Any) -> tuple[int, ...]:
 def described_array(source: Any, spec: Any, options: Mapping[str, Any]) -> tuple[Any, Mapping[str, JSON]]:
     """Return the spec of an array with the options of `create_array` among `options`, and attributes."""
     given = array_options({name: value for name, value in options.items() if is_array_option(name, value)})
-    if not given:
-        return spec, {}
     json: dict[str, Any] = Spec(spec).to_json()
     format = FORMATS.get(json["driver"])
+    domain = options.get("domain") or getattr(options.get("schema"), "domain", None)
+    if (
+        format is not None
+        and not tree_format(format).names_member
+        and domain is not None
+        and any(domain.labels)
+    ):
+        given.setdefault("dimension_names", tuple(label or None for label in domain.labels))
+    if not given:
+        return spec, {}
     if format is None:
         raise OptionError(
             f"{next(iter(given))}: the driver {json['driver']} takes those of chunkwise.open only"

@@ -32,7 +32,7 @@ from chunkwise.core.base.threads import new_lock, start_thread
 from chunkwise.core.driver.n5.attribute_path import get_attribute, parse_attribute_path
 from chunkwise.core.driver.n5.metadata import DATASET_MEMBERS
 from chunkwise.core.driver.stored_array import StoredArray
-from chunkwise.core.dtypes.as_array import elements_of, plain_array
+from chunkwise.core.dtypes.as_array import elements_of, is_missing, plain_array
 from chunkwise.core.dtypes.conversion import implicit_converter
 from chunkwise.core.dtypes.zarr3 import parse_fill_value_zarr3
 from chunkwise.core.engine.concurrent_requests import work_through
@@ -137,6 +137,7 @@ __all__ = [
     "in_background",
     "instead_of",
     "is_kvstore_object",
+    "is_missing",
     "is_of",
     "is_of_ended",
     "is_url",

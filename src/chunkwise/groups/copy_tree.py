@@ -173,6 +173,7 @@ def prepare_tree_copy(
     """Plan a copy for `copy_tree`: of an image as one, of anything else as a tree."""
     if how.part is not None and how.overwrite:
         raise InvalidArgumentError("overwrite would delete what other parts have done")
+    how.check_cast(fields)
     if layout is not None:
         check_choice(layout, "layout", LAYOUTS)
     found, there, workers = resolve(source), locate(destination), workers_of(executor)

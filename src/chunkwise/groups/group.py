@@ -204,6 +204,7 @@ class Group(WritableGroup):
             sync=sync,
             keep_fingerprint=keep_fingerprint,
         )
+        how.check_cast({**(options or {}), **properties})
         if names and not resume:
             check_new(self._tree.location(names), found.node.kind, self._tree.format)
         of = NodeSource(found, {**(options or {}), **properties})

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from chunkwise.copying.array_template import FINGERPRINT
 from chunkwise.copying.codec_option import CODEC_PARTS
 from chunkwise.errors import InvalidArgumentError, OptionError, prefix
-from chunkwise.extension.inside import DATASET_MEMBERS, load
+from chunkwise.extension.inside import DATASET_MEMBERS, is_missing, load
 from chunkwise.extension.trees import FILL_VALUE, NonFinite, marker_to_json, to_json_value, tree_format
 from chunkwise.xarray.encoding_check import EncodingCheck
 
@@ -224,8 +224,10 @@ def _typed(name: str, variable: Any, format: str) -> tuple[Any, Any]:
     """Return the variable with storable elements, and their type."""
     dtype = variable.dtype
     if dtype.kind == "T" or (dtype.kind == "U" and not tree_format(format).has_fixed_text):
-        return variable.astype(object), "ustring"
-    if dtype.kind != "O":
+        variable = variable.astype(object)
+        if not hasattr(dtype, "na_object"):
+            return variable, "ustring"
+    elif dtype.kind != "O":
         return variable, dtype.newbyteorder("=")
     mark = (dtype.metadata or {}).get("element_type") or _kind_of_objects(variable)
     if mark is str:
@@ -245,7 +247,7 @@ def _n_missing_text(variable: Any) -> int:
     """Return the number of missing elements in a variable of text; 0 for any other."""
     values: npt.NDArray[Any] = np.asarray(variable.data)
     others = [value for value in values.flat if not isinstance(value, str)]
-    return len(others) if all(value is None or value != value for value in others) else 0
+    return len(others) if all(map(is_missing, others)) else 0
 
 
 def _kind_of_objects(variable: Any) -> type | None:

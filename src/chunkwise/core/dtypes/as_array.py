@@ -19,7 +19,15 @@ from chunkwise.core.dtypes.data_type import WITHOUT_UNIT, DataType, counts, dtyp
 from chunkwise.core.dtypes.integer import is_small, sign_extended
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["as_array", "as_numpy", "elements_of", "memory_of_tensor", "of_objects", "plain_array"]
+__all__ = [
+    "as_array",
+    "as_numpy",
+    "elements_of",
+    "is_missing",
+    "memory_of_tensor",
+    "of_objects",
+    "plain_array",
+]
 
 
 def memory_of_tensor(tensor: Any) -> npt.NDArray[Any]:
@@ -175,7 +183,9 @@ def _fixed(value: Any, dtype: DataType) -> npt.NDArray[Any]:
         out = _safely(value, memory)
     elif memory.kind in "mM":
         out = _times(value, memory)
-    elif isinstance(value, np.generic):
+    elif (
+        isinstance(value, np.generic) and dtype.kind not in ("bytes", "text") and value.dtype.kind not in "SU"
+    ):
         with np.errstate(all="ignore"):
             out = np.asarray(value).astype(memory)
     elif dtype.kind in ("bytes", "char", "text", "raw", "byte"):
@@ -212,7 +222,8 @@ def _times(value: Any, memory: np.dtype[Any]) -> npt.NDArray[Any]:
         return times_as(given, memory)
     if given.dtype.kind in "mM":
         return _safely(given, memory)
-    return given.astype(memory) if isinstance(value, np.generic) else np.array(value, memory)
+    with np.errstate(all="ignore"):
+        return given.astype(memory) if isinstance(value, np.generic) else np.array(value, memory)
 
 
 def of_objects(values: npt.NDArray[Any]) -> str:
@@ -220,7 +231,7 @@ def of_objects(values: npt.NDArray[Any]) -> str:
     present: dict[type, Any] = {}
     n_missing = 0
     for value in values.ravel().tolist():
-        if _is_missing(value):
+        if is_missing(value):
             n_missing += 1
         else:
             present[type(value)] = value
@@ -235,16 +246,17 @@ def of_objects(values: npt.NDArray[Any]) -> str:
     return f"the values are objects ({kinds}{missing}); {found.format(whole)}"
 
 
-def _is_missing(value: Any) -> bool:
-    is_nan = isinstance(value, float) and value != value
+def is_missing(value: Any) -> bool:
+    """Return True for what stands for a missing value: None, NaN, and pandas' NA and NaT."""
+    is_nan = isinstance(value, float | np.floating) and value != value
     return is_nan or type(value).__name__ in ("NoneType", "NAType", "NaTType")
 
 
 def _refuse_missing(texts: Any) -> None:
     """Raise if a value among texts is missing; NumPy makes it text, "None" or "nan"."""
-    if isinstance(texts, list | tuple) or _is_missing(texts):
+    if isinstance(texts, list | tuple) or is_missing(texts):
         objects = np.array(texts, object)
-        if any(map(_is_missing, objects.ravel().tolist())):
+        if any(map(is_missing, objects.ravel().tolist())):
             raise InvalidArgumentError(of_objects(objects))
 
 

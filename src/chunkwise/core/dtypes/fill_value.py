@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -172,18 +173,23 @@ def exact_fill(value: Any, dtype: DataType) -> npt.NDArray[Any]:
 def _check_held(asked: Any, stored: npt.NDArray[Any], dtype: DataType) -> None:
     """Raise OptionError unless fill values of `dtype` are those that were asked for."""
     values = np.asarray(asked)
-    is_text = dtype.kind == "bool" and values.dtype.kind not in "iufcb"  # for NumPy any text is true
-    if is_text or (
-        values.dtype.kind in "iufcb"
-        and not all(map(_holds, values.reshape(-1).tolist(), stored.reshape(-1), [dtype] * values.size))
-    ):
+    flat, kind = values.reshape(-1).tolist(), values.dtype.kind
+    is_number = kind in "iufcb" or (kind == "O" and all(isinstance(value, Number) for value in flat))
+    # For NumPy any text is true, and times are numbers.
+    is_other = (dtype.kind == "bool" and not is_number) or (kind in "mM" and dtype.kind in _NUMBERS)
+    if is_other or (is_number and not all(map(_holds, flat, stored.reshape(-1), [dtype] * values.size))):
         raise OptionError(f"fill_value: {dtype.name} can't hold {asked!r}")
+
+
+_NUMBERS = ("int", "float", "complex")
 
 
 def _holds(asked: complex, stored: Any, dtype: DataType) -> bool:
     """Return True if a number has kept its value, or for floating point, has been rounded."""
     if dtype.kind in ("bool", "int"):
         return int(stored) == asked
+    if dtype.kind == "datetime":
+        return bool(stored.view(np.int64) == asked)
     if dtype.kind not in ("float", "complex"):
         return True
     from cmath import isfinite, isnan  # for fill values in schemas alone

@@ -74,6 +74,10 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
         shape: Any = None,
     ) -> None:
         given = {k: v for k, v in (("data", data), ("dtype", dtype), ("shape", shape)) if v is not None}
+        if "data" in given and len(given) > 1:
+            raise InvalidArgumentError(
+                "dtype and shape are for data that is set later; this data has its own"
+            )
         super().__init__(**given)
         if compressor is not _UNSET and compressors is not _UNSET:
             raise InvalidArgumentError('"compressor" and "compressors" are one option; give one of them')

@@ -183,9 +183,17 @@ def fill_value(fill: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     if fill is None:
         return DataType(dtype).zero()
     given = np.asarray(fill)
-    with np.errstate(all="ignore"):
-        value = given.astype(dtype)
-    if dtype.kind in "biu" and given.dtype.kind in "biuf" and given.item() != value.item():
+    lost = False
+    try:
+        with np.errstate(all="ignore"):
+            value = (given.real if given.dtype.kind == "c" and dtype.kind in "biuf" else given).astype(dtype)
+        if given.dtype.kind in "biufc" and dtype.kind in "biu":
+            lost = given.item() != value.item()
+        elif given.dtype.kind in "biufc" and dtype.kind == "f":
+            lost = given.imag.item() != 0 or np.isinf(value) != np.isinf(given)
+    except (TypeError, ValueError):  # of NumPy
+        lost = True
+    if lost:
         raise InvalidArgumentError(f"fill value {fill!r} is no {dtype.name}")
     return value
 

@@ -120,6 +120,8 @@ class PyramidGroup:
         made = convention.group_attributes(
             image._replace(name=self._name, source_image=above, kept=self._kept)
         )
+        if not tree_format(convention.format).ngff_version and (renamed or self._kept.name):
+            made = {"name": self._name, **made}  # as copies of images have it
         if first is None:
             return lambda before: {**before, **made}
         return lambda before: convention.merged(before, made, first, renamed=renamed)
