@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,33 @@ def test_a_mapping_does_not_get_the_cached_values_of_an_earlier_one() -> None:
         assert ts.open(cached, context=context).result().read().result().tolist() == [value] * 2
         address = id(held)
         del held, spec, cached
+
+
+@pytest.mark.parametrize("directory", ["", "kept"])
+def test_a_file_that_is_read_in_parts_may_be_replaced(directory: str, tmp_path: Path) -> None:
+    """Archives and shards are read on: a part of the new file ends the use of those of the old one."""
+    cached: dict[str, Any] = {"driver": "cache", "base": f"file://{tmp_path}/", "max_age": "1h"}
+    if directory:
+        cached["directory"] = str(tmp_path / directory)
+    spec = {"driver": "zarr3", "kvstore": f"file://{tmp_path}/s/"}
+    layout = ts.ChunkLayout(write_chunk_shape=[4000], read_chunk_shape=[1000])
+    written = ts.open(spec, create=True, dtype="u1", shape=[4000], chunk_layout=layout).result()
+
+    def write(value: int) -> None:
+        written[...] = np.full(4000, value, "u1")
+        with zipfile.ZipFile(tmp_path / "new.zip", "w") as archive:
+            archive.writestr("large", os.urandom(200_000))
+            archive.writestr("a", bytes([value]) * 100_000)
+            archive.writestr("b", bytes([value]) * 100_000)
+        os.replace(tmp_path / "new.zip", tmp_path / "x.zip")
+
+    write(1)
+    array = ts.open({"driver": "zarr3", "kvstore": {**cached, "path": "s/"}}).result()
+    members = ts.KvStore.open({"driver": "zip", "base": {**cached, "path": "x.zip"}}).result()
+    assert array[5].read().result() == members["a"][0] == 1
+    write(2)
+    assert array[1005].read().result() == members["b"][0] == 2
+    assert array[5].read().result() == members["a"][0] == 2
 
 
 def test_cache_in_a_spec(tmp_path: Path) -> None:

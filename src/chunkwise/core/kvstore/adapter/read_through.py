@@ -63,7 +63,7 @@ class Entries(Protocol):
         ...
 
     def put(self, part: Part, entry: Entry) -> None:
-        """Keep an entry, if there is room."""
+        """Keep an entry, if there is room; forget what is kept of another generation of the value."""
         ...
 
     def evict(self, key: str) -> None:
@@ -105,6 +105,10 @@ class MemoryEntries:
         """Keep an entry, unless it is larger than the whole cache."""
         with self._lock:
             self._remove(part)
+            others = self._parts.get(part.key, ())
+            if any(self._entries[other].generation != entry.generation for other in tuple(others)[:1]):
+                for other in tuple(others):
+                    self._remove(other)
             if _size(part, entry) > self.limit:
                 return
             self._entries[part] = entry
@@ -194,6 +198,8 @@ class DiskEntries:
 
     def put(self, part: Part, entry: Entry) -> None:
         """Keep an entry if it is not too large; a full disk is not an error."""
+        if self._kept_generation(part.key) not in (None, entry.generation):
+            self.evict(part.key)
         body = entry.generation + entry.value
         head = _HEAD.pack(_MAGIC, zlib.crc32(body), len(entry.generation), entry.time, len(entry.value))
         if len(head) + len(body) > self.limit * _KEEP:
@@ -216,6 +222,15 @@ class DiskEntries:
         if self._unchecked > self.limit / 10:
             self._unchecked = 0
             self._shrink()
+
+    def _kept_generation(self, key: str) -> bytes | None:
+        """Return the generation of the parts of a value, which all have the same; None if none is kept."""
+        with suppress(OSError, StopIteration), os.scandir(self._of_key(key)) as found:
+            path = next(file.path for file in found if not file.name.endswith(_TEMPORARY))
+            with open(path, "rb") as file:
+                head = file.read(_HEAD.size)
+                return file.read(_HEAD.unpack(head)[2]) if len(head) == _HEAD.size else b""
+        return None
 
     def evict(self, key: str) -> None:
         """Forget all parts of a value."""
