@@ -183,9 +183,7 @@ def _fixed(value: Any, dtype: DataType) -> npt.NDArray[Any]:
         out = _safely(value, memory)
     elif memory.kind in "mM":
         out = _times(value, memory)
-    elif (
-        isinstance(value, np.generic) and dtype.kind not in ("bytes", "text") and value.dtype.kind not in "SU"
-    ):
+    elif isinstance(value, np.generic) and memory.kind not in "SU" and value.dtype.kind not in "SU":
         with np.errstate(all="ignore"):
             out = np.asarray(value).astype(memory)
     elif dtype.kind in ("bytes", "char", "text", "raw", "byte"):
