@@ -5,6 +5,7 @@ from __future__ import annotations
 from chunkwise.core.api.tensorstore import TensorStore
 from chunkwise.core.arrays.chunked import ChunkedArray
 from chunkwise.core.engine.concurrent_requests import is_slow
+from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.location import Location
 from chunkwise.errors import AbortedError
 
@@ -24,6 +25,5 @@ def check_in_place(store: TensorStore, location: Location, made: bytes) -> None:
     if not isinstance(store._array, ChunkedArray) or is_slow(location.store):
         return
     store._array.refresh()
-    # Any change of an archive changes all generations.
-    if made and generation_of(store) != made and location.store_spec.driver != "zip":
+    if made and generation_of(store) != made and traits_of(location.store).own_generations:
         raise AbortedError(f"another process has replaced or changed {location.text} while it was written")

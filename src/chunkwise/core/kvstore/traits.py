@@ -100,6 +100,8 @@ class StoreTraits(NamedTuple):
         go with it, and no reader sees changes before the caller commits them.
     by_reference : bool
         True if the values are parts of files in other formats, and the metadata is made up to describe them.
+    own_generations : bool
+        False if the change of a value changes the generations of others, as in an archive.
     """
 
     request_concurrency: int | None = None
@@ -117,6 +119,7 @@ class StoreTraits(NamedTuple):
     current_readers: bool = False
     nodes_only: bool = False
     by_reference: bool = False
+    own_generations: bool = True
 
     def adapted(
         self,

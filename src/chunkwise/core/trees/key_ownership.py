@@ -28,6 +28,7 @@ from chunkwise.core.kvstore.places.keys_below import delete_wanted_below, list_b
 from chunkwise.core.kvstore.places.staging import COMPLETE, in_staging, is_staging
 from chunkwise.core.kvstore.places.take_place import staging_paths
 from chunkwise.core.kvstore.protocol import ByteRange, EntryListable, Stamped, WithLinks, offers
+from chunkwise.core.kvstore.traits import traits_of
 from chunkwise.core.trees.location import Location
 from chunkwise.core.trees.look import node_above
 from chunkwise.core.trees.node import DOCUMENTS, Node, find_documented, node_of
@@ -169,7 +170,7 @@ def delete_own(location: Location, keep: Iterable[str] | None = None, *, made: b
 
 
 def _is_others(location: Location, made: bytes) -> bool:
-    if location.store_spec.driver == "zip":  # any change of the archive changes all generations
+    if not traits_of(location.store).own_generations:
         return False
     node = find_documented(location)
     return node is not None and node.found is not None and node.found.generation != made

@@ -35,7 +35,7 @@ from chunkwise.extension.trees import Location, Replacement, format_of
 from chunkwise.hdmf.backend.io import ZarrIO
 from chunkwise.hdmf.difference import differences_of_copy
 from chunkwise.hdmf.model.codecs import check_compressor
-from chunkwise.hdmf.model.place import Place, is_store_of_zarr2, named_place, place_of, source_name
+from chunkwise.hdmf.model.place import Place, named_place, place_of, source_name
 from chunkwise.hdmf.model.tree import Format, detect_format
 from chunkwise.hdmf.opening import destination_of, is_hdf5, no_store, open_file, open_store
 from chunkwise.hdmf.storage.large_datasets import LargeDatasets
@@ -150,9 +150,9 @@ def convert(
     if format is None and ending.endswith((".nwb", ".h5", ".hdf5")):
         format = "hdf5"
     check_apart(place_of(source), place_of(target))
-    if format != "hdf5":
-        default: Literal["zarr2", "zarr3"] = "zarr2" if is_store_of_zarr2(target) else "zarr3"
-        format = cast(Format, format_of(named_place(target), "group", format=format, default=default))
+    if format != "hdf5" and ending:
+        format = cast(Format, format_of(named_place(target), "group", format=format))
+    if format is not None and format != "hdf5":  # otherwise the destination tells it
         check_compressor(codec, format)
     workers, limit = workers_of(executor), as_nbytes(memory, "memory")
     how = CopyOptions(memory=limit, resume=resume, verify=verify, overwrite=overwrite)

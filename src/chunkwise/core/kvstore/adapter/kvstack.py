@@ -113,6 +113,7 @@ class StackStore(StoreBase):
             conditional_writes=self._writes_conditionally,
             is_cached=self._is_cached,
             nodes_only=any(traits.nodes_only for traits in layers),
+            own_generations=all(traits.own_generations for traits in layers),
         )
 
     def _writes_conditionally(self, key: str) -> bool:

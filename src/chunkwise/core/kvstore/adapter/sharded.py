@@ -194,6 +194,7 @@ class ShardedStore(StoreBase):
             shard_indexes=None,
             open_writer=None,
             open_into_reader=None,
+            own_generations=False,
         )
 
     @property

@@ -117,6 +117,7 @@ class ZipStore(StoreBase):
             coalescing=None,  # a member is read whole, or in one range
             suffix_ranges=True,  # the directory contains the sizes
             conditional_writes=lambda key: base.conditional_writes(self.key),
+            own_generations=False,
         )
 
     @property
