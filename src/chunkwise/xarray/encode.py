@@ -191,6 +191,8 @@ def encode_by_cf(xr: Any, name: str, variable: Any) -> Any:
     if variable.dtype.kind in "biu" and set(PACKING) & set(variable.encoding):
         encoding, variable = variable.encoding, variable.astype("f8")  # xarray divides in place
         variable.encoding = encoding
+    if variable.dtype.kind == "O" and not isinstance(variable.dtype, np.dtype):  # of pandas; xarray 2025.6
+        variable = variable.copy(deep=False, data=np.asarray(variable.data, object))
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):  # lost values are refused afterwards
             warnings.filterwarnings("ignore", "saving variable .* with floating point data as an integer")
