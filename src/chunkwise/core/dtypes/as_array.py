@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import date, timedelta
@@ -214,7 +215,8 @@ def _times(value: Any, memory: np.dtype[Any]) -> npt.NDArray[Any]:
     """Convert times in lists, and numbers; unlike NumPy, wrap none around."""
     given = np.asarray(value)
     if given.dtype.kind in "OUS":
-        with suppress(ValueError):  # numbers among them
+        with suppress(ValueError), warnings.catch_warnings():  # numbers among them
+            warnings.simplefilter("ignore", DeprecationWarning)  # of NumPy 2.5, which has to find the unit
             given = np.array(value, f"{memory.kind}8")  # in the unit that they need
     if given.dtype.kind == memory.kind:
         return times_as(given, memory)

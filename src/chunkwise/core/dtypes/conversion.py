@@ -337,7 +337,10 @@ def converter(source: DataType, target: DataType) -> Convert:
 
 def times_as(array: Array, memory: np.dtype[Any]) -> Array:
     """Return times in another unit; NumPy wraps around those that it can't hold, which are errors here."""
-    out = array.astype(memory, copy=False)
+    try:
+        out = array.astype(memory, copy=False)
+    except OverflowError:  # of NumPy 2.5
+        raise InvalidArgumentError(f"a time is out of the range of {memory.name}") from None
     if out is not array and np.can_cast(array.dtype, memory, "safe"):  # otherwise times are cut by intention
         back = out.astype(array.dtype)
         lost = (back != array) & ~(np.isnat(back) & np.isnat(array))
