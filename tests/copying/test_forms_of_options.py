@@ -597,7 +597,7 @@ def test_shards_of_a_source_are_no_matter_where_there_are_none(tmp_path, chunks,
 
 FILLS = [
     ("u1", np.datetime64("3000"), False),
-    ("i8", np.datetime64("NaT"), False),
+    ("i8", np.datetime64("NaT", "s"), False),
     ("f8", np.timedelta64(3, "s"), False),
     ("u1", Decimal("1.1"), False),
     ("u1", Decimal("3"), True),

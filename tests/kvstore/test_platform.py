@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from chunkwise.core.kvstore.files import file_store
 from chunkwise.core.kvstore.files import path as file_path
 from chunkwise.core.kvstore.files import write as file_write
 from chunkwise.core.kvstore.files.platform import extended_path, name_fault
@@ -120,3 +121,11 @@ def test_a_name_in_other_case_is_found_where_the_system_folds_names(tmp_path: Pa
     with pytest.raises(FailedPreconditionError, match='"ABC" is there, which the system takes for "abc"'):
         file_path.check_case(root, "Deep/abc")
     file_path.check_case(root, "Deep/ABC")
+
+    monkeypatch.setattr(file_store, "FOLDS_NAMES", True)
+    store = file_store.FileStore(root)
+    for source, target in (("Deep/abc", "new"), ("Deep/ABC", "deep/new")):
+        with pytest.raises(FailedPreconditionError, match="is there, which the system takes for"):
+            store.move_directory(source, target)
+    store.move_directory("Deep/ABC", "Deep/new")
+    assert os.listdir(tmp_path / "Deep") == ["new"]

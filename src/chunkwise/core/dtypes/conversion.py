@@ -340,13 +340,22 @@ def times_as(array: Array, memory: np.dtype[Any]) -> Array:
     try:
         out = array.astype(memory, copy=False)
     except OverflowError:  # of NumPy 2.5
-        raise InvalidArgumentError(f"a time is out of the range of {memory.name}") from None
+        first = next(time for time in array.flat if _overflows(time, memory))
+        raise InvalidArgumentError(f"{first} is out of the range of {memory.name}") from None
     if out is not array and np.can_cast(array.dtype, memory, "safe"):  # otherwise times are cut by intention
         back = out.astype(array.dtype)
         lost = (back != array) & ~(np.isnat(back) & np.isnat(array))
         if lost.any():
             raise InvalidArgumentError(f"{array[lost].flat[0]} is out of the range of {memory.name}")
     return out
+
+
+def _overflows(time: Any, memory: np.dtype[Any]) -> bool:
+    try:
+        time.astype(memory)
+    except OverflowError:
+        return True
+    return False
 
 
 def _reinterpreted(array: npt.NDArray[Any], memory: np.dtype[Any]) -> npt.NDArray[Any]:
