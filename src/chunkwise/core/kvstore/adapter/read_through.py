@@ -148,7 +148,7 @@ def _size(part: Part, entry: Entry) -> int:
 _HEAD = struct.Struct("<8sIIdQ")
 _MAGIC = b"cwcache1"
 _TEMPORARY = ".part"
-# Of files and directories at each depth: only these are the cache's, whatever else the directory holds.
+# Names of the cache's own files and directories, by depth. The directory may hold others.
 _OWN = tuple(
     map(re.compile, ("[0-9a-f]{2}", "[0-9a-f]{62}", rf"-?[0-9]+_[0-9]*|tmp\w+{re.escape(_TEMPORARY)}"))
 )
